@@ -40,13 +40,8 @@ def cases():
         yield name, body, given_of(case, body)
 
 
-def static():
-    """Those whose results are as long as the shapes of the inputs say."""
-    return (work for work in cases() if not has_open_length(work[0]))
-
-
 def looped():
-    """The same as the body of a Loop that gathers a row of each input in each iteration."""
+    """Those with static shapes as the body of a Loop that gathers a row of each input in each iteration."""
     for name in numeric_cases():
         if not has_open_length(name):
             body, given, _ = in_a_loop(name)
@@ -62,21 +57,20 @@ def exports():
 
 def main():
     warnings.simplefilter("ignore")
-    kinds = {
-        "exported loops": exports,
-        "node cases of numbers": cases,
-        "node cases with static shapes": static,
-        "node cases with static shapes, in a Loop": looped,
-    }
-    for title, make in kinds.items():
-        works = make()
-        found = dict(refusals(works))
-        refused = {name: why for name, why in found.items() if why}
-        print(f"{title}: {len(found) - len(refused)} of {len(found)}, {100 * (1 - len(refused) / len(found)):.0f} %")
-        operators = collections.Counter(_operator(why) for why in refused.values())
-        for operator, count in operators.most_common():
-            name, why = next((name, why) for name, why in refused.items() if _operator(why) == operator)
-            print(f"  {count:4} {operator}: {name}: {why[:150]}")
+    show("exported loops", dict(refusals(exports())))
+    found = dict(refusals(cases()))
+    show("node cases of numbers", found)
+    show("node cases with static shapes", {name: why for name, why in found.items() if not has_open_length(name)}, 0)
+    show("node cases with static shapes, in a Loop", dict(refusals(looped())))
+
+
+def show(title, found, most=99):
+    """How many of these have a form, and up to so many reasons why others have none."""
+    refused = {name: why for name, why in found.items() if why}
+    print(f"{title}: {len(found) - len(refused)} of {len(found)}, {100 * (1 - len(refused) / len(found)):.0f} %")
+    for operator, count in collections.Counter(_operator(why) for why in refused.values()).most_common(most):
+        name, why = next((name, why) for name, why in refused.items() if _operator(why) == operator)
+        print(f"  {count:4} {operator}: {name}: {why[:150]}")
 
 
 def _operator(why):

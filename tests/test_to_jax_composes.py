@@ -68,6 +68,7 @@ def test_checkpoint_and_remat_change_nothing(function):
 ON_DEVICES = f"""
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import mdf_loop
@@ -81,9 +82,9 @@ mesh = jax.make_mesh((4,), ("runs",))
 for text, given in (({SCAN!r}, {GIVEN["scan"]!r}), ({EARLY!r}, {GIVEN["early"]!r})):
     f = mdf_loop.to_jax(text, max_steps=20)
     both = jax.vmap(jax.value_and_grad(lambda w: f(w=w, **given)["t"]))
-    w = np.linspace(0.5, 2.0, 8)
+    w = jax.device_put(np.linspace(0.5, 2.0, 8), NamedSharding(mesh, P("runs")))
     spread = jax.jit(shard_map(both, mesh=mesh, in_specs=P("runs"), out_specs=P("runs")))
-    found, want = spread(w), both(w)
+    found, want = spread(w), both(np.asarray(w))
     assert len(found[0].sharding.device_set) == 4
     for one, other in zip(found, want):
         np.testing.assert_allclose(one, other, rtol=1e-12)

@@ -38,14 +38,16 @@ from mdf_loop.step.structure import Uses, is_always_true, regions_of, uses_of, v
 from mdf_loop.types.schemas import schema_of
 from mdf_loop.writers.onnx_graph import write_node, write_type
 
+try:
+    from jax import enable_x64
+except ImportError:  # before JAX 0.8
+    from jax.experimental import enable_x64  # type: ignore[attr-defined, no-redef]
+
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
 CHOICES = {"choose": (0, 1, 2), "and": (0, 1, 0), "or": (0, 0, 1)}
 """Operators that give one of their inputs: the places of what is asked, and of what is given if it is true and if not."""
-
-
-_in_64_bits = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64  # as it is called before JAX 0.8
 
 
 class JaxLowering(StaticLowering):
@@ -89,7 +91,7 @@ class JaxLowering(StaticLowering):
             return over_jax(bound.call, [x.attr if x.op == "const" else next(rest) for x in given])
 
         try:
-            with _in_64_bits(True):
+            with enable_x64(True):
                 found = jax.eval_shape(call, *kinds)
         except (NotOver, ValueError, TypeError, IndexError):
             return None

@@ -329,10 +329,8 @@ class Pass:
         ran = self._ran(condition.node)
         if is_known(ran):
             return self._compared(condition, self._threshold_value(condition) if ran.literal else self._value_at_first(condition))
-        then, otherwise = (
-            branch_of(self.builder, lambda value=value: [self._compared(condition, value(condition))])
-            for value in (self._threshold_value, self._value_at_first)
-        )
+        then = branch_of(self.builder, lambda: [self._compared(condition, self._threshold_value(condition))])
+        otherwise = branch_of(self.builder, lambda: [self._compared(condition, self._value_at_first(condition))])
         return one_of(self.builder, ran, then, otherwise, "condition")[0]
 
     def _threshold_value(self, condition: Threshold) -> Value:

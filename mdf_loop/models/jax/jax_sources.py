@@ -199,7 +199,7 @@ class LoopAlone:
         return error
 
 
-def source_of(model: Model | Compiled, how: Mapping[str, Any]) -> Any:
+def source_of(model: Any, how: Mapping[str, Any]) -> Any:
     """What a function is made of; ``how`` says in which steps a model of MDF is evaluated, where that is said.
 
     Raises
@@ -216,6 +216,8 @@ def source_of(model: Model | Compiled, how: Mapping[str, Any]) -> Any:
     if isinstance(model, NetworkModel):
         return GraphOfOnnx(model.prepared, model)
     if model.typed is not None:
+        if how:
+            raise ArgumentError(f"{model.name} is an ONNX graph, which is evaluated once; leave out {', '.join(how)}")
         return GraphOfOnnx(model.typed, model)
     return GraphInSteps(model, Stepping(**how)) if how or goes_in_steps(model.graph) else GraphOnce(model)
 
