@@ -177,6 +177,26 @@ class Walk:
             self.how.check(jnp.isfinite(found) | ~is_given, f"math domain error, or a result that is too large: {name}")
 
 
+def manual_axes(tree: Any) -> frozenset[str]:
+    """The axes of a ``shard_map`` around over which some of these values differ from device to device."""
+    typeof = getattr(jax, "typeof", None)  # which JAX has since such values have a type of their own
+    leaves = [] if typeof is None else jax.tree.leaves(tree)
+    types = map(typeof, leaves)
+    return frozenset().union(*(getattr(getattr(t, "mat", None), "varying", None) or getattr(t, "vma", ()) for t in types))
+
+
+def varying(tree: Any, axes: frozenset[str]) -> Any:
+    """Values of the type of those that differ over these axes: a loop carries one type, and branches give one."""
+
+    def one(x: Any) -> Any:
+        missing = tuple(axes - manual_axes(x))
+        if not missing:
+            return x
+        return lax.pcast(x, missing, to="varying") if hasattr(lax, "pcast") else lax.pvary(x, missing)
+
+    return jax.tree.map(one, tree) if axes else tree
+
+
 def as_typed(value: Value, x: Any) -> Any:
     """An array of the element type that the Step says."""
     return x if value.type.dtype is None else jnp.asarray(x).astype(jax_dtype(value.type))
@@ -238,7 +258,11 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
 def _branch(w: Walk, v: Value, condition: Any) -> Any:
     branch: BranchRegion = v.attr
     condition = jnp.reshape(jnp.asarray(condition), ()) != 0
-    sides = [lambda region=region: Walk(w.how, w.draws, w.known).arrays(region, ()) for region in (branch.then, branch.other)]
+    axes = manual_axes([x for x in w.known.values() if isinstance(x, jax.Array)])
+    sides = [
+        lambda region=region: varying(Walk(w.how, w.draws, w.known).arrays(region, ()), axes)
+        for region in (branch.then, branch.other)
+    ]
     then, other = map(jax.eval_shape, sides)
     if then != other:
         raise w.how.refusal(v, f"its branches give values of different types or shapes: {then} and {other}")
