@@ -11,7 +11,7 @@ from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, truth
 from mdf_loop.ir import Body, Loop
 from mdf_loop.options import Run
-from mdf_loop.plan.conditions import part_computing
+from mdf_loop.plan.comparisons import part_computing
 from mdf_loop.plan.invariants import lasting
 from mdf_loop.progress import ENDLESS
 

@@ -17,7 +17,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.conditions import compared, part_computing
+from mdf_loop.plan.comparisons import compared, part_computing
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
@@ -297,23 +297,25 @@ class Lowering:
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         results = self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
         if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
-            self._end_at_nan(record, results, captured)
+            for before in (results, carried):
+                self._end_at_nan(
+                    record, results, {**captured, **dict(zip((c.input for c in record.carried), before, strict=False))}
+                )
         return results
 
-    def _end_at_nan(self, record: Loop, results: Sequence[Value], captured: Names) -> None:
-        """End the program where the condition of a loop was false at last, and may have compared nan."""
+    def _end_at_nan(self, record: Loop, results: Sequence[Value], known: Names) -> None:
+        """End the program where the condition of a loop was false at last and may have compared nan, as far as it is known."""
         b, going = self.b, results[-1]
-        known = {**captured, **dict(zip((c.input for c in record.carried), results, strict=False))}
-        known |= dict(zip((c.output for c in record.carried), results, strict=False))
+        known = {**known, **dict(zip((c.output for c in record.carried), results, strict=False))}
         wanted, _ = compared(record)
         part = part_computing(record.body, sorted(wanted), known)
         if not known.keys() >= {*part.inputs} or not all(map(is_pure, part.nodes)):
             return
         for x in self.body(part, known):
-            if x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
-                is_nan = b.isnan(x) if not x.type.shape else b.reduce(b.isnan(x), "any", range(x.type.rank or 0))
+            if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
+                is_nan = b.ne(x, x) if not x.type.shape else b.reduce(b.ne(x, x), "any", range(x.type.rank or 0))
                 ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
-                b.place_in(b.cast(b.and_(is_nan, ended), INT64), b.const(np.int64(1)))
+                b.put_in("place_in", (b.cast(b.and_(is_nan, ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
 
     def loop(
         self,
