@@ -29,11 +29,14 @@ class OpenGraph:
         What its outputs are called.
     inputs : mapping of str to str
         Which of its inputs and captures is which open input of the model.
+    history : OpenRun or None
+        The passes of a scheduled model that become its outputs.
     """
 
     body: Body
     outputs: tuple[str, ...]
     inputs: Mapping[str, str]
+    history: Any = None
 
 
 class LoopAlone:
