@@ -85,11 +85,11 @@ class LoopAlone:
         return error
 
 
-def function_of_loop(record: Loop, outputs: Sequence[str] | None = None) -> JaxFunction:
+def function_of_loop(record: Loop) -> JaxFunction:
     """A loop as a function of JAX."""
     from mdf_loop.backends.jax.function import JaxFunction
 
-    return JaxFunction(LoopAlone(record), outputs)
+    return JaxFunction(LoopAlone(record))
 
 
 def numbered(names: Sequence[str]) -> tuple[str, ...]:
