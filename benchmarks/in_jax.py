@@ -1,4 +1,4 @@
-"""The share of what has a form in JAX: ONNX's node cases of numbers, and the loops that PyTorch and JAX exported.
+"""The share of what has a form in JAX: ONNX's node cases of numbers, alone and in a Loop, and the loops that others exported.
 
 It takes some minutes: each case is traced, none is run.
 """
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 from exported import models  # noqa: E402
-from jax_laws import given_of, numeric_cases, traced  # noqa: E402
+from jax_laws import given_of, has_open_length, in_a_loop, numeric_cases, traced  # noqa: E402
 
 from mdf_loop import backend  # noqa: E402
 
@@ -40,6 +40,14 @@ def cases():
         yield name, body, given_of(case, body)
 
 
+def looped():
+    """Those with static shapes as the body of a Loop that gathers a row of each input in each iteration."""
+    for name in numeric_cases():
+        if not has_open_length(name):
+            body, given, _ = in_a_loop(name)
+            yield name, body, given
+
+
 def exports():
     """The exported loops."""
     for work in models():
@@ -49,14 +57,20 @@ def exports():
 
 def main():
     warnings.simplefilter("ignore")
-    for title, works in (("exported loops", exports()), ("node cases of numbers", cases())):
-        found = dict(refusals(works))
-        refused = {name: why for name, why in found.items() if why}
-        print(f"{title}: {len(found) - len(refused)} of {len(found)}, {100 * (1 - len(refused) / len(found)):.0f} %")
-        operators = collections.Counter(_operator(why) for why in refused.values())
-        for operator, count in operators.most_common():
-            name, why = next((name, why) for name, why in refused.items() if _operator(why) == operator)
-            print(f"  {count:4} {operator}: {name}: {why[:150]}")
+    show("exported loops", dict(refusals(exports())))
+    found = dict(refusals(cases()))
+    show("node cases of numbers", found)
+    show("node cases with static shapes", {name: why for name, why in found.items() if not has_open_length(name)}, 0)
+    show("node cases with static shapes, in a Loop", dict(refusals(looped())))
+
+
+def show(title, found, most=99):
+    """How many of these have a form, and up to so many reasons why others have none."""
+    refused = {name: why for name, why in found.items() if why}
+    print(f"{title}: {len(found) - len(refused)} of {len(found)}, {100 * (1 - len(refused) / len(found)):.0f} %")
+    for operator, count in collections.Counter(_operator(why) for why in refused.values()).most_common(most):
+        name, why = next((name, why) for name, why in refused.items() if _operator(why) == operator)
+        print(f"  {count:4} {operator}: {name}: {why[:150]}")
 
 
 def _operator(why):

@@ -62,6 +62,13 @@ def test_a_run_gives_what_other_engines_give(path):
         np.testing.assert_allclose(found[name], want[name], rtol=1e-5, atol=1e-6)
 
 
+def test_models_in_steps_give_what_other_engines_give():
+    for how in ({"steps": 50, "time_increment": 0.01}, {"steps": 50, "time_increment": 0.01, "collect": True}):
+        found, want = (engine(mdf_loop.run, "examples/oscillator.yaml", **how) for engine in (by_jax, interpreted))
+        for name in want:
+            np.testing.assert_allclose(found[name], want[name], rtol=1e-9)
+
+
 ADD_UP = """b (int64 i, bool c, double s) => (bool d, double t, double u) {
     x = Gather (w, i) t = Add (s, x) h = Constant <value_float = 100.0> () k = CastLike (h, t) d = Less (t, k) u = Mul (t, x) }"""
 
@@ -167,12 +174,11 @@ def test_what_jax_refused_is_not_tried_again(monkeypatch):
     ("options", "how", "reason"),
     [
         ({}, {"record": "neuron.run.v"}, "recorded"),
-        ({}, {"steps": 2}, "steps"),
         ({"max_iterations": 5000}, {}, r"options\(max_iterations=\)"),
         ({"timeout": 60.0}, {}, r"options\(timeout=\)"),
         ({"progress": lambda report: True}, {}, r"options\(progress=\)"),
     ],
-    ids=["record", "steps", "max_iterations", "timeout", "progress"],
+    ids=["record", "max_iterations", "timeout", "progress"],
 )
 def test_what_is_asked_for_and_jax_cannot_do_is_said(options, how, reason):
     with mdf_loop.options(engine="jax", **options), pytest.warns(LoopWarning, match=f"not by JAX: .*{reason}"):

@@ -1,10 +1,13 @@
 """``to_jax``: models and bodies as functions of JAX, which differentiates, vectorises and compiles them."""
 
 import numpy as np
+import onnx
 import pytest
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+from onnx import helper
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, UnsupportedOp
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 jnp = jax.numpy
@@ -183,6 +186,125 @@ def test_errors_of_a_run_are_found_by_checkify():
     assert error.get() is None
 
 
+OUTSIDE = "index [1 7] is out of bounds for axis of size 4"
+
+WRONG = {
+    "y = Gather (w, k)": OUTSIDE,
+    "y = GatherElements (w, k)": OUTSIDE,
+    "q = Unsqueeze <axes = [1]> (k) y = GatherND (w, q)": OUTSIDE,
+    "u = Cast <to = 11> (k) y = ScatterElements (w, k, u)": "an index is out of bounds for axis 0 of size 4",
+}
+
+
+@pytest.mark.parametrize("nodes", WRONG)
+def test_places_outside_are_found_by_checkify(nodes):
+    from jax.experimental import checkify
+
+    text = f"b (int64 i, bool c, double s) => (bool c, double t) {{ {nodes} r = ReduceSum <keepdims = 0> (y) t = Add (s, r) }}"
+    f = mdf_loop.to_jax(text.replace("b (", '<ir_version: 8, opset_import: ["": 11]> b ('), checks=True)
+    checked = checkify.checkify(lambda w, k: f(M=2, cond=True, s=0.5, w=w, k=k)["t"])
+    w = jnp.arange(4.0)
+    assert checked(w, jnp.array([1, -4]))[0].get() is None
+    assert WRONG[nodes] in checked(w, jnp.array([1, 7]))[0].get()
+    with pytest.raises(IterationError):
+        mdf_loop.loop(
+            2, True, 0.5, body=text.replace("b (", '<ir_version: 8, opset_import: ["": 11]> b ('), w=w, k=np.array([1, 7])
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "message"),
+    [
+        ("1 / x", 0.0, "division by zero"),
+        ("5 // x", 0.0, "division by zero"),
+        ("math.log(x)", -1.0, "math domain error"),
+        ("math.exp(x)", 1e4, "too large"),
+        ("x ** 400.0", 1e4, "too large"),
+        ("x + 1", 0.0, None),
+        ("math.sqrt(x)", 2.0, None),
+    ],
+)
+def test_what_python_refuses_is_found_by_checkify(text, x, message):
+    from jax.experimental import checkify
+
+    model = mdf_loop.prepare(
+        Graph(
+            id="g",
+            nodes=[
+                Node(
+                    id="n",
+                    parameters=[Parameter(id="x", value=1.0), Parameter(id="y", value=text)],
+                    output_ports=[OutputPort(id="out", value="y")],
+                )
+            ],
+        )
+    )
+    error, _ = checkify.checkify(lambda x: mdf_loop.to_jax(model, checks=True)(x=x))(x)
+    if message is None:
+        assert error.get() is None
+        return
+    assert message in error.get()
+    with pytest.raises(LoopError):
+        model(x=x)
+
+
+MODEL = """
+{name}:
+  format: ModECI MDF v0.4
+  graphs:
+    {name}:
+      nodes:
+        seen:
+          input_ports:
+            start: {{default_value: [1.0, 2.0]}}
+          parameters:
+            body:
+              value:
+                onnx: |
+                  b (int64 i, bool c, {kind} s) => (bool c, {kind} t) {{
+                      {nodes}
+                  }}
+            run:
+              function: onnx::Loop
+              args: {{M: 3, cond: true, v_initial: {start}, body: body}}
+          output_ports:
+            last: {{value: run}}
+"""
+
+REFUSED = {
+    "grows": ({"kind": "double[n]", "nodes": "t = Concat <axis = 0> (s, s)", "start": "start"}, r"carries float64\[\?\]"),
+    "collects": ({"kind": "seq(double)", "nodes": "t = SequenceInsert (s, start)", "start": "[]"}, "list"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_form_is_refused_with_node_and_line(name, tmp_path):
+    said, message = REFUSED[name]
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(MODEL.format(name=name, **said))
+    with pytest.raises(UnsupportedOp, match=rf"seen.run.*{message}") as caught:
+        mdf_loop.to_jax(path)()
+    line = 1 + path.read_text().splitlines().index("            run:")
+    assert f"{name}.yaml, line {line}" in "".join(caught.value.__notes__)
+
+
+def test_text_is_refused(tmp_path):
+    text = helper.make_tensor_value_info("x", onnx.TensorProto.STRING, [2])
+    twice = helper.make_node("StringConcat", ["x", "x"], ["y"], name="twice")
+    graph = helper.make_graph([twice], "g", [text], [helper.make_value_info("y", onnx.TypeProto())])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), tmp_path / "text.onnx")
+    with pytest.raises(UnsupportedOp, match="a text has no form in JAX") as caught:
+        mdf_loop.to_jax(tmp_path / "text.onnx")(x=["a", "b"])
+    assert "text.onnx" in "".join(caught.value.__notes__)
+
+
+def test_a_value_that_nothing_gives_is_named(tmp_path):
+    path = tmp_path / "reads.yaml"
+    path.write_text(MODEL.format(name="reads", kind="double[2]", nodes="t = Add (s, w)", start="start"))
+    with pytest.raises(MalformedBody, match="'w', which nothing in the model provides"):
+        mdf_loop.to_jax(path)()
+
+
 def test_double_precision_has_to_be_on():
     jax.config.update("jax_enable_x64", False)
     try:
@@ -213,13 +335,6 @@ def test_it_says_how_it_runs():
 def test_what_grows_is_refused(text, message):
     with pytest.raises((UnsupportedOp, ArgumentError), match=message):
         mdf_loop.to_jax(text)(M=3, cond=True, s=np.ones(2), **({"w": np.ones(2)} if "w)" in text else {}))
-
-
-def test_a_model_of_steps_is_refused():
-    with pytest.raises(UnsupportedOp, match="evaluated once"):
-        mdf_loop.to_jax("examples/power_iteration.yaml")
-    with pytest.raises(UnsupportedOp, match="time_derivative"):
-        mdf_loop.to_jax("examples/oscillator.yaml")()
 
 
 def test_names_that_are_not_there():

@@ -1,6 +1,7 @@
-"""Gradients by JAX are those of differences: of every primitive that has one, and of models."""
+"""Gradients by JAX are those of differences: of every primitive that has one, and of what is built of them."""
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import mdf_loop
@@ -54,25 +55,36 @@ def _arguments(name):
     return 2 if name in ("quotient", "fmod", "remainder") else 1
 
 
-MODELS = {
-    "leaky_accumulator.yaml": "leak",
-    "newton.yaml": "a",
-    "gallery/fitting.yaml": "rate",
-    "gallery/fitzhugh_nagumo.yaml": "epsilon",
+STRUCTURAL = {
+    "cast": "y = Cast <to = 11> (x)",
+    "concat": "y = Concat <axis = 1> (x, x)",
+    "cumulative sums": "a = Constant <value_int = 1> () y = CumSum (x, a)",
+    "dot": "z = Transpose (x) y = MatMul (x, z)",
+    "gather": "i = Constant <value_ints = [2, 0, 2]> () y = Gather <axis = 1> (x, i)",
+    "largest": "y = ReduceMax <axes = [1]> (x)",
+    "least": "y = ReduceMin <axes = [1]> (x)",
+    "means": "y = ReduceMean <axes = [0]> (x)",
+    "products": "y = ReduceProd <axes = [1]> (x)",
+    "put": "i = Constant <value = int64[1, 2] {1, 2}> () u = ReduceSum <keepdims = 0> (x) q = Unsqueeze <axes = [0]> (u) "
+    "y = ScatterND (x, i, q)",
+    "reshape": "s = Constant <value_ints = [2, 6]> () z = Reshape (x, s) y = Mul (z, z)",
+    "select": "c = Greater (x, h) z = Mul (x, x) y = Where (c, x, z)",
+    "slice": "b = Constant <value_ints = [1]> () e = Constant <value_ints = [3]> () y = Slice (x, b, e)",
+    "softmax": "y = Softmax <axis = 1> (x)",
+    "squares": "y = ReduceSumSquare <axes = [0]> (x)",
+    "broadcast": "s = Constant <value_ints = [2, 3, 4]> () z = Expand (x, s) y = Mul (z, z)",
+    "branch": "q = ReduceSum <keepdims = 0> (x) c = Greater (q, h) "
+    "y = If (c) <then_branch = t () => (double a) { a = Mul (x, x) }, else_branch = e () => (double b) { b = Neg (x) }>",
 }
-"""A parameter of each."""
+"""What moves, chooses and puts together, in nodes of ONNX: ``x`` is [3, 4], ``h`` a number."""
 
 
-@pytest.mark.parametrize("path", MODELS)
-def test_a_model_has_the_gradient_of_differences(path):
-    model, name = mdf_loop.prepare(f"examples/{path}"), MODELS[path]
-    f = mdf_loop.to_jax(model, max_steps=1000)
-    at = np.asarray(model.inputs[name].default, float)
-
-    def total(x):
-        return sum(jnp.sum(value) for key, value in f(**{name: x}).items() if value.dtype == np.float64)
-
-    check_grads(total, (jnp.asarray(at),), order=1, modes=["rev"], rtol=1e-4, atol=1e-4, eps=1e-5)
+@pytest.mark.parametrize("name", STRUCTURAL)
+def test_what_is_structural_has_the_gradient_of_differences(name):
+    text = f'<ir_version: 8, opset_import: ["": 12]> g (double[3, 4] x, double h) => (double y) {{ {STRUCTURAL[name]} }}'
+    f = mdf_loop.to_jax(onnx.parser.parse_model(text))
+    x = jnp.asarray(np.random.default_rng(1).permutation(12).reshape(3, 4) / 7 - 0.6)
+    check_grads(lambda x: f(x=x, h=jnp.asarray(0.31))["y"], [x], order=1, modes=["fwd", "rev"], rtol=1e-5, atol=1e-6)
 
 
 def test_the_weights_of_an_exported_network_have_gradients():

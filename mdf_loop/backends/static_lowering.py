@@ -20,9 +20,10 @@ from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.fixpoint import Settling
+from mdf_loop.step.loop_types import joined
 from mdf_loop.step.lower import Lowering, Names
 from mdf_loop.step.primitives import FLOAT64, PRIMITIVES
-from mdf_loop.step.records import Apply, Region, Type, Value
+from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Region, Type, Value
 from mdf_loop.step.structure import computed_from, values_in
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked
@@ -44,6 +45,23 @@ def sample(type: Type) -> Any:
     return {"b": True, "i": 1}.get(type.kind, 1.0) if type.weak else dtype_of(type)
 
 
+class StaticBuilder(Builder):
+    """A builder of Steps all of whose element types are known."""
+
+    def strong(self, x: Value) -> Value:
+        """A value with an element type of ONNX's: Python's numbers get that which they have in numpy."""
+        return self.cast(x, FLOAT64 if x.type.kind == "O" else x.type.dtype) if x.type.weak else x  # type: ignore[arg-type]
+
+    def as_array(self, x: Value) -> Value:
+        """A number as an array without dimensions, which is what a number is there."""
+        return self.strong(x)
+
+    def of_type(self, type: Type) -> Value:
+        """Any value of a type."""
+        shape = [n if isinstance(n, int) else 0 for n in type.shape or ()]
+        return self.const(_number(type, 0) if type.weak else np.zeros(shape, type.dtype))
+
+
 class StaticLowering(Lowering):
     """One graph on its way into a Step all of whose element types are known.
 
@@ -57,6 +75,7 @@ class StaticLowering(Lowering):
 
     def __init__(self, path: tuple[str, ...], obey: bool = False) -> None:
         super().__init__(obey)
+        self.b: StaticBuilder = StaticBuilder()
         self.path = path
         self.origins: dict[Value, Node] = {}
 
@@ -147,9 +166,8 @@ class StaticLowering(Lowering):
     def _wider(self, name: str, x: Value, type: Type) -> Value:
         """What a carried value begins with, in a type that holds what an iteration gives as well."""
         if x.op == "const" and x.attr is None:  # not read before the first iteration is over
-            shape = [n if isinstance(n, int) else 0 for n in type.shape or ()]
-            return self.b.const(_number(type, 0) if type.weak else np.zeros(shape, type.dtype))
-        if x.type.kind == "b":  # True + True is True, and 1 + 1 is 2
+            return self.b.of_type(type)
+        if x.type.kind == "b" != type.kind:  # True + True is True, and 1 + 1 is 2
             raise CannotLower(f"{name!r} is a truth value first and becomes a number: begin with a number")
         if type.weak and x.type.rank == 0:
             return self.b.python(x, builtins.type(_number(type)))
@@ -262,6 +280,22 @@ def fitted_values(
     given = {name: np.full((1,) * (x.type.rank or 0), number, dtype_of(x.type)) for name, x in zip(names, inputs, strict=True)}
     found = fit_values(asked, given)
     return tuple(b.cast(x, found[name].dtype) for name, x in zip(names, inputs, strict=True))
+
+
+def one_of_two(b: Builder, test: Value, x: Value, y: Value) -> Value:
+    """One of two values in the element type that holds both: element by element if they have one shape, else by a branch."""
+    both_weak = x.type.weak and y.type.weak
+    dtype = np.result_type(*((dtype_of if both_weak else sample)(z.type) for z in (x, y)))
+    x, y = b.cast(x, dtype), b.cast(y, dtype)
+    if test.op == "const":
+        return x if test.attr else y
+    if x.type.shape == y.type.shape:
+        return b.select(test, x, y)
+    regions = []
+    for side in (x, y):
+        with b.region() as close:
+            regions.append(close([side]))
+    return b.items(b.put_in("branch", (test,), UNKNOWN, BranchRegion(*regions)), [joined(x.type, y.type)])[0]
 
 
 def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value | None:

@@ -29,11 +29,14 @@ class OpenGraph:
         What its outputs are called.
     inputs : mapping of str to str
         Which of its inputs and captures is which open input of the model.
+    history : OpenRun or None
+        The passes of a scheduled model that become its outputs.
     """
 
     body: Body
     outputs: tuple[str, ...]
     inputs: Mapping[str, str]
+    history: Any = None
 
 
 class LoopAlone:
@@ -82,11 +85,11 @@ class LoopAlone:
         return error
 
 
-def function_of_loop(record: Loop, outputs: Sequence[str] | None = None) -> JaxFunction:
+def function_of_loop(record: Loop) -> JaxFunction:
     """A loop as a function of JAX."""
     from mdf_loop.backends.jax.function import JaxFunction
 
-    return JaxFunction(LoopAlone(record), outputs)
+    return JaxFunction(LoopAlone(record))
 
 
 def numbered(names: Sequence[str]) -> tuple[str, ...]:

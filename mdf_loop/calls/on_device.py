@@ -31,10 +31,10 @@ class OnDevice:
     name : str
         What warnings call it.
     make : callable
-        ``make(outputs)`` is the function for some outputs, or for all where they are None.
+        ``make(**wanted)`` is the function for what is wanted: outputs, and in which steps.
     """
 
-    def __init__(self, name: str, make: Callable[[Any], JaxFunction]) -> None:
+    def __init__(self, name: str, make: Callable[..., JaxFunction]) -> None:
         self.name, self._make = name, make
         self._functions: dict[Hashable, JaxFunction] = {}
         self._refused: dict[Hashable, str] = {}
@@ -44,9 +44,7 @@ class OnDevice:
         """Pickled without what was compiled."""
         return type(self), (self.name, self._make)
 
-    def found(
-        self, inputs: Mapping[str, Any], call: Callable[[JaxFunction], T], outputs: tuple[str, ...] | None = None
-    ) -> T | None:
+    def found(self, inputs: Mapping[str, Any], call: Callable[[JaxFunction], T], **wanted: Hashable) -> T | None:
         """What a call of the function gives; None, with a warning, if it has no form in JAX or is wrong.
 
         Raises
@@ -54,14 +52,15 @@ class OnDevice:
         ArgumentError
             The call is wrong, or JAX has 32 bits where the model needs 64.
         """
-        kind = (outputs, *((name, *_kind_of(value)) for name, value in inputs.items()))
+        key = tuple(wanted.items())
+        kind = (key, *((name, *_kind_of(value)) for name, value in inputs.items()))
         if kind in self._refused:
             self.left(self._refused[kind])
             return None
         try:
-            if outputs not in self._functions:
-                self._functions[outputs] = self._make(outputs)
-            return call(self._functions[outputs])
+            if key not in self._functions:
+                self._functions[key] = self._make(**wanted)
+            return call(self._functions[key])
         except (UnsupportedOp, NotLowered, MalformedBody) as reason:
             if len(self._refused) >= MOST_REFUSED:
                 self._refused.clear()

@@ -22,7 +22,6 @@ SERVED: dict[str, dict[str, int]] = {
     "": {
         "BlackmanWindow": 17,
         "CausalConvWithState": 27,
-        "DFT": 17,
         "DeformConv": 19,
         "HammingWindow": 17,
         "HannWindow": 17,
@@ -30,7 +29,6 @@ SERVED: dict[str, dict[str, int]] = {
         "LinearAttention": 27,
         "MelWeightMatrix": 17,
         "RotaryEmbedding": 23,
-        "STFT": 17,
     },
     "ai.onnx.preview": {"FlexAttention": 1},
     "ai.onnx.preview.training": {"Adagrad": 1, "Adam": 1, "Momentum": 1},

@@ -20,6 +20,7 @@ MODULES = (
     "swept",
     "pieces",
     "names",
+    "jax",
 )
 
 

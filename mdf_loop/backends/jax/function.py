@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
+from mdf_loop.backends.jax.histories import histories
 from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words, let_through
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options
 from mdf_loop.step.records import Type
 
@@ -44,8 +45,8 @@ class JaxSource(Protocol):
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> Any:
-        """The graph for some inputs that are known and others that are not: ``body``, ``outputs`` and ``inputs``."""
+    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:
+        """The graph for inputs that are known and types of others: ``body``, ``outputs``, ``inputs``, ``history``."""
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value as the model takes it."""
@@ -103,6 +104,10 @@ class JaxFunction:
         dict of str to jax.Array
             A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many.
         """
+        if noise is not None and not isinstance(noise, Mapping):
+            if "noise" not in self.inputs:
+                raise KindError(f"noise must be a mapping of names in draws to numbers; got {in_words(noise)}")
+            inputs, noise = {**inputs, "noise": noise}, None  # the model has an input of this name
         known, traced = self._sorted(inputs)
         made = self._made(known, traced)
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key
@@ -170,9 +175,14 @@ class JaxFunction:
     def _make(self, known: Mapping[str, Any], types: Mapping[str, Type]) -> Made:
         try:
             graph = self._source.opened(known, types)
+            if missing := [name for name in graph.body.captures if name not in graph.inputs]:
+                raise MalformedBody(
+                    f"reads {', '.join(map(repr, missing))}, which nothing in the model provides", (graph.body.name,)
+                )
             params = [graph.inputs[name] for name in (*graph.body.inputs, *graph.body.captures)]
             wanted = [k for k, name in enumerate(graph.outputs) if self._wanted is None or name in self._wanted]
-            step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(wanted)
+            places = wanted if graph.history is None else graph.history.places(wanted)
+            step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(places)
         except Exception as error:
             let_through(error)
             raise self._source.located(error) from error.__cause__
@@ -181,7 +191,9 @@ class JaxFunction:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
                 found = step([arrays[name] for name in params], draws, **self._how)
-                return _by_name([graph.outputs[k] for k in wanted], found)
+                names = [graph.outputs[k] for k in wanted]
+                is_collected = graph.history is not None and graph.history.is_collected
+                return histories(graph.history, names, found) if is_collected else _by_name(names, found)
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import jax.numpy as jnp
 import jax.scipy.special as special
+import numpy as np
 from jax import Array, dtypes, lax
+from ml_dtypes import finfo, iinfo
 
 from mdf_loop.backends.static_lowering import dtype_of
-from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.primitives import BOOL, PRIMITIVES
 from mdf_loop.step.records import Type
+from mdf_loop.types.elements import kind_of
 
 Template = Callable[..., Any]
 
@@ -24,6 +27,20 @@ def canonical(dtype: Any) -> Any:
 def jax_dtype(type: Type) -> Any:
     """The element type that a value of a type has in JAX."""
     return canonical(dtype_of(type))
+
+
+def cast_to(x: Array, dtype: Any) -> Array:
+    """An array in another element type."""
+    if dtype == BOOL:
+        return x != 0
+    if x.dtype.kind == "f" and (dtype.name == "uint32" or (dtype.kind in "iu" and dtype.itemsize < 4)):
+        x = x.astype(canonical(np.int64))  # it wraps around then, as numpy's does, where XLA would cut it off
+    if kind_of(dtype) == "integer" and iinfo(dtype).bits < 8:  # others wrap around, where XLA would cut them off
+        least, count = iinfo(dtype).min, 1 << iinfo(dtype).bits
+        x = (x.astype(jnp.int32) - least) % count + least
+    elif dtype.name.endswith("fnuz"):  # it has no -0, of which XLA makes nan
+        x = jnp.where(jnp.abs(x) <= float(finfo(dtype).smallest_subnormal) / 2, 0, x)
+    return x.astype(dtype)
 
 
 def _is_whole(x: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from jax import lax
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to
 from mdf_loop.step.primitives import PRIMITIVES
 
 TOGETHER = {
@@ -49,14 +50,27 @@ class NotOver(TypeError):
     """A kernel asks for something that an array of JAX cannot do."""
 
 
-def over_jax(call: Callable[..., Any], args: Sequence[Any]) -> Any:
+Check = Callable[..., None]
+"""``check(holds, message, **numbers)`` says what has to hold."""
+
+
+def _unchecked(*_: Any, **__: Any) -> None: ...
+
+
+_CHECK: ContextVar[Check] = ContextVar("check", default=_unchecked)
+
+
+def over_jax(call: Callable[..., Any], args: Sequence[Any], check: Check = _unchecked) -> Any:
     """The results of a kernel, called with arrays of JAX; those that are known stay numpy's, if they can.
+
+    ``check`` says what numpy would raise an error for.
 
     Raises
     ------
     NotOver
         It has no form in JAX.
     """
+    token = _CHECK.set(check)
     try:
         return _called(call, args)
     except NotOver:
@@ -64,6 +78,8 @@ def over_jax(call: Callable[..., Any], args: Sequence[Any]) -> Any:
         if not any(fractions):
             raise
         return _called(call, [jnp.asarray(x) if known else x for x, known in zip(args, fractions, strict=True)])
+    finally:
+        _CHECK.reset(token)
 
 
 def _called(call: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -168,6 +184,7 @@ class Over(NDArrayOperatorsMixin):
         """NEP 13: what a ufunc, and so an operator, does."""
         if method == "at" and ufunc.__name__ in _AT:
             target, where, *others = inputs
+            _check_places(_bare(where), target.shape)
             place = jnp.asarray(bare(target)).at[_bare(where)]
             return _written(target, getattr(place, _AT[ufunc.__name__])(*_bare(others)))
         if method in ("reduce", "accumulate"):
@@ -176,6 +193,8 @@ class Over(NDArrayOperatorsMixin):
             raise NotOver(f"the kernel calls np.{ufunc.__name__} with {method}, {', '.join(named)}")
         else:
             found = _elementwise(ufunc, inputs)
+            if isinstance(found, tuple):
+                return _over(found, is_frozen=False)
             found = found.astype(canonical(named["dtype"])) if named.get("dtype") is not None else found
         return Over(found) if out is None else _written(out[0], found)
 
@@ -224,8 +243,7 @@ class Over(NDArrayOperatorsMixin):
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", copy: bool = True) -> Over:
         """The same in another element type."""
-        wanted = canonical(np.dtype(dtype))
-        return Over(self.array != 0 if wanted.kind == "b" else self.array.astype(wanted), is_frozen=not copy)
+        return Over(cast_to(self.array, canonical(np.dtype(dtype))), is_frozen=not copy)
 
     def view(self, dtype: Any = None) -> Over:
         """The same bits as another type of the same width."""
@@ -251,6 +269,7 @@ class Over(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Over:
         where = _bare(index)
+        _check_places(where, self.shape)
         if any(
             not isinstance(part, int | slice | None | type(...)) for part in (where if isinstance(where, tuple) else (where,))
         ):
@@ -258,6 +277,7 @@ class Over(NDArrayOperatorsMixin):
         return self._seen(lambda x: x[where], lambda x, new: x.at[where].set(new))
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        _check_places(_bare(index), self.shape)
         self.write(self.array.at[_bare(index)].set(jnp.asarray(bare(value)).astype(self.dtype)))
 
     def __len__(self) -> int:
@@ -270,6 +290,19 @@ class Over(NDArrayOperatorsMixin):
         raise NotOver("the kernel decides by its values")
 
     __int__ = __float__ = __index__ = __complex__ = __bool__  # type: ignore[assignment]
+
+
+def _check_places(where: Any, shape: Sequence[int]) -> None:
+    """Say that whole numbers in an index lie inside of an array."""
+    parts = where if isinstance(where, tuple) else (where,)
+    used, axis = sum(part is not None and part is not ... for part in parts), 0
+    for part in parts:
+        if part is ...:
+            axis += len(shape) - used
+        elif isinstance(part, jax.Array) and jnp.issubdtype(part.dtype, jnp.integer):
+            n = shape[axis]
+            _CHECK.get()((part >= -n) & (part < n), f"an index is out of bounds for axis {axis} of size {n}")
+        axis += part is not None and part is not ...
 
 
 def _bare(x: Any) -> Any:
@@ -298,12 +331,14 @@ def _promoted(args: Sequence[Any]) -> list[Any]:
 
 def _elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     """What a ufunc gives, in the types that numpy computes it in."""
-    known = [type(x) if isinstance(x, bool | int | float) else _dtype(x) for x in inputs]
+    known = [type(x) if isinstance(x, bool | int | float | complex) else _dtype(x) for x in inputs]
     dtypes = ufunc.resolve_dtypes((*known, *(None,) * ufunc.nout))
     given = [jnp.asarray(bare(x)).astype(canonical(dtype)) for x, dtype in zip(inputs, dtypes, strict=False)]
     template = _BY_UFUNC.get(ufunc) or getattr(jnp, ufunc.__name__, None)
-    if template is None or ufunc.nout > 1:
+    if template is None:
         raise NotOver(f"the kernel calls np.{ufunc.__name__}")
+    if ufunc.nout > 1:
+        return tuple(x.astype(canonical(dtype)) for x, dtype in zip(template(*given), dtypes[ufunc.nin :], strict=True))
     return template(*given).astype(canonical(dtypes[-1]))
 
 
@@ -323,7 +358,7 @@ def _along(
 
 
 _METHODS = {
-    *("sum", "prod", "max", "min", "any", "all", "mean", "cumsum", "cumprod", "argmax", "argmin"),
+    *("sum", "prod", "max", "min", "any", "all", "mean", "var", "std", "cumsum", "cumprod", "argmax", "argmin"),
     *("ravel", "flatten", "squeeze", "diagonal", "repeat", "take", "clip", "round", "conj"),
 }
 """Methods of an array that jax.numpy has as functions."""
@@ -335,9 +370,16 @@ _ASKED: dict[str, Callable[..., Any]] = {
     "size": lambda x, axis=None: x.size if axis is None else x.shape[axis],
     "result_type": lambda *xs: np.result_type(*map(_dtype_or_type, xs)),
     "may_share_memory": lambda *_: False,
+    "sliding_window_view": lambda x, size, axis: Over(_windows(bare(x), size, axis)),
     "copyto": lambda target, value, casting="", where=True: _written(target, jnp.where(bare(where), bare(value), bare(target))),
 }
 """Functions of numpy that are answered without computing, or that write."""
+
+
+def _windows(x: Any, size: int, axis: int) -> Any:
+    """All windows along an axis, in a new last one."""
+    count = x.shape[axis] - size + 1
+    return jnp.stack([lax.slice_in_dim(x, k, k + count, axis=axis) for k in range(size)], -1)
 
 
 def _dtype_or_type(x: Any) -> Any:

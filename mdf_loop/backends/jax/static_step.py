@@ -7,25 +7,41 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
+import jax
 import numpy as np
+import onnx
+from onnx import helper
+from onnx.defs import onnx_opset_version
 
 from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.backends.jax.walked import How, Walk
-from mdf_loop.backends.static_lowering import StaticLowering, fitted_values, scaled_draw
+from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir import Body, Loop, Node, ValueType
+from mdf_loop.kernels.definitions.mdf_operators import truth
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
+from mdf_loop.readers import read
+from mdf_loop.readers.expressions.values import DOMAIN
+from mdf_loop.readers.onnx.opsets import every_node, own_domain
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
-from mdf_loop.step.records import Region, Type, Value
+from mdf_loop.step.records import Apply, Region, Type, Value
 from mdf_loop.step.speculation import guessing
-from mdf_loop.step.structure import Uses, regions_of, uses_of, values_in
+from mdf_loop.step.structure import Uses, is_always_true, regions_of, uses_of, values_in
+from mdf_loop.types.schemas import schema_of
+from mdf_loop.writers.onnx_graph import write_node, write_type
+
+try:
+    from jax import enable_x64
+except ImportError:  # before JAX 0.8
+    from jax.experimental import enable_x64  # type: ignore[attr-defined, no-redef]
 
 TURN_ON = 'JAX has 32 bits until one says jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
 """What to do where 64 bits are needed."""
@@ -33,8 +49,15 @@ TURN_ON = 'JAX has 32 bits until one says jax.config.update("jax_enable_x64", Tr
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
+CHOICES = {"choose": (0, 1, 2), "and": (0, 1, 0), "or": (0, 0, 1)}
+"""Operators that give one of their inputs: the places of what is asked, and of what is given if it is true and if not."""
+
+
 class JaxLowering(StaticLowering):
     """One graph on its way into a Step for JAX."""
+
+    may_be_empty = False
+    """Whether the loop that is lowered may have no iteration."""
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         if (drawn := scaled_draw(self.b, node, args)) is not None:
@@ -44,7 +67,68 @@ class JaxLowering(StaticLowering):
                 return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
             except KindError as error:
                 raise self.refusal(node, error) from error
-        return super()._applied(node, bound, entry, args, names)
+        if node.op in CHOICES and node.domain == DOMAIN:
+            test, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
+            if is_open(x) or is_open(y):
+                return [y if is_open(x) else x]
+            if all(z.type.dtype is not None for z in (test, x, y)):
+                return [self._chosen(truth(self.b, test), x, y)]
+        if not entry.native and (body := written_out(node, [None if x is None else x.type for x in args])) is not None:
+            return self.body(body, dict(zip(body.inputs, [x for x in args if x is not None], strict=True)))
+        mark = self.b.mark()
+        found = super()._applied(node, bound, entry, args, names)
+        if all(x.type.dtype is not None for x in found) or (types := self._inferred(node, bound, args)) is None:
+            return found
+        self.b.rewind(mark)
+        return self.b.apply(Apply(node, bound.call, results=len(types)), cast(Sequence[Value], args), types)
+
+    def _inferred(self, node: Node, bound: Bound, args: Sequence[Value | None]) -> list[Type] | None:
+        """The types of what a kernel gives over arrays of JAX; None where it does not run over them."""
+        if bound.needs_run or node.captures or any(x is None or not x.type.is_static or x.type.kind == "O" for x in args):
+            return None
+        given = [x for x in args if x is not None]
+        kinds = [jax.ShapeDtypeStruct(cast(Any, x.type.shape), x.type.dtype) for x in given if x.op != "const"]
+
+        def call(*arrays: Any) -> Any:
+            rest = iter(arrays)
+            return over_jax(bound.call, [x.attr if x.op == "const" else next(rest) for x in given])
+
+        try:
+            with enable_x64(True):
+                found = jax.eval_shape(call, *kinds)
+        except (NotOver, ValueError, TypeError, IndexError):
+            return None
+        results = found if isinstance(found, tuple) else (found,)
+        if len(results) != len(node.outputs) or not all(isinstance(x, jax.ShapeDtypeStruct) for x in results):
+            return None
+        return [Type(np.dtype(x.dtype), x.shape) for x in results]
+
+    def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
+        """Both branches of an If; a carried value that has no type yet is of that which the other branch gives."""
+        mark = self.b.mark()
+        regions = super()._sides(bodies, names)
+        pairs = [*zip(*(region.results for region in regions), strict=False)]
+        types = [y.type if is_open(x) else x.type if is_open(y) else None for x, y in pairs]
+        if not any(type is not None and type.is_static for type in types):
+            return regions
+        self.b.rewind(mark)
+        return [self._side(body, {**names, **self._begun(body, names, types)}) for body in bodies]
+
+    def _begun(self, body: Body, names: Names, types: Sequence[Type | None]) -> dict[str, Value]:
+        """What stands for carried values without a type that a branch gives as they are."""
+        found = {}
+        for name, type in zip(body.outputs, types, strict=False):
+            if type is not None and type.is_static and name in names and is_open(names[name]):
+                found[name] = self.b.of_type(type)
+        return found
+
+    def _chosen(self, test: Value, x: Value, y: Value) -> Value:
+        """One of two values; of two numbers of Python's one of these."""
+        if not (x.type.weak and y.type.weak):
+            return one_of_two(self.b, test, x, y)
+        kind = np.result_type(*(dtype_of(z.type) for z in (x, y))).kind
+        x, y = (self.b.python(z, {"b": bool, "i": int}.get(kind, float)) for z in (x, y))
+        return self.b.select(test, x, y)
 
     def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
         """The body of a loop; a number that becomes an array is one from the start, where its elements are worked on alone."""
@@ -54,9 +138,44 @@ class JaxLowering(StaticLowering):
                 raise CannotLower(f"{record.carried[k].input!r} starts as a number and becomes an array: begin with an array")
         return found
 
+    def loop(self, record: Loop, count: Value | None, condition: Value | None, *others: Any, **named: Any) -> Sequence[Value]:
+        """A loop; it is kept in mind whether it has an iteration."""
+        outer = self.may_be_empty
+        has_count = count is None or (count.op == "const" and np.all(np.asarray(count.attr) > 0))
+        self.may_be_empty = not (has_count and (condition is None or is_always_true(condition)))
+        try:
+            return super().loop(record, count, condition, *others, **named)
+        finally:
+            self.may_be_empty = outer
+
     def number_for_now(self, x: Value, type: Type) -> Value:
         """A number that later iterations make an array of: that array."""
+        if self.may_be_empty:
+            raise CannotLower("a number becomes an array if there is an iteration: begin with an array")
         return self.b.broadcast(x, type.shape) if type.is_static and type.shape else super().number_for_now(x, type)
+
+
+def is_open(x: Value) -> bool:
+    """Whether a value is one that is carried and has no type yet: nothing reads it before the first iteration is over."""
+    return x.type.dtype is None and (x.op == "param" or (x.op == "const" and x.attr is None))
+
+
+def written_out(node: Node, types: Sequence[Type | None]) -> Body | None:
+    """An operator of ONNX in other operators, as ONNX's schema says it for inputs of these types; None if it does not."""
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None or not schema.has_context_dependent_function:
+        return None
+    said = [onnx.TypeProto() if x is None else write_type(ValueType(x.dtype, x.shape)) for x in types]  # type: ignore[arg-type]
+    written = schema.get_context_dependent_function(write_node(node).SerializeToString(), [x.SerializeToString() for x in said])
+    function = onnx.FunctionProto.FromString(written)
+    for inner in every_node(function.node):
+        inner.domain = own_domain(inner.domain)
+    versions = {"": onnx_opset_version(), **{own_domain(entry.domain): entry.version for entry in function.opset_import}}
+    inputs = [name for name, x in zip(function.input, types, strict=False) if x is not None]
+    untyped = [[helper.make_value_info(x, onnx.TypeProto()) for x in names] for names in (inputs, function.output)]
+    graph = helper.make_graph(function.node, node.op, untyped[0], untyped[1][: len(node.outputs)])
+    opsets = [helper.make_opsetid(*entry) for entry in versions.items()]
+    return read(helper.make_model(graph, opset_imports=opsets), kind="branch")
 
 
 def _is_elementwise(region: Region, param: Value) -> bool:
@@ -97,7 +216,11 @@ class JaxStep:
         """Its results; what a loop that may end early collected is :class:`Padded`."""
         if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
             raise ArgumentError(f"the model computes in {wide.type.dtype}, and {TURN_ON}")
-        return Walk(self.how(**how), draws).results(self.region, given)
+        w = Walk(self.how(**how), draws)
+        found = w.results(self.region, given)
+        for value, x in zip(self.region.results, found, strict=True):
+            w.refuse_text(value, x)
+        return found
 
     def how(self, **how: Any) -> How:
         """How it is computed: ``max_steps``, ``checkpoint`` and ``checks``, as :func:`mdf_loop.to_jax` takes them."""

@@ -18,7 +18,7 @@ from jax import lax
 from jax.custom_derivatives import linear_call
 
 from mdf_loop.backends.jax.jnp_templates import jax_dtype
-from mdf_loop.backends.jax.walked import STRUCTURE, Padded, Walk, as_typed
+from mdf_loop.backends.jax.walked import STRUCTURE, Padded, Walk, as_typed, manual_axes, varying
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.step.records import Apply, LoopRegion, Region, Value
 from mdf_loop.step.structure import is_always_true, may_end, regions_of
@@ -181,6 +181,8 @@ class TracedLoop:
 
     def _ending(self, given: Operands) -> tuple[LoopMoment, Any, Any]:
         """Iterations until the condition ends them."""
+        if self.most == 0:
+            return self._first(given), self._no_rows(0), jnp.zeros((), int)
         limit = UNLIMITED if self.most is None or not self.rows else self.most
         limit = limit if self.count is None else min(self.count, limit)
         counted = jnp.asarray(limit if given.count is None else jnp.minimum(given.count, limit), int)
@@ -195,8 +197,8 @@ class TracedLoop:
             now, row = self._iteration(given, i, now, tuple(part[i] for part in given.parts), noise)
             return i + 1, now, tuple(all_.at[i].set(one) for all_, one in zip(rows, row, strict=True))
 
-        start = jnp.zeros((), int), self._first(given), self._no_rows(self.most or 0)
-        number, now, rows = lax.while_loop(goes_on, step, start)
+        start, axes = (jnp.zeros((), int), self._first(given), self._no_rows(self.most or 0)), manual_axes(given)
+        number, now, rows = lax.while_loop(goes_on, lambda x: varying(step(x), axes), varying(start, axes))
         self._check_limit(given, now, number)
         return now, rows, number
 
@@ -232,7 +234,13 @@ class TracedLoop:
 
     def _scan(self, step: Step, start: Any, given: Operands, length: int) -> tuple[Any, Any]:
         """A scan; of a long one only each k-th state is kept for gradients, where that is asked for."""
-        k = self.w.how.checkpoint
+        k, axes, plain = self.w.how.checkpoint, manual_axes(given), step
+
+        def step(now: Any, x: Any) -> tuple[Any, Any]:
+            now, row = plain(now, x)
+            return varying(now, axes), row
+
+        start = varying(start, axes)
         each = jnp.arange(length), tuple(x[:length] for x in given.parts), jax.tree.map(lambda x: x[:length], given.noise)
         if not k or length <= k:
             return lax.scan(step, start, each, length)

@@ -14,18 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.checkify import debug_check
-from ml_dtypes import iinfo
 
 from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
-from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, jax_dtype
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to, jax_dtype
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.backends.static_lowering import computed_in
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
-from mdf_loop.step.primitives import BOOL, PRIMITIVES
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
 from mdf_loop.step.structure import Uses, may_end
-from mdf_loop.types.elements import kind_of
 
 STRUCTURE: dict[str, Callable[..., Any]] = {}
 """By structural operation: ``compute(walk, value, *arguments)``."""
@@ -143,6 +141,18 @@ class Walk:
                 reader or value,
                 "it reads what a loop collected that may end early; JAX needs lengths that are known before",
             )
+        self.refuse_text(reader or value, found)
+
+    def refuse_text(self, value: Value, found: Any) -> None:
+        """See that something is numbers.
+
+        Raises
+        ------
+        UnsupportedOp
+            It is text.
+        """
+        if isinstance(found, str) or (isinstance(found, np.ndarray | np.generic) and found.dtype.kind in "OUS"):
+            raise self.how.refusal(value, "a text has no form in JAX")
 
     def _primitive(self, value: Value, args: Sequence[Any]) -> Any:
         name = value.op.partition(".")[2] or value.op
@@ -155,9 +165,40 @@ class Walk:
             if name == "round"
             else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
         )
-        if PRIMITIVES[value.op].divides and value.type.weak:
+        found = TEMPLATES[name](*given).astype(jax_dtype(value.type))
+        if self.how.checks and value.type.weak and PRIMITIVES[value.op].refuses:
+            self._check_python(name, value, given, found)
+        return found
+
+    def _check_python(self, name: str, value: Value, given: Sequence[Any], found: Any) -> None:
+        """Say what is an error for numbers of Python's, where numpy has nan, infinity or 0."""
+        if PRIMITIVES[name].divides:
             self.how.check(given[1] != 0, "division by zero")
-        return TEMPLATES[name](*given).astype(jax_dtype(value.type))
+        elif name in ("shl", "shr"):
+            self.how.check(given[1] >= 0, "negative shift count")
+        elif (name == "pow" or PRIMITIVES[value.op].is_python) and value.type.kind == "f":
+            is_given = jnp.stack([jnp.isfinite(x) for x in given]).all(0)
+            self.how.check(jnp.isfinite(found) | ~is_given, f"math domain error, or a result that is too large: {name}")
+
+
+def manual_axes(tree: Any) -> frozenset[str]:
+    """The axes of a ``shard_map`` around over which some of these values differ from device to device."""
+    typeof = getattr(jax, "typeof", None)  # which JAX has since such values have a type of their own
+    leaves = [] if typeof is None else jax.tree.leaves(tree)
+    types = map(typeof, leaves)
+    return frozenset().union(*(getattr(getattr(t, "mat", None), "varying", None) or getattr(t, "vma", ()) for t in types))
+
+
+def varying(tree: Any, axes: frozenset[str]) -> Any:
+    """Values of the type of those that differ over these axes: a loop carries one type, and branches give one."""
+
+    def one(x: Any) -> Any:
+        missing = tuple(axes - manual_axes(x))
+        if not missing:
+            return x
+        return lax.pcast(x, missing, to="varying") if hasattr(lax, "pcast") else lax.pvary(x, missing)
+
+    return jax.tree.map(one, tree) if axes else tree
 
 
 def as_typed(value: Value, x: Any) -> Any:
@@ -165,17 +206,10 @@ def as_typed(value: Value, x: Any) -> Any:
     return x if value.type.dtype is None else jnp.asarray(x).astype(jax_dtype(value.type))
 
 
-def _cast(w: Walk, v: Value, x: Any) -> Any:
-    dtype, x = jax_dtype(v.type), jnp.asarray(x)
-    if dtype == BOOL:
-        return x != 0
-    return (_wrapped(x, dtype) if kind_of(dtype) == "integer" and iinfo(dtype).bits < 8 else x).astype(dtype)
-
-
-def _wrapped(x: Any, dtype: Any) -> Any:
-    """Whole numbers that a type of less than a byte holds: others wrap around, where XLA would cut them off."""
-    least, count = iinfo(dtype).min, 1 << iinfo(dtype).bits
-    return (x.astype(jnp.int32) - least) % count + least
+def _bitcast(w: Walk, v: Value, x: Any) -> Any:
+    x, dtype = jnp.asarray(x), jax_dtype(v.type)
+    x = x.astype(np.uint8) if x.dtype == np.bool_ else x
+    return x != 0 if dtype == np.bool_ else lax.bitcast_convert_type(x, dtype)
 
 
 def _shape(w: Walk, v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
@@ -219,7 +253,7 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
     if any(x.type.weak for x in v.args) and len({jnp.result_type(x) for x in args if x is not None}) > 1:
         raise w.how.refusal(v, f"{how.node.op} has no form in JAX for a number of Python's beside arrays of another type")
     try:
-        found = over_jax(how.call, args)
+        found = over_jax(how.call, args, w.how.check)
     except (NotOver, ValueError, TypeError, IndexError) as error:
         raise w.how.refusal(v, f"{how.node.op} has no form in JAX: {error}") from error
     return found if how.results > 1 or not isinstance(found, tuple) else found[0]
@@ -228,7 +262,11 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
 def _branch(w: Walk, v: Value, condition: Any) -> Any:
     branch: BranchRegion = v.attr
     condition = jnp.reshape(jnp.asarray(condition), ()) != 0
-    sides = [lambda region=region: Walk(w.how, w.draws, w.known).arrays(region, ()) for region in (branch.then, branch.other)]
+    axes = manual_axes([x for x in w.known.values() if isinstance(x, jax.Array)])
+    sides = [
+        lambda region=region: varying(Walk(w.how, w.draws, w.known).arrays(region, ()), axes)
+        for region in (branch.then, branch.other)
+    ]
     then, other = map(jax.eval_shape, sides)
     if then != other:
         raise w.how.refusal(v, f"its branches give values of different types or shapes: {then} and {other}")
@@ -250,8 +288,8 @@ def _put(w: Walk, v: Value, x: Any, update: Any, *at: Any) -> Any:
 
 STRUCTURE |= {
     "const": lambda w, v: v.attr,
-    "cast": _cast,
-    "bitcast": lambda w, v, x: lax.bitcast_convert_type(jnp.asarray(x), jax_dtype(v.type)),
+    "cast": lambda w, v, x: cast_to(jnp.asarray(x), jax_dtype(v.type)),
+    "bitcast": _bitcast,
     "fraction": lambda w, v, x: x,
     "as_array": lambda w, v, x: x,
     "select": lambda w, v, condition, x, y: jnp.where(condition, x, y).astype(jax_dtype(v.type)),

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.static_lowering import dtype_of, fitted_values, sample
+from mdf_loop.backends.static_lowering import StaticBuilder, fitted_values, one_of_two, sample
 from mdf_loop.ir import Node, entity
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
-from mdf_loop.step.build import Builder, CannotLower
-from mdf_loop.step.loop_types import joined
+from mdf_loop.step.build import CannotLower
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
-from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Size, Type, Value
+from mdf_loop.step.records import UNKNOWN, Apply, Size, Type, Value
 from mdf_loop.types.schemas import schema_of
 
 FLOAT = np.dtype(np.float32)
@@ -40,20 +39,12 @@ class Unwritten(Apply):
     why: str = ""
 
 
-class OnnxBuilder(Builder):
+class OnnxBuilder(StaticBuilder):
     """A builder whose operators as a whole are ONNX's, of one version."""
 
     def __init__(self, opset: int) -> None:
         super().__init__()
         self.opset = opset
-
-    def strong(self, x: Value) -> Value:
-        """A value with an element type of ONNX's: Python's numbers get that which they have in numpy."""
-        return self.cast(x, FLOAT64 if x.type.kind == "O" else x.type.dtype) if x.type.weak else x  # type: ignore[arg-type]
-
-    def as_array(self, x: Value) -> Value:
-        """A number as an array without dimensions, which in ONNX is what a number is."""
-        return self.strong(x)
 
     def number_for_now(self, x: Value, rank: int) -> Value:
         """A number that later iterations make an array of, with the type of that array.
@@ -203,22 +194,8 @@ def truth(b: OnnxBuilder, x: Value) -> Value:
 
 @rewrites("choose")
 def chosen(b: OnnxBuilder, condition: Value, x: Value, y: Value) -> Value:
-    """One of two values: element by element if they have one shape, else by a branch."""
-    test = truth(b, condition)
-    if x.type.weak and y.type.weak:
-        dtype = np.result_type(*(dtype_of(z.type) for z in (x, y)))
-    else:
-        dtype = np.result_type(*(sample(z.type) for z in (x, y)))
-    x, y = b.cast(x, dtype), b.cast(y, dtype)
-    if test.op == "const":
-        return x if test.attr else y
-    if x.type.shape == y.type.shape:
-        return b.select(test, x, y)
-    regions = []
-    for side in (x, y):
-        with b.region() as close:
-            regions.append(close([side]))
-    return b.items(b.put_in("branch", (test,), UNKNOWN, BranchRegion(*regions)), [joined(x.type, y.type)])[0]
+    """One of two values."""
+    return one_of_two(b, truth(b, condition), x, y)
 
 
 REWRITTEN["and"] = lambda b, x, y: chosen(b, x, y, x)

@@ -24,6 +24,8 @@ from mdf_loop.convert.scheduled.passes import OPSETS, Pass
 from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, RunPlan
 from mdf_loop.convert.scheduled.run_order import read_schedule
 from mdf_loop.convert.scheduled.slots import (
+    FALSE,
+    TRUE,
     GivenInput,
     Key,
     Reading,
@@ -118,28 +120,28 @@ class ScheduledLowering:
         self.graph, self.collect = _only_graph(model), collect
         if is_typed(self.graph):
             raise NotLowered("it is an ONNX graph, which computes in the types that it says", (self.graph.id,))
-        with self._told():
+        with self.naming_the_graph():
             check_graph(self.graph)
             self.plan = RunPlan(self.graph, read_schedule(self.graph), int(steps), time_increment, tuple(record))
-        self._read: tuple[Any, _Behind] | None = None
+        self._read: tuple[Any, LoopBehind] | None = None
 
     def lowered(self, run_node: RunNode = interpreted, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
         """The first passes, run now by ``run_node``, and the loop behind them; ``given`` are values for places in the graph."""
-        with self._told():
+        with self.naming_the_graph():
             start = _First(self.plan, self.collect, run_node, given).run()
             if isinstance(start, Lowered):
                 return start
             _refuse_unavailable((*(start.evaluations if self.collect else ()), *start.rows))
             return _begun(self.plan, start, self._behind(start), self.collect)
 
-    def _behind(self, start: _Start) -> _Behind:
+    def _behind(self, start: Start) -> LoopBehind:
         kinds, read = _kinds(start.known), self._read
         if read is None or kinds is None or read[0] != kinds:
-            read = self._read = kinds, _loop(self.plan, start, self.collect)
+            read = self._read = kinds, loop_behind(self.plan, start, self.collect)
         return read[1]
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def naming_the_graph(self) -> Iterator[None]:
         """The error for what cannot be expressed names the graph."""
         try:
             with malformed("this graph cannot become a loop", (str(self.graph.id),), let=(NotCompiled,)):
@@ -176,7 +178,7 @@ def _only_graph(model: Any) -> Any:
 
 
 @dataclass
-class _Start:
+class Start:
     """What is known when the loop takes over."""
 
     known: dict[Key, Any]
@@ -195,9 +197,9 @@ class _First:
         self.rows: list[tuple[Any, ...]] = []
         self.passes = 0
 
-    def run(self) -> _Start | Lowered:
+    def run(self) -> Start | Lowered:
         """Run passes until every node has run; everything, if that is all there is to do."""
-        while not self._is_over(self._pass()):
+        while not self._is_over():
             made = self._pass()
             made.run()
             self.passes += 1
@@ -208,10 +210,10 @@ class _First:
                 self.evaluations.append(self._outputs())
                 made.next_evaluation(ended)
                 self._keep(made)
-            if self._is_settled():
-                if self._is_over(self._pass()):
+            if is_settled(self.plan, self.known, self.passes, self.collect):
+                if self._is_over():
                     break
-                return _Start(self.known, self.passes, self.evaluations, self.rows)
+                return Start(self.known, self.passes, self.evaluations, self.rows)
         outputs = self._outputs()
         _refuse_unavailable((outputs, *(self.evaluations if self.collect else ()), *self.rows))
         rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
@@ -223,29 +225,34 @@ class _First:
         builder = BodyBuilder(Reading(), (), (), DEFAULT_OPSET)
         return Pass(self.plan, Store(self.known, None, Reading()), builder, self.run_node, self.passes)
 
-    def _is_over(self, before: Pass) -> bool:
-        """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""
-        if self.known.get(UPDATES, 0) >= self.plan.steps:
-            return True
-        return self.plan.schedule.passes is None and bool(before.holds(self.plan.schedule.termination).literal)
-
-    def _is_settled(self) -> bool:
-        """Whether the loop can take over."""
-        wanted = [name for name, _ in self.plan.outputs.values()] if self.collect else []
-        waiting = [name for name in (*wanted, *(key[1] for key in self.plan.record)) if not self.known.get(("ran", name))]
-        if waiting and self.passes >= MOST_PASSES_WITHOUT_VALUE:
-            raise NotCompiled(f"node {waiting[0]!r} has not run in {self.passes} passes, and a loop collects values alone")
-        if self.passes >= MOST_FIRST_PASSES and not waiting:
-            return True
-        if not all(self.known.get(("ran", node.id)) for node in self.plan.graph.nodes):
-            return False
-        return not self.plan.time_goes_on or self.plan.schedule.passes != 1 or self.known.get(UPDATES, 0) > 1
+    def _is_over(self) -> bool:
+        return bool(is_over(self.plan, self.known, self._pass()).literal)
 
     def _keep(self, made: Pass) -> None:
         self.known |= {key: value.literal if isinstance(value, Value) else value for key, value in made.store.now().items()}
 
     def _outputs(self) -> tuple[Any, ...]:
         return tuple(_known_output(self.known, place) for place in self.plan.outputs.values())
+
+
+def is_over(plan: RunPlan, known: Mapping[Key, Any], before: Pass) -> Value:
+    """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""
+    if known.get(UPDATES, 0) >= plan.steps:
+        return TRUE
+    return before.holds(plan.schedule.termination) if plan.schedule.passes is None else FALSE
+
+
+def is_settled(plan: RunPlan, known: Mapping[Key, Any], passes: int, collect: bool) -> bool:
+    """Whether the loop can take over after so many passes."""
+    wanted = [name for name, _ in plan.outputs.values()] if collect else []
+    waiting = [name for name in (*wanted, *(key[1] for key in plan.record)) if not known.get(("ran", name))]
+    if waiting and passes >= MOST_PASSES_WITHOUT_VALUE:
+        raise NotCompiled(f"node {waiting[0]!r} has not run in {passes} passes, and a loop collects values alone")
+    if passes >= MOST_FIRST_PASSES and not waiting:
+        return True
+    if not all(known.get(("ran", node.id)) for node in plan.graph.nodes):
+        return False
+    return not plan.time_goes_on or plan.schedule.passes != 1 or known.get(UPDATES, 0) > 1
 
 
 def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
@@ -271,7 +278,7 @@ def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
 
 
 @dataclass
-class _Behind:
+class LoopBehind:
     """The loop behind the first passes, and what its hidden values are, by their names in the body."""
 
     loop: Loop
@@ -289,7 +296,7 @@ def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
     return found
 
 
-def _begun(plan: RunPlan, start: _Start, behind: _Behind, collect: bool) -> Lowered:
+def _begun(plan: RunPlan, start: Start, behind: LoopBehind, collect: bool) -> Lowered:
     """The loop with the values that it begins with."""
     loop, passes = behind.loop, plan.schedule.passes
     trip_count = None if passes is None else passes * plan.steps - start.passes
@@ -311,7 +318,7 @@ def _begun(plan: RunPlan, start: _Start, behind: _Behind, collect: bool) -> Lowe
     )
 
 
-def _loop(plan: RunPlan, start: _Start, collect: bool) -> _Behind:
+def loop_behind(plan: RunPlan, start: Start, collect: bool) -> LoopBehind:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
     reading = Reading()
     while True:
@@ -327,10 +334,10 @@ def _loop(plan: RunPlan, start: _Start, collect: bool) -> _Behind:
     collected = tuple(Collected(output, widens=True) for output in kept)
     name = f"passes of {plan.graph.id}"
     loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
-    return _Behind(loop, keys)
+    return LoopBehind(loop, keys)
 
 
-def _body(plan: RunPlan, start: _Start, reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
+def _body(plan: RunPlan, start: Start, reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
     """The body, and whose its hidden values are.
 
     Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.
@@ -343,7 +350,7 @@ def _body(plan: RunPlan, start: _Start, reading: Reading, collect: bool) -> tupl
     ended = made.ended()
     made.next_evaluation(ended)
     if plan.schedule.passes is None:
-        results.append(_goes_on(plan, made, ended))
+        results.append(goes_on(plan, made, ended))
     if collect and plan.schedule.passes != 1:
         results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
     results += [_recorded(store, key) for key in plan.record]
@@ -370,7 +377,7 @@ def _recorded(store: Store, key: Key) -> Value:
     return value
 
 
-def _goes_on(plan: RunPlan, made: Pass, ended: Value) -> Value:
+def goes_on(plan: RunPlan, made: Pass, ended: Value) -> Value:
     """Whether there is a further pass."""
     builder, store = made.builder, made.store
     goes_on = contrary(builder, ended)

@@ -31,6 +31,7 @@ from mdf_loop.convert.scheduled.plan import UPDATES, RunPlan
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,
+    GivenInput,
     Key,
     Reading,
     Store,
@@ -328,16 +329,37 @@ class Pass:
         """A parameter or output port compared with a number."""
         ran = self._ran(condition.node)
         if is_known(ran):
-            return self._compared_now(condition) if ran.literal else literal(self._compared_at_first(condition))
-        then = branch_of(self.builder, lambda: [self._compared_now(condition)])
-        return one_of(self.builder, ran, then, ([], [literal(self._compared_at_first(condition))]), "condition")[0]
+            return self._compared(condition, self._threshold_value(condition) if ran.literal else self._value_at_first(condition))
+        then = branch_of(self.builder, lambda: [self._compared(condition, self._threshold_value(condition))])
+        otherwise = branch_of(self.builder, lambda: [self._compared(condition, self._value_at_first(condition))])
+        return one_of(self.builder, ran, then, otherwise, "condition")[0]
 
-    def _compared_now(self, condition: Threshold) -> Value:
-        builder, where = self.builder, f"{condition.node}.{condition.name}"
+    def _threshold_value(self, condition: Threshold) -> Value:
+        """What a condition compares, once its node has run."""
         kind = "parameter" if condition.kind == "parameters" else "output"
         value = self.store.get((kind, condition.node, condition.name))
         if isinstance(value, Unavailable):
+            where = f"{condition.node}.{condition.name}"
             raise NotLowered(f"a condition is a Threshold of {where}: {value.reason}", (self.plan.graph.id,))
+        return value
+
+    def _value_at_first(self, condition: Threshold) -> Value:
+        """What MDF finds before the node has run: zeros at an output port, the initial value of a parameter."""
+        node = self.plan.nodes[condition.node]
+        thing = next(thing for thing in getattr(node, condition.kind) if thing.id == condition.name)
+        value = np.zeros(thing.shape or ()) if condition.kind == "output_ports" else thing.default_initial_value
+        if isinstance(value, GivenInput):
+            return self.store.given(value)
+        if not isinstance(value, bool | int | float | list | np.ndarray):
+            raise NotLowered(
+                f"a condition is a Threshold of {condition.node}.{condition.name}, which MDF looks at before it has a value",
+                (self.plan.graph.id,),
+            )
+        return literal(np.asarray(value) if isinstance(value, list) else value)
+
+    def _compared(self, condition: Threshold, value: Value) -> Value:
+        """Whether a value is beyond the threshold of a condition."""
+        builder, where = self.builder, f"{condition.node}.{condition.name}"
         if is_known(value):
             return literal(_is_beyond(value.literal, condition))
         for index in condition.indices:
@@ -349,18 +371,6 @@ class Pass:
         distance = builder.node("absolute", [distance], where, number=Number.FLOAT)
         close = compared(builder, "less_equal", distance, condition.atol + condition.rtol * abs(condition.threshold))
         return close if condition.comparison == "equal" else contrary(builder, close)
-
-    def _compared_at_first(self, condition: Threshold) -> bool:
-        """What MDF finds before the node has run: zeros at an output port, the initial value of a parameter."""
-        node = self.plan.nodes[condition.node]
-        thing = next(thing for thing in getattr(node, condition.kind) if thing.id == condition.name)
-        value = np.zeros(thing.shape or ()) if condition.kind == "output_ports" else thing.default_initial_value
-        if not isinstance(value, bool | int | float | list | np.ndarray):
-            raise NotLowered(
-                f"a condition is a Threshold of {condition.node}.{condition.name}, which MDF looks at before it has a value",
-                (self.plan.graph.id,),
-            )
-        return _is_beyond(value, condition)
 
 
 def _refuse_seeds(nodes: Sequence[Node]) -> None:

@@ -151,7 +151,7 @@ def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, 
 
 def scale_of_product(a_scale: np.ndarray, b_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
     """What sums of quantised values are multiplied with to be quantised again."""
-    return np.asarray(per_row(_single(a_scale)) * _single(b_scale) / per_row(_single(y_scale)))
+    return per_row(_single(a_scale)) * _single(b_scale) / per_row(_single(y_scale))
 
 
 def requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
@@ -159,7 +159,6 @@ def requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: 
 
     It is done part by part: a part is still in the cache when the next step reads it.
     """
-    x = np.asarray(x)
     if x.size <= PART:
         return _requantized(x, scale, zero_point, bias)
     out = np.empty(x.shape, zero_point.dtype)
@@ -178,7 +177,7 @@ PART = 1 << 18
 
 def _requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     dtype = zero_point.dtype
-    y = np.array(x, np.float64)
+    y = x.astype(np.float64).reshape(x.shape)
     if bias is not None:
         y += bias
     y *= scale.astype(np.float64)

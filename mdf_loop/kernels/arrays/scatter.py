@@ -33,7 +33,7 @@ def _written(data: Any, where: tuple[Any, ...], updates: Any, reduction: str, kn
 
 def _all_differ(where: tuple[Any, ...], shape: Sequence[int]) -> bool:
     """Whether places for whole slices are surely different ones."""
-    if len(where) >= len(shape) or where[0].size > math.prod(shape[: len(where)]):
+    if len(where) >= len(shape) or where[0].size > math.prod(shape[: len(where)]) or not isinstance(where[0], np.ndarray):
         return False
     seen = np.zeros(shape[: len(where)], bool)
     seen[where] = True

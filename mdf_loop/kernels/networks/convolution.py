@@ -111,7 +111,7 @@ def qlinear_conv(
 
 def scale_of(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
     """What sums of quantised values are multiplied with to be quantised again, perhaps a number for each filter."""
-    return np.asarray(x_scale * w_scale / y_scale)
+    return x_scale * w_scale / y_scale
 
 
 def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape: Any, layout: Mapping[str, Any]) -> np.ndarray:

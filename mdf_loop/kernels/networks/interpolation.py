@@ -343,14 +343,14 @@ class _Looking:
         samples, channels, *self.spatial = x.shape
         size = math.prod(self.spatial)
         self.axis = 0 if channels >= MANY else 1  # of the places, in the table of a sample
-        self.table = np.zeros((samples, *((size + 1, channels) if self.axis == 0 else (channels, size + 1))), x.dtype)
+        self.table = np.zeros_like(x, shape=(samples, *((size + 1, channels) if self.axis == 0 else (channels, size + 1))))
         by_channel = self.table.swapaxes(1, 2) if self.axis == 0 else self.table
         by_channel[..., :size] = x.reshape(samples, channels, size)
         self.padding_mode, self.align_corners = padding_mode, align_corners
 
     def up(self, places: Sequence[np.ndarray], weight: np.ndarray | None = None) -> np.ndarray:
         """The elements, of shape (samples, channels, ...), times a weight in float64."""
-        inside = np.logical_and.reduce([(p >= 0) & (p < n) for p, n in zip(places, self.spatial, strict=True)])
+        inside = functools.reduce(np.logical_and, [(p >= 0) & (p < n) for p, n in zip(places, self.spatial, strict=True)])
         if self.padding_mode == "reflection":
             places = [_reflected(p, n, self.align_corners) for p, n in zip(places, self.spatial, strict=True)]
         index = np.zeros(places[0].shape, np.intp)

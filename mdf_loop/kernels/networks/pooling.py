@@ -67,11 +67,10 @@ def _with_places(x: np.ndarray, where: Windows, storage_order: int) -> tuple[np.
     places = np.broadcast_to(where.padded(numbers, -1), best.shape)
     for axis in reversed(range(len(spatial))):
         values, numbered = where.taps(best, axis), where.taps(places, axis)
-        best, places = next(values).copy(), next(numbered).copy()
+        best, places = next(values), next(numbered)
         for value, number in zip(values, numbered, strict=True):
             better = ~(value <= best) & (best == best) | (places < 0)
-            np.copyto(best, value, where=better)
-            np.copyto(places, number, where=better)
+            best, places = np.where(better, value, best), np.where(better, number, places)
     firsts = np.arange(x.shape[0] * x.shape[1]) * math.prod(spatial)
     return best, places + firsts.reshape(*x.shape[:2], *(1,) * len(spatial))
 

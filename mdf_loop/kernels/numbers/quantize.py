@@ -55,10 +55,10 @@ def quantized(x: Any, scale: Any, zero_point: Any, dtype: np.dtype, precision: n
         shifted = ratio if zero_point is None else ratio + zero_point.astype(precision)
         return converted(shifted, dtype, **conversion)
     limits = ml_dtypes.iinfo(dtype)
-    whole = np.asarray(np.rint(ratio), np.float64 if precision.itemsize > 4 else np.float32)
+    whole = np.rint(ratio).astype(np.float64 if precision.itemsize > 4 else np.float32)
     if zero_point is not None:
         whole += zero_point.astype(whole.dtype)  # exact within the limits, and what is beyond is cut
-    return np.clip(whole, limits.min, limits.max, out=whole).astype(dtype)
+    return np.clip(whole, limits.min, limits.max, out=whole if whole.ndim else None).astype(dtype)
 
 
 def _division_type(x: Any, scale: Any, precision: int = 0) -> np.dtype:

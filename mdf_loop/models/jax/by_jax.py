@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def device_of(model: Model) -> OnDevice:
     """What JAX runs of a model; it is kept with the model."""
-    made: OnDevice = vars(model).setdefault("_on_device", OnDevice(model.name, lambda outputs: to_jax(model, outputs=outputs)))
+    made: OnDevice = vars(model).setdefault("_on_device", OnDevice(model.name, lambda **wanted: to_jax(model, **wanted)))
     return made
 
 
@@ -42,9 +42,8 @@ def found_by_jax(
     if wish.record:
         device.left("what is recorded is kept iteration by iteration")
         return None
-    if wish.steps is not None:
-        device.left("it is evaluated in steps")
-        return None
     if device.is_left(run):
         return None
-    return device.found(inputs, call, None if outputs is None else tuple(sorted(outputs)))
+    names = None if outputs is None else tuple(sorted(outputs))
+    in_steps = {} if wish.steps is None else {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect}
+    return device.found(inputs, call, outputs=names, **in_steps)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,26 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.compiled import Compiled
 from mdf_loop.calls.loop_alone import LoopAlone, OpenGraph, fitted_to, with_constants
-from mdf_loop.convert.locating import line_of_error
+from mdf_loop.convert.locating import line_of_error, line_of_names
 from mdf_loop.convert.named_values import Named, freed
+from mdf_loop.convert.scheduled.loops import ScheduledLowering
+from mdf_loop.convert.scheduled.open_start import open_run
 from mdf_loop.convert.scheduled.run_order import output_ports
-from mdf_loop.errors import ArgumentError, UnsupportedOp, let_through
+from mdf_loop.convert.scheduled.slots import GivenInput
+from mdf_loop.convert.weights import SUFFIXES
+from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, let_through
 from mdf_loop.integrations.engine_runs import places_of, with_inputs
+from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.readers import read
+from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
+from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.typed import has_conditions
+from mdf_loop.step.records import Type
 from mdf_loop.types.required import asked_types
 
 
@@ -32,13 +42,9 @@ class GraphOnce:
         self.model, self.name = model, model.name
         self.inputs, self.outputs = model.inputs, model.outputs
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> OpenGraph:
+    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
         """The graph with what is known in its places, and ports for the rest."""
-        known, inside = self.model.told_apart(known)
-        if unknown := [name for name in traced if not self.model.takes(name) or self.model.told_apart({name: None})[1]]:
-            raise ArgumentError(f"{unknown[0]!r} is no input that can be traced: the model has {', '.join(self.inputs)}")
-        self.model.refuse_missing({*known, *traced})
-        graph = with_inputs((self.model.with_constants(inside) if inside else self.model).graph, known)
+        graph = self._with_known(known, traced)
         places = places_of(graph, dict.fromkeys(traced))
         asked = [
             Named(node, owner.id, f"{node}.{owner.id}", attribute == "default_value", None, None)
@@ -52,6 +58,14 @@ class GraphOnce:
         called = {place: name for name, place in output_ports(graph).items()}
         return OpenGraph(body, tuple(called[end] for end in ends), {id: names[p.node, p.id] for id, p in ports.items()})
 
+    def _with_known(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:
+        """The graph with what is known in its places."""
+        known, inside = self.model.told_apart(known)
+        if unknown := [name for name in traced if not self.model.takes(name) or self.model.told_apart({name: None})[1]]:
+            raise ArgumentError(f"{unknown[0]!r} is no input that can be traced: the model has {', '.join(self.inputs)}")
+        self.model.refuse_missing({*known, *traced})
+        return with_inputs((self.model.with_constants(inside) if inside else self.model).graph, known)
+
     def fitted(self, name: str, value: Any) -> Any:
         """A value as the graph takes it: as it is."""
         return value
@@ -59,6 +73,31 @@ class GraphOnce:
     def located(self, error: Exception) -> Exception:
         """An error with the line of the file that it is about."""
         return with_line(error, self.model.source)
+
+
+class GraphInSteps(GraphOnce):
+    """A model that is one graph of MDF, evaluated many times, or under conditions of graph-scheduler."""
+
+    def __init__(self, model: MdfModel, how: Stepping) -> None:
+        super().__init__(model)
+        self.how = how
+
+    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
+        """The first passes and the loop behind them, with places for what is traced."""
+        graph = copied_with_room(self._with_known(known, traced))
+        kinds, inputs = dict[GivenInput, Number](), dict[str, str]()
+        for name, places in places_of(graph, dict.fromkeys(traced)).items():
+            for node, owner, attribute in places:
+                given = GivenInput(node, owner.id)
+                setattr(owner, attribute, given)
+                kinds[given], inputs[f"{node}.{owner.id}"] = _kind_of(traced[name]), name
+        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
+        return OpenGraph(run.body, run.names, inputs, run)
+
+
+def _kind_of(type: Type) -> Number:
+    """Which of Python's numbers a value of a type is."""
+    return {"b": Number.BOOL, "i": Number.INT}.get(type.kind, Number.FLOAT) if type.weak else Number.NO
 
 
 class GraphOfOnnx:
@@ -70,7 +109,7 @@ class GraphOfOnnx:
         self._ids = dict(zip(self.inputs, self.body.inputs, strict=True))
         self._asked = asked_types(self.body)
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> OpenGraph:
+    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
         """The graph with what is known as constants."""
         for name in (*known, *traced):
             if name not in self._ids:
@@ -93,31 +132,41 @@ class GraphOfOnnx:
         return with_line(error, self.source)
 
 
-def source_of(model: Any) -> Any:
-    """What a function is made of.
+def source_of(model: Any, how: Mapping[str, Any]) -> Any:
+    """What a function is made of; ``how`` says in which steps a model of MDF is evaluated, where that is said.
 
     Raises
     ------
-    UnsupportedOp
-        A model that has no such form.
+    ArgumentError
+        There are no steps of a model like this one.
     """
+    if isinstance(model, Model):
+        model.refuse_how(how)
+    elif how:
+        raise ArgumentError(f"a body has no {', '.join(how)}: give the trip count M when you call it")
     if isinstance(model, Compiled):
         return LoopAlone(model.record)
     if isinstance(model, NetworkModel):
         return GraphOfOnnx(model.prepared, model)
     if model.typed is not None:
+        if how:
+            raise ArgumentError(f"{model.name} is an ONNX graph, which is evaluated once; leave out {', '.join(how)}")
         return GraphOfOnnx(model.typed, model)
-    conditions = model.graph.conditions
-    if conditions is not None and (conditions.node_specific or conditions.termination):
-        raise UnsupportedOp(f"{model.name}: it has conditions, which say when its nodes run; here a model is evaluated once")
-    return GraphOnce(model)
+    return GraphInSteps(model, Stepping(**how)) if how or goes_in_steps(model.graph) else GraphOnce(model)
+
+
+def goes_in_steps(graph: Any) -> bool:
+    """Whether graph-scheduler says when the nodes of a graph run, or time goes on in it."""
+    return has_conditions(graph) or any(p.time_derivative is not None for node in graph.nodes for p in node.parameters)
 
 
 def with_line(error: Exception, source: str) -> Exception:
     """An error that says in which line of a model file it stands, where that can be found."""
-    if source and isinstance(error, UnsupportedOp | ArgumentError) and source not in str(error):
+    if source and isinstance(error, UnsupportedOp | NotLowered | ArgumentError) and source not in str(error):
+        place, path = str(error).partition(": ")[0], Path(source)
         try:
-            line = line_of_error(Path(source), error)
+            in_node = "." in place and " " not in place and path.suffix.lower() in SUFFIXES
+            line = (line_of_names(path, re.split("[/.]", place)) if in_node else None) or line_of_error(path, error)
         except Exception as other:
             let_through(other)
             line = None

@@ -32,6 +32,9 @@ def to_jax(
     max_steps: int | None = None,
     checkpoint: int = 0,
     checks: bool = False,
+    steps: int | None = None,
+    time_increment: float | None = None,
+    collect: bool | None = None,
 ) -> JaxFunction:
     """A model, or the body of a loop, as a function of JAX.
 
@@ -51,6 +54,9 @@ def to_jax(
     checks : bool
         Whether ``jax.experimental.checkify`` finds what is an error of a run: an index outside of its array, a division of
         Python's by 0, more than ``max_steps`` iterations.  JAX takes about 50 microseconds longer for each call then.
+    steps, time_increment, collect : optional
+        As in :func:`mdf_loop.run`: how many times a model of MDF is evaluated, and whether its outputs of all steps are returned.
+        A model with conditions of graph-scheduler is evaluated once if nothing is said; one iteration is one pass of it.
 
     Returns
     -------
@@ -62,6 +68,8 @@ def to_jax(
     ------
     UnsupportedOp
         Something has no form in JAX: lists, texts, arrays that grow; names the node.
+    NotLowered
+        A condition, or something else in a scheduled model, has no counterpart in a loop; names it.
     ArgumentError
         jax is not installed; there is no such output.
 
@@ -83,7 +91,9 @@ def to_jax(
 
     if max_steps is not None:
         counted("max_steps", max_steps, "the most iterations of a loop")
-    return JaxFunction(source_of(_made_ready(model)), outputs, max_steps=max_steps, checkpoint=checkpoint, checks=checks)
+    said = {"steps": steps, "time_increment": time_increment, "collect": collect}
+    source = source_of(_made_ready(model), {name: value for name, value in said.items() if value is not None})
+    return JaxFunction(source, outputs, max_steps=max_steps, checkpoint=checkpoint, checks=checks)
 
 
 def _made_ready(model: Any) -> Model | Compiled:

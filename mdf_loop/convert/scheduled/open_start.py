@@ -1,0 +1,276 @@
+"""A scheduled graph as one graph around a loop, in which some values are open until it runs.
+
+:mod:`~mdf_loop.convert.scheduled.loops` runs the first passes and keeps what comes out.  Here what depends on an open value, or
+draws random numbers, is written in front of the loop; all else is still run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.convert.scheduled.loops import ScheduledLowering, Start, goes_on, is_over, is_settled, loop_behind
+from mdf_loop.convert.scheduled.passes import OPSETS, Pass
+from mdf_loop.convert.scheduled.plan import UPDATES, RunPlan
+from mdf_loop.convert.scheduled.slots import TRUE, GivenInput, Key, Reading, Store, contrary, is_known
+from mdf_loop.ir import Body, Carried, Loop, Node
+from mdf_loop.plan.invariants import is_pure
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
+
+OF_A_KIND: dict[Number, Any] = {Number.BOOL: False, Number.INT: 0, Number.FLOAT: 0.0, Number.COMPLEX: 0j}
+"""What an open value might be, for code that asks of which kind it is; an array if it is none of these."""
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """All evaluations of a scheduled graph as a graph that runs once.
+
+    Attributes
+    ----------
+    body : Body
+        Its outputs are those of the last evaluation; or, where histories are collected, for each output in turn its values in the
+        passes in front of the loop and those in the loop, and behind them whether an evaluation was over after each of these.
+    names : tuple of str
+        The outputs.
+    steps : int
+        How many evaluations of the graph this is.
+    alone : int
+        How many values of an output stand in front of those of the loop.
+    has_loop : bool
+    tells_ends : bool
+        Whether it says after which passes an evaluation was over; if not, after each.
+    is_collected : bool
+        Whether histories are collected.
+    """
+
+    body: Body
+    names: tuple[str, ...]
+    steps: int
+    alone: int = 0
+    has_loop: bool = False
+    tells_ends: bool = False
+    is_collected: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many outputs of the body one output is made of."""
+        return self.alone + self.has_loop if self.is_collected else 1
+
+    def places(self, chosen: Sequence[int]) -> list[int]:
+        """The outputs of the body that some outputs are made of."""
+        w = self.width
+        ends = range(len(self.names) * w, len(self.names) * w + w * self.tells_ends)
+        return [k * w + n for k in chosen for n in range(w)] + [*ends]
+
+
+def open_run(lowering: ScheduledLowering, given: Mapping[GivenInput, Number]) -> OpenRun:
+    """All evaluations of a graph, in which places are open for values of these kinds; the inputs are ``node.id`` in this order.
+
+    Raises
+    ------
+    NotLowered
+        As :func:`mdf_loop.convert.scheduled.loops.lower`.
+    """
+    with lowering.naming_the_graph():
+        return _Opened(lowering.plan, lowering.collect, given).made()
+
+
+class _DependsOnValues(Exception):
+    """Whether a node runs in a pass depends on open values."""
+
+
+class _OpenStore(Store):
+    """Values of a pass that is written: some are known, others have a name in the graph."""
+
+    def __init__(self, known: dict[Key, Any], named: dict[Key, Value]) -> None:
+        super().__init__(known, None, Reading())
+        self.named, self.was_open = named, False
+
+    def peek(self, key: Key, default: Any = None) -> Value | Unavailable:
+        """A value, as far as the pass has come."""
+        found = super().peek(key, default)
+        if key in self.named and not any(key in layer for layer in self._layers):
+            found = self.named[key]
+        self.was_open |= isinstance(found, Value) and not is_known(found) and found.items is None
+        return found
+
+    def given(self, given: GivenInput) -> Value:
+        """What a run is given, which no pass changes."""
+        self.was_open = True
+        return replace(self.named[given.key], varies=False)
+
+
+class _OpenPass(Pass):
+    """A pass whose nodes are run where all their values are known, and written where they are not."""
+
+    store: _OpenStore
+
+    def _node(self, name: str, runs: Value) -> None:
+        if not is_known(runs):
+            raise _DependsOnValues
+        super()._node(name, runs)
+
+    def _run_now(self, name: str) -> None:
+        nodes, self.store.was_open = self.builder.nodes, False
+        mark = len(nodes)
+        with self.store.aside() as changed:
+            self._evaluate(name, self.builder)
+        if self.store.was_open or not all(map(is_pure, nodes[mark:])):
+            for key, value in changed.items():
+                self.store.set(key, value)
+            return
+        del nodes[mark:]
+        super()._run_now(name)
+        for key in changed:
+            self.store.named.pop(key, None)
+
+
+class _Opened:
+    """The graph under way."""
+
+    def __init__(self, plan: RunPlan, collect: bool, given: Mapping[GivenInput, Number]) -> None:
+        self.plan, self.collect = plan, collect
+        self.inputs = {f"{each.node}.{each.id}": each for each in given}
+        self.builder = BodyBuilder(Reading(), tuple(self.inputs), (), DEFAULT_OPSET)
+        self.named = {each.key: Value(name, given[each]) for name, each in self.inputs.items()}
+        self.known: dict[Key, Any] = {key: _of_a_kind(value) for key, value in self.named.items()}
+        self.rows: list[tuple[Value, tuple[Any, ...]]] = []
+        self.passes, self.going = 0, TRUE
+
+    def made(self) -> OpenRun:
+        """The whole graph."""
+        start = self._first_passes()
+        first = [self._output(place) for place in self.plan.outputs.values()]
+        loop = None if start is None else self._loop(start, first)
+        count, names = len(self.plan.outputs), tuple(self.plan.outputs)
+        if not self.collect:
+            return OpenRun(self._finished(first if loop is None else loop[:count]), names, self.plan.steps)
+        rows = [(ended, row) for ended, row in self.rows if not is_known(ended) or ended.literal]
+        if loop is None and len(rows) < self.plan.steps:  # an evaluation without a pass has the values of the one before
+            rows.append((TRUE, tuple(first)))
+        columns = [[self._there(row[k], k) for _, row in rows] for k in range(count)]
+        ends = [ended for ended, _ in rows]
+        if loop is not None:
+            columns = [[*column, loop[count + k]] for k, column in enumerate(columns)]
+            ends += loop[2 * count :]
+        tells = loop is not None and self.plan.schedule.passes != 1
+        results = [x for column in columns for x in column] + (ends if tells else [])
+        return OpenRun(self._finished(results), names, self.plan.steps, len(rows), loop is not None, tells, is_collected=True)
+
+    def _finished(self, results: Sequence[Value]) -> Body:
+        return self.builder.finish(self.plan.graph.id, results, OPSETS)
+
+    # Passes in front of the loop
+
+    def _first_passes(self) -> Start | None:
+        """Passes until the loop can take over; None if nothing is left to it."""
+        while not self._is_over():
+            if not is_known(self.going):
+                return self._start()
+            mark, made = len(self.builder.nodes), self._pass()
+            try:
+                made.run()
+            except _DependsOnValues:  # whether a node ran is carried by the loop
+                del self.builder.nodes[mark:]
+                return self._start()
+            self.passes += 1
+            ended = made.ended()
+            self._keep(made)
+            self.rows.append((ended, tuple(map(self._output, self.plan.outputs.values()))))
+            if not is_known(ended):
+                made.next_evaluation(ended)
+                self.going = goes_on(self.plan, made, ended)
+                self._keep(made)
+                return self._start()
+            if ended.literal:
+                made.next_evaluation(ended)
+                self._keep(made)
+            if is_settled(self.plan, self.known, self.passes, self.collect):
+                return None if self._is_over() else self._start()
+        return None
+
+    def _is_over(self) -> bool:
+        """Whether it is sure that there is no further pass; where open values decide, ``going`` says it."""
+        over = is_over(self.plan, self.known, self._pass())
+        self.going = contrary(self.builder, over)
+        return is_known(over) and bool(over.literal)
+
+    def _pass(self) -> _OpenPass:
+        return _OpenPass(self.plan, _OpenStore(self.known, self.named), self.builder, done=self.passes)
+
+    def _start(self) -> Start:
+        return Start(self.known, self.passes, [], [])
+
+    def _keep(self, made: Pass) -> None:
+        """Know what a pass changed, or what it is called."""
+        for key, value in made.store.now().items():
+            if isinstance(value, Unavailable) or is_known(value):
+                self.named.pop(key, None)
+                self.known[key] = value.literal if isinstance(value, Value) else value
+            elif value.items is not None:
+                raise NotCompiled(f"{'.'.join(key[1:])} is a list of values that are open")
+            else:
+                self.named[key] = value
+                self.known[key] = self._least(key, value)
+
+    def _least(self, key: Key, value: Value) -> Any:
+        """What is sure of an open value: a count has not fallen, and that a node ran is known only where it is known."""
+        if key[0] == "ran" or key == UPDATES:
+            return self.known.get(key, False if key[0] == "ran" else 0)
+        return _of_a_kind(value)
+
+    def _output(self, place: tuple[str, str]) -> Any:
+        """What an output port holds; None before its node has run."""
+        key = ("output", *place)
+        if not self.known.get(("ran", place[0])):
+            return None
+        found = self.named.get(key) or self.known.get(key)
+        if isinstance(found, Unavailable):
+            raise NotCompiled(found.reason)
+        return found if isinstance(found, Value) else literal(found)
+
+    def _there(self, value: Any, place: int) -> Value:
+        if value is None:
+            name = [*self.plan.outputs][place]
+            raise NotCompiled(f"output {name!r} has no value in the first evaluation, in which its node does not run")
+        return value
+
+    # The loop
+
+    def _loop(self, start: Start, first: Sequence[Any]) -> list[Value]:
+        """The values that the loop gives: last ones, and collected ones behind them."""
+        behind, passes = loop_behind(self.plan, start, self.collect), self.plan.schedule.passes
+        opened = [state for state in behind.loop.body.state if behind.keys[state.input] in self.named]
+        initial = [self.named[behind.keys[state.input]] for state in opened]
+        loop = _carrying(behind.loop, [Carried(state.input, state.output) for state in opened])
+        if not is_known(self.going):  # perhaps it has no iteration
+            loop = replace(loop, carried=(*loop.carried, *(Carried(f"before {k}", x) for k, x in enumerate(loop.last))), last=())
+            loop = _taking(loop, [c.input for c in loop.carried[len(opened) :]])
+            initial += [self._there(value, k) for k, value in enumerate(first)]
+        trip_count = None if passes is None else literal(passes * self.plan.steps - start.passes)
+        values = [trip_count, self.going, *initial]
+        names = [self.builder.name(self.builder.array(x, "first")) if x is not None else "" for x in values]
+        outputs = tuple(self.builder.fresh(name) for name in loop.results)
+        node = Node("Loop", tuple(names), outputs, {"loop": loop}, loop.name, DEFAULT_OPSET)
+        return [*self.builder.add(node, varies=True, untouched=True)[len(opened) :]]
+
+
+def _of_a_kind(value: Value) -> Any:
+    return OF_A_KIND.get(value.number, np.zeros(()))
+
+
+def _carrying(loop: Loop, carried: Sequence[Carried]) -> Loop:
+    """A loop some of whose hidden values are carried."""
+    inputs, body = {c.input for c in carried}, loop.body
+    state = tuple(s for s in body.state if s.input not in inputs)
+    body = replace(body, outputs=(*body.outputs, *(c.output for c in carried)), state=state)
+    return _taking(replace(loop, body=body, carried=tuple(carried)), [c.input for c in carried])
+
+
+def _taking(loop: Loop, inputs: Sequence[str]) -> Loop:
+    """A loop whose body has more inputs."""
+    return replace(loop, body=replace(loop.body, inputs=(*loop.body.inputs, *inputs)))
