@@ -1,6 +1,8 @@
 """Models as functions of JAX beside the same models written by hand in JAX: forward, and with the gradient of one parameter.
 
-Both run in turns in one process, in float64 on the processor; a figure is the least CPU time of many calls.
+Below that, 1,000 runs of a model at once: ``jax.vmap`` of both, and ``mdf_loop.sweep`` in engines jit and jax, whose derivatives
+are differences of two sweeps.  All run in turns in one process, in float64 on the processor; a figure is the least CPU time of
+many calls.
 """
 
 import time
@@ -14,7 +16,7 @@ import mdf_loop
 
 jax.config.update("jax_enable_x64", True)
 
-ROUNDS = 30
+ROUNDS, NEURON = 30, "examples/gallery/fitzhugh_nagumo.yaml"
 
 
 def fitzhugh_nagumo():
@@ -26,7 +28,7 @@ def fitzhugh_nagumo():
 
         return lax.scan(step, (-1.0, 1.0), None, 4000)[1]
 
-    f = mdf_loop.to_jax("examples/gallery/fitzhugh_nagumo.yaml", outputs=["voltage"])
+    f = mdf_loop.to_jax(NEURON, outputs=["voltage"])
     return lambda current: f(current=current)["voltage"], by_hand, 0.5
 
 
@@ -105,18 +107,55 @@ MODELS = {
 }
 
 
-def least(ours, theirs, at):
-    """The least CPU times of two functions that run in turns."""
-    found = [np.inf, np.inf]
-    for function in (ours, theirs):
+def least(functions, at, rounds=ROUNDS, calls=5):
+    """The least CPU times of functions that run in turns."""
+    found = [np.inf] * len(functions)
+    for function in functions:
         jax.block_until_ready(function(at))
-    for _ in range(ROUNDS):
-        for k, function in enumerate((ours, theirs)):
+    for _ in range(rounds):
+        for k, function in enumerate(functions):
             begin = time.process_time()
-            for _ in range(5):
+            for _ in range(calls):
                 jax.block_until_ready(function(at))
-            found[k] = min(found[k], (time.process_time() - begin) / 5)
+            found[k] = min(found[k], (time.process_time() - begin) / calls)
     return found
+
+
+def swept(engine):
+    """The voltages of many runs, by a sweep in an engine."""
+
+    def voltages(currents):
+        with mdf_loop.options(engine=engine):
+            return mdf_loop.sweep(
+                "examples/gallery/fitzhugh_nagumo.yaml", {"current": currents}, outputs=["voltage"]
+            ).voltage.values
+
+    return voltages
+
+
+def differences(voltages):
+    """Derivatives of the mean voltage of each run, by two sweeps."""
+    return lambda currents: (voltages(currents + 1e-6) - voltages(currents - 1e-6)).mean(axis=1) / 2e-6
+
+
+def many(runs=1000):
+    """Print what many runs of FitzHugh-Nagumo take."""
+    f, by_hand, _ = fitzhugh_nagumo()
+    currents = np.linspace(0.2, 1.0, runs)
+    forward = {"to_jax, vmap": jax.jit(jax.vmap(f)), "by hand, vmap": jax.jit(jax.vmap(by_hand))}
+    gradient = {
+        name: jax.jit(jax.vmap(jax.grad(lambda x, f=f: f(x).mean()))) for name, f in zip(forward, (f, by_hand), strict=True)
+    }
+    for engine in ("jit", "jax"):
+        forward[f"sweep, {engine}"] = swept(engine)
+        gradient[f"sweep, {engine}"] = differences(swept(engine))
+    for kind, ways, within in (("forward", forward, 1e-9), ("gradient", gradient, 1e-4)):
+        want = ways["by hand, vmap"](currents)
+        for way in ways.values():
+            np.testing.assert_allclose(way(currents), want, rtol=within, atol=within)
+        found = dict(zip(ways, least([*ways.values()], currents, rounds=5, calls=1), strict=True))
+        for name, seconds in found.items():
+            print(f"{name:42}{kind:10}{seconds * 1e3:8.0f} ms{'':10}{seconds / found['by hand, vmap']:7.2f}")
 
 
 def main():
@@ -126,8 +165,10 @@ def main():
         np.testing.assert_allclose(ours(at), theirs(at), rtol=1e-9, atol=1e-9)
         for kind in ("forward", "gradient"):
             pair = [jax.jit(f if kind == "forward" else jax.grad(lambda x, f=f: jnp.sum(f(x)))) for f in (ours, theirs)]
-            found = least(*pair, at)
+            found = least(pair, at)
             print(f"{name:42}{kind:10}{found[0] * 1e6:8.0f} us{found[1] * 1e6:7.0f} us{found[0] / found[1]:7.2f}")
+    print("\n1,000 runs of FitzHugh-Nagumo, 4,000 steps, collected; times are to vmap by hand")
+    many()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import mdf_loop
 HERE = Path(__file__).parent
 sys.path.insert(
     0, str(HERE)
-)  # op_table.py, openvino_table.py, changelog_page.py, gallery_hooks.py, gallery_downloads.py and the pictures
+)  # op_table.py, openvino_table.py, changelog_page.py, gallery_hooks.py, gallery_downloads.py, gallery_models.py and the pictures
 os.environ.setdefault("MPLBACKEND", "agg")
 
 project = "mdf-loop"
@@ -23,11 +23,13 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "gallery_downloads",
+    "gallery_models",
     "op_table",
     "openvino_table",
     "changelog_page",
     "house_picture",
     "quickstart_picture",
+    "exported_chart",
 ]
 exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 default_role = "code"
@@ -47,7 +49,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples" / "gallery"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "copyfile_regex": r".*\.yaml$",
+    "copyfile_regex": r".*\.(yaml|json)$",
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,

@@ -25,6 +25,7 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop.models.running import run
         from mdf_loop.ops.registry import kernel
         from mdf_loop.options import options
+        from mdf_loop.pages.explore import explore
         from mdf_loop.pictures.drawing import draw
         from mdf_loop.plots.plot import plot
         from mdf_loop.readers.python.function_bodies import body
@@ -40,6 +41,7 @@ __all__ = [
     "compile",
     "convert",
     "draw",
+    "explore",
     "fit",
     "if_",
     "kernel",

@@ -20,12 +20,12 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop.calls import control_flow  # noqa: F401  (registers Loop, Scan and If)
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults, is_from_outside
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults, is_from_outside, warn_user
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import Options, Run, start_run
+from mdf_loop.options import Options, Run, public, start_run
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
@@ -62,6 +62,7 @@ class LoopRep(BackendRep):
         """Without what was made of the body when it was asked for: models are known again by what they are pickled as."""
         return {name: value for name, value in vars(self).items() if name not in ("_fitting", "_plain")}
 
+    @public
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model.
 
@@ -85,7 +86,10 @@ class LoopRep(BackendRep):
         """
         if kwargs:
             _refuse(kwargs)
-        return self.run_in(start_run(), inputs)
+        run = start_run()
+        if run.options.how.by_jax and run.enclosing is None:
+            warn_user(f"mdf_loop.backend runs {self.body.name} in engine 'numpy', not by JAX; mdf_loop.run(model) does")
+        return self.run_in(run, inputs)
 
     def run_in(self, run: Run, inputs: Any) -> tuple[Any, ...]:
         """The same in a run that has begun."""

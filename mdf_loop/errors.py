@@ -13,7 +13,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, TypeGuard
 
 from mdf_loop.system.html import error_box
@@ -325,3 +325,31 @@ def warn_user(message: str) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, LoopWarning, stacklevel=level)
+
+
+def hide_library(error: BaseException) -> None:
+    """Leave the lines of the caller's code in the traceback of an error, and of its causes: those of the libraries are gone."""
+    seen: set[int] = set()
+    found: BaseException | None = error
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        if found.__traceback__ is not None and _is_library(found.__traceback__):  # others were caught in the caller's code
+            found.__traceback__ = _of_callers(found.__traceback__)
+        found = found.__cause__ or found.__context__
+
+
+def _of_callers(entry: TracebackType | None) -> TracebackType | None:
+    """The entries of a traceback that are not of a library."""
+    entries = list[TracebackType]()
+    while entry is not None:
+        entries += [] if _is_library(entry) else [entry]
+        entry = entry.tb_next
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
+
+
+def _is_library(entry: TracebackType) -> bool:
+    """Whether a line is of a library; those of programs that we write have no module."""
+    return entry.tb_frame.f_globals.get("__name__", "mdf_loop").partition(".")[0] in (*_LIBRARIES, "numpy")

@@ -11,11 +11,20 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopTimeout, in_words, warn_user
+from mdf_loop.errors import (
+    ArgumentError,
+    LoopError,
+    LoopTimeout,
+    PartialResults,
+    hide_library,
+    in_words,
+    is_from_outside,
+    warn_user,
+)
 from mdf_loop.progress import Bar, Watch
 from mdf_loop.settings.counts import LARGEST, is_count, is_whole
 from mdf_loop.settings.engines import ENGINES, Engine, available_engines
@@ -23,6 +32,7 @@ from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.system.threads import holding
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +47,7 @@ class Options:
     timeout: float | None = None
     trusted: bool = False
     progress: Any = None
+    traceback: bool = False
 
     @functools.cached_property
     def how(self) -> Engine:
@@ -45,8 +56,8 @@ class Options:
 
     @functools.cached_property
     def chosen(self) -> dict[str, Any]:
-        """Those that are not what they are by themselves; not the seed, nor what reports its progress."""
-        names = sorted(OPTIONS - {"seed", "progress"})
+        """Those that are not what they are by themselves; not the seed, nor what changes no result."""
+        names = sorted(OPTIONS - {"seed", "progress", "traceback"})
         return {name: value for name in names if (value := getattr(self, name)) != getattr(PLAIN, name)}
 
     def __post_init__(self) -> None:
@@ -65,7 +76,7 @@ class Options:
             raise ArgumentError(f"timeout must be None or a number of seconds above 0; got {in_words(self.timeout)}")
         if self.progress is not None and not isinstance(self.progress, bool) and not callable(self.progress):
             raise ArgumentError(f"progress must be True, False, None or a function; got {in_words(self.progress)}")
-        for name in ("obey_body_condition", "trusted"):
+        for name in ("obey_body_condition", "trusted", "traceback"):
             if not isinstance(getattr(self, name), bool):
                 raise ArgumentError(f"{name} must be True or False; got {in_words(getattr(self, name))}")
 
@@ -110,8 +121,8 @@ def options(**changes: Any) -> Iterator[Options]:
         Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right; ``numpy``
         plans the loop and runs many iterations at once; ``jit`` compiles it to machine code (with llvmlite, the extra
         ``jit``) and runs in engine ``numpy`` what cannot be compiled; ``auto`` takes the faster one of the first two;
-        ``jax`` runs models and all points of a sweep by JAX (the extra ``jax``) on the device that it finds, and in engine
-        ``numpy`` what has no form there.  Its random numbers are others.
+        ``jax`` runs models, loops and all points of a sweep by JAX (the extra ``jax``) on the device that it finds, and in
+        engine ``numpy`` what has no form there, with a warning that says why.  Its random numbers are others.
     max_iterations : int or None
         Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
         run more iterations than this.
@@ -136,6 +147,9 @@ def options(**changes: Any) -> Iterator[Options]:
         Python's ``eval``, has those of a model that :func:`mdf_loop.run` runs evaluated by a list of what expressions
         may say instead.  True lets MDF do as it does, for models that one trusts as one trusts a program, and lets
         expressions make arrays of more than 2 ** 26 elements.
+    traceback : bool
+        False leaves only the lines of the caller's code in the traceback of an error.  True keeps the lines inside the library,
+        for a debugger or a report of a defect.
 
     Raises
     ------
@@ -160,6 +174,21 @@ def options(**changes: Any) -> Iterator[Options]:
     finally:
         if isinstance(changes.get("progress"), Bar):
             changes["progress"].close()
+
+
+def public(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that users call: an error leaves it with the lines of their code alone, unless ``options(traceback=True)``."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return function(*args, **named)
+        except (LoopError, PartialResults) as error:
+            if not _current.get().traceback and not is_from_outside(error):
+                hide_library(error)
+            raise  # which adds no entry for this line
+
+    return called
 
 
 class Deadline:

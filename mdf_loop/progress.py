@@ -198,13 +198,13 @@ class Bar:
 
 
 def _display(report: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:
-    if _is_notebook():
+    if is_notebook():
         with contextlib.suppress(ImportError):
             return _in_notebook(report)
     return _in_terminal(report) if sys.stderr is not None and sys.stderr.isatty() else _in_log(report)
 
 
-def _is_notebook() -> bool:
+def is_notebook() -> bool:
     """Whether a kernel runs this: IPython is there, and its shell has one.  To have imported ipykernel is not enough."""
     ask = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return ask is not None and hasattr(ask(), "kernel")

@@ -21,6 +21,15 @@ if "MDF_LOOP_CACHE" not in os.environ:  # nothing of the user's is read or writt
     atexit.register(shutil.rmtree, os.environ["MDF_LOOP_CACHE"], ignore_errors=True)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _whole_tracebacks():
+    """What fails is looked at by who works on the library."""
+    from mdf_loop.options import options
+
+    with options(traceback=True):
+        yield
+
+
 @pytest.fixture
 def rng():
     """Random numbers that are the same in every run of the tests."""

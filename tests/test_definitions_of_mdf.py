@@ -22,6 +22,7 @@ from mdf_loop.readers.onnx.loop_records import loop_record
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import check
 from mdf_loop.step.lower import lower_graph
+from mdf_loop.step.trace import definition_of
 
 load_kernels()
 
@@ -53,7 +54,7 @@ VALUES = [*NUMBERS, *SCALARS, *ARRAYS]
 FEW = [True, 0, 1.5, -0.0, np.nan, np.int64(3), np.float32(0.75), np.float64(2.5), np.array(1.5), np.array([1.5, -2.0, np.nan])]
 INDICES = {"index", "getitem", "dimension", "array", "listed", "tensor"}
 
-DEFINED = sorted(op for (domain, op), versions in KERNELS.items() if domain == "mdf" and versions[-1].definition is not None)
+DEFINED = sorted(op for (domain, op), versions in KERNELS.items() if domain == "mdf" and definition_of(versions[-1]) is not None)
 
 
 def argument_counts(op):
@@ -127,7 +128,7 @@ def assert_as_kernel(op, args, attrs=None):
     builder = Builder()
     try:  # the definition itself, which a program does not use where numpy has one function for arrays
         given = [builder.param(type, k) for k, type in enumerate(types)]
-        alone, _ = program(check(builder.closed([kernel.define(builder, *given, **attrs)])))
+        alone, _ = program(check(builder.closed([definition_of(kernel)(builder, *given, **attrs)])))
         ways.append(lambda *xs: alone(start_run(), *xs))
     except (CannotLower, ValueError, ZeroDivisionError):
         pass
@@ -144,7 +145,7 @@ def assert_as_kernel(op, args, attrs=None):
 OF_ARRAYS = {f"mdf_loop.kernels.definitions.{name}" for name in ("mdf_reductions", "mdf_shapes")}
 """What these modules define wants arrays and attributes: see test_definitions_of_mdf_arrays.py."""
 
-OF_NUMBERS = [op for op in DEFINED if op not in INDICES and KERNELS["mdf", op][-1].define.__module__ not in OF_ARRAYS]
+OF_NUMBERS = [op for op in DEFINED if op not in INDICES and definition_of(KERNELS["mdf", op][-1]).__module__ not in OF_ARRAYS]
 
 
 @pytest.mark.parametrize("op", OF_NUMBERS)
@@ -216,7 +217,7 @@ def test_element_wise_operators_have_definitions():
     missing = {
         op
         for (domain, op), versions in KERNELS.items()
-        if domain == "mdf" and versions[-1].batch is elementwise and versions[-1].definition is None
+        if domain == "mdf" and versions[-1].batch is elementwise and definition_of(versions[-1]) is None
     }
     assert missing == set(WITHOUT)
 

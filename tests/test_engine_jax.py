@@ -1,10 +1,19 @@
 """Engine ``jax``: models, loops and sweeps run by JAX."""
 
+import pickle
+import shutil
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
+from generated import cases, write
+from hypothesis import HealthCheck, given, settings
+from jax_laws import assert_near
+from test_generated import read_by
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, LoopError, LoopWarning
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 
@@ -16,31 +25,187 @@ def _in_64_bits():
     jax.config.update("jax_enable_x64", True)
 
 
+@pytest.fixture
+def calls(monkeypatch):
+    """The numbers of runs that were given to JAX at once."""
+    from mdf_loop.backends.jax import many
+
+    found, vmapped = [], many.vmapped
+
+    def counted(function, inputs, columns, seed, places):
+        found.append(len(places[1]))
+        return vmapped(function, inputs, columns, seed, places)
+
+    monkeypatch.setattr(many, "vmapped", counted)
+    return found
+
+
+def by_jax(call, *args, **named):
+    """What a call gives in engine jax; a warning is an error."""
+    with mdf_loop.options(engine="jax"), warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        return call(*args, **named)
+
+
+def interpreted(call, *args, **named):
+    with mdf_loop.options(engine="interpret"):
+        return call(*args, **named)
+
+
 @pytest.mark.parametrize("path", [FHN, "examples/rnn.yaml", "examples/gallery/rnn.onnx", "examples/leaky_accumulator.yaml"])
-def test_a_run_gives_what_other_engines_give(path, caplog):
+def test_a_run_gives_what_other_engines_give(path):
     model = mdf_loop.prepare(path)
     given = {n: np.ones((2, *p.type.shape[1:]), p.type.dtype) for n, p in model.inputs.items() if p.required}
-    with mdf_loop.options(engine="jax"), caplog.at_level("INFO", "mdf_loop.models.jax.by_jax"):
-        found = model(**given)
-    assert not caplog.records
-    with mdf_loop.options(engine="interpret"):
-        want = model(**given)
+    found, want = by_jax(model, **given), interpreted(model, **given)
     assert list(found) == list(want)
     for name in want:
         np.testing.assert_allclose(found[name], want[name], rtol=1e-5, atol=1e-6)
 
 
-def test_what_has_no_form_runs_in_another_engine(caplog):
-    with mdf_loop.options(engine="jax"), caplog.at_level("INFO", "mdf_loop.models.jax.by_jax"):
-        found = mdf_loop.run("examples/newton.yaml")
-    assert "not by JAX" in caplog.text
-    assert abs(found["root"] - np.sqrt(2)) < 1e-12
+ADD_UP = """b (int64 i, bool c, double s) => (bool d, double t, double u) {
+    x = Gather (w, i) t = Add (s, x) h = Constant <value_float = 100.0> () k = CastLike (h, t) d = Less (t, k) u = Mul (t, x) }"""
 
 
-def test_a_sweep_is_one_call():
-    currents = np.linspace(0, 1, 5)
+def test_loops_of_their_own_give_what_other_engines_give():
+    w = np.arange(20.0)
+    for m, s in ((5, 0.5), (20, 1.0), (0, 2.0)):
+        for go in (True, None):
+            found, want = (how(mdf_loop.loop, m, go, s, body=ADD_UP, w=w) for how in (by_jax, interpreted))
+            assert type(found) is tuple
+            for each, expected in zip(found, want, strict=True):
+                assert_near(each, expected, 1e-12, 0)
+                assert each.flags.writeable
+
+
+@mdf_loop.body
+def halved(i, go, x):
+    return x > 1, x / 2, x
+
+
+def test_bodies_of_other_forms():
+    assert_near(by_jax(mdf_loop.compile("x: x * rate"), 3, x=8.0, rate=0.5), 1.0, 1e-12, 0)
+    end, seen = by_jax(mdf_loop.loop, 30, True, 6.0, body=halved)
+    assert_near(end, 0.375, 1e-12, 0)
+    assert_near(seen, [6, 3, 1.5, 0.75], 1e-12, 0)
+    running = "s (double a, double x) => (double b, double c) { b = Add (a, x) c = Identity (b) }"
+    total, sums = by_jax(mdf_loop.scan, 0.0, [1.0, 2.0, 3.0], body=running, num_scan_inputs=1)
+    assert total == 6.0
+    assert_near(sums, [1.0, 3.0, 6.0], 1e-12, 0)
+
+
+def test_whole_numbers_stay_whole():
+    found = by_jax(mdf_loop.loop, 5, None, x=np.int64(2), body="x: x * 3")
+    assert found.dtype == np.int64
+    assert found == 486
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=30)
+@given(cases())
+def test_generated_loops(case):
+    captured, body = read_by(case), write(case.body)
+
+    def run():
+        return mdf_loop.loop(case.trip_count, case.cond, *case.carried, body=body, **captured)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LoopWarning)
+        try:
+            want = interpreted(run)
+        except LoopError:
+            return
+        with mdf_loop.options(engine="jax"):
+            found = run()
+    assert type(found) is type(want)
+    for each, expected in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, want)), strict=True):
+        if expected is None:
+            assert each is None
+        else:
+            assert_near(each, expected, 1e-6, 0)
+
+
+def test_noise_follows_the_seed():
+    body = "b (int64 i, bool c, double s) => (bool c, double t) { z = RandomNormalLike (s) t = Add (s, z) }"
+
+    def end(seed):
+        with mdf_loop.options(seed=seed):
+            return float(by_jax(mdf_loop.loop, 10, True, 0.0, body=body))
+
+    assert end(1) == end(1) != end(2)
+
+
+@pytest.fixture
+def newton(tmp_path):
+    """A model that has not warned yet: it collects values until it ends, and nothing says how many."""
+    return shutil.copy("examples/newton.yaml", tmp_path)
+
+
+def test_what_has_no_form_runs_in_another_engine_and_warns_once(newton):
+    model = mdf_loop.prepare("examples/newton.yaml")
+    with (
+        mdf_loop.options(engine="jax"),
+        pytest.warns(LoopWarning, match="newton runs in engine 'numpy', not by JAX: .*run") as told,
+    ):
+        roots = [model(a=a)["root"] for a in (2.0, 3.0, 4.0)]
+    assert len(told) == 1
+    np.testing.assert_allclose(roots, np.sqrt([2, 3, 4]))
+
+
+def test_what_jax_refused_is_not_tried_again(monkeypatch):
+    from mdf_loop.backends.jax import function
+
+    tries = []
+    lowered = function.lowered
+    monkeypatch.setattr(function, "lowered", lambda *args: tries.append(args) or lowered(*args))
+    grow = mdf_loop.compile("b (int64 i, bool c, double[?] s) => (bool c, double[?] t) { t = Concat <axis = 0> (s, s) }")
+    with mdf_loop.options(engine="jax"), pytest.warns(LoopWarning, match="the loop over 'b' runs in engine 'numpy'") as told:
+        lengths = [len(grow(3, True, np.full(2, k))) for k in range(3)]
+    assert lengths == [16, 16, 16]
+    assert len(tries) == len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "how", "reason"),
+    [
+        ({}, {"record": "neuron.run.v"}, "recorded"),
+        ({}, {"steps": 2}, "steps"),
+        ({"max_iterations": 5000}, {}, r"options\(max_iterations=\)"),
+        ({"timeout": 60.0}, {}, r"options\(timeout=\)"),
+        ({"progress": lambda report: True}, {}, r"options\(progress=\)"),
+    ],
+    ids=["record", "steps", "max_iterations", "timeout", "progress"],
+)
+def test_what_is_asked_for_and_jax_cannot_do_is_said(options, how, reason):
+    with mdf_loop.options(engine="jax", **options), pytest.warns(LoopWarning, match=f"not by JAX: .*{reason}"):
+        found = mdf_loop.run(FHN, current=0.3, **how)
+    want = interpreted(mdf_loop.run, FHN, current=0.3, **how)
+    np.testing.assert_allclose(found["voltage"], want["voltage"], rtol=1e-9)
+
+
+def test_functions_of_python_and_the_backend_of_onnx_say_that_they_are_not_by_jax():
+    def add(i, go, x):
+        return True, x + i
+
+    model = mdf_loop.backend.prepare(mdf_loop.to_onnx("examples/accumulate.yaml"))
     with mdf_loop.options(engine="jax"):
-        found = mdf_loop.sweep(FHN, {"current": currents})
+        with pytest.warns(LoopWarning, match="'add' is called in each iteration; @mdf_loop.body"):
+            assert mdf_loop.loop(3, True, 1.0, body=add) == 4.0
+        with pytest.warns(LoopWarning, match=r"mdf_loop\.backend runs"):
+            model.run({})
+
+
+def test_a_loop_that_has_run_by_jax_can_be_pickled():
+    loop = mdf_loop.compile("x: x * rate").record
+    prepared = mdf_loop.prepare("examples/leaky_accumulator.yaml")
+    by_jax(prepared)
+    again = pickle.loads(pickle.dumps(prepared))
+    assert by_jax(again).keys() == by_jax(prepared).keys()
+    assert loop.body.name
+
+
+def test_a_sweep_is_one_call(calls):
+    currents = np.linspace(0, 1, 5)
+    found = by_jax(mdf_loop.sweep, FHN, {"current": currents})
+    assert calls == [5]
     want = mdf_loop.sweep(FHN, {"current": currents})
     for name in want.data_vars:
         np.testing.assert_allclose(found[name], want[name], rtol=1e-8, atol=1e-9)
@@ -58,7 +223,48 @@ def test_trials_have_numbers_of_their_own_and_the_same_again():
     assert len(np.unique(times)) > 150
     assert times[0].mean() > times[1].mean()
     lengths = np.isfinite(first.path.values).sum(-1)
+    assert first.path.shape == (2, 200, lengths.max())
     np.testing.assert_allclose(times, 0.3 + 0.001 * lengths, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "trials"), [(1100, None), (11, 100), (1, 1100)])
+def test_any_number_of_points_and_trials_is_one_call(n, trials, calls):
+    drifts = np.linspace(6.0, 9.0, n)  # which end soon
+    found = by_jax(mdf_loop.sweep, DDM, {"drift": drifts}, trials=trials, seed=3, outputs=["evidence"])
+    assert calls == [n * (trials or 1)]
+    assert len(np.unique(found.evidence)) == found.evidence.size
+
+
+def test_trials_of_one_run_are_one_call(calls):
+    found = by_jax(mdf_loop.run, DDM, trials=1100, seed=1, drift=8.0)
+    assert calls == [1100]
+    assert found["reaction_time"].shape == (1100,)
+
+
+def test_results_that_take_much_room_come_in_several_calls(calls, monkeypatch):
+    from mdf_loop.sweeps import vmapped
+
+    monkeypatch.setattr(vmapped, "FEW", 1)
+    monkeypatch.setattr(vmapped, "MOST_BYTES", 200_000)
+    found = by_jax(mdf_loop.sweep, FHN, {"current": np.linspace(0, 1, 14)})
+    assert len(calls) == 5
+    assert max(calls) <= 3
+    assert found.voltage.shape == (14, 4000)
+
+
+def test_batches_of_a_simulator_share_no_noise(calls):
+    f = mdf_loop.simulator(DDM, ["drift"], ["evidence"], trials=5, seed=7)
+    theta = np.full((4, 1), 8.0)
+    both = np.concatenate([by_jax(f, theta) for _ in range(2)])
+    assert calls == [20, 20]
+    assert len(np.unique(both)) == both.size
+    np.testing.assert_array_equal(by_jax(f, theta, seed=range(4)), both[:4])
+
+
+def test_a_sweep_that_jax_cannot_do_says_so(newton):
+    with mdf_loop.options(engine="jax"), pytest.warns(LoopWarning, match="newton runs in engine 'numpy', not by JAX"):
+        found = mdf_loop.sweep(newton, {"a": [4.0, 9.0]}, outputs=["guesses"])
+    np.testing.assert_allclose(found.guesses.values[:, 4], [2, 3], rtol=1e-3)
 
 
 def test_double_precision_has_to_be_on():
@@ -68,3 +274,20 @@ def test_double_precision_has_to_be_on():
             mdf_loop.run(FHN)
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+def test_arrays_of_64_bits_are_not_cut_in_silence():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with mdf_loop.options(engine="jax"), pytest.raises(ArgumentError, match=r"'s' is float64.*jax_enable_x64"):
+            mdf_loop.loop(3, True, 0.5, body=ADD_UP, w=np.arange(4.0))
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_bench_shows_it():
+    from mdf_loop.models.benching import bench
+
+    timings = {timing.name: timing for timing in bench(Path(FHN), {}, seconds=0.0)}
+    assert timings["jax"].seconds > 0
+    assert not timings["jax"].reason

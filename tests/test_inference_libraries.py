@@ -1,6 +1,7 @@
 """The simulator in libraries of inference themselves: parameters that are known are recovered."""
 
 import os
+import runpy
 
 import numpy as np
 import pytest
@@ -81,3 +82,10 @@ def test_bayesflow_makes_a_simulator_of_it():
     found = bayesflow.simulators.SequentialSimulator(batched).sample(20)
     theta = np.concatenate([found[name] for name in NAMES], axis=1)
     np.testing.assert_array_equal(found["evidence"], f(theta, seed=f.seeds)[..., 1])
+
+
+def test_the_page_of_the_gallery_draws_with_sbi(prior, monkeypatch, capsys):
+    pytest.importorskip("arviz", reason="the page shows its samples with ArviZ: pip install 'arviz<1'")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    runpy.run_path("examples/gallery/posterior.py", run_name="__main__")  # it ends in assertions about the truth
+    assert "drawn now" in capsys.readouterr().out

@@ -20,7 +20,8 @@ LAYERS = [
     {"system", "version"},
     {"errors"},
     {"progress", "settings"},
-    {"options", "plots"},
+    {"options"},
+    {"plots"},
     {"ir"},
     {"types"},
     {"functions"},
@@ -42,6 +43,7 @@ LAYERS = [
     {"sweeps"},
     {"inference"},
     {"pictures"},
+    {"pages"},
     {"cli"},
 ]
 """Left never imports right; members of one layer do not import each other.  A dotted name is a part of its own."""
@@ -51,6 +53,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 UPWARDS = {
     ("mdf_loop/models/model.py", "sweeps"): "a call of a model may ask for trials",
     ("mdf_loop/models/model.py", "pictures"): "a model plots its picture",
+    ("mdf_loop/models/model.py", "pages"): "a model is explored",
 }
 """The imports that go up all the same, each inside a function and with its reason."""
 
@@ -79,6 +82,7 @@ FOREIGN = {
     "rich": {"cli", "progress.py"},
     "tqdm": {"progress.py"},
     "matplotlib": {"plots", "pictures"},
+    "panel": {"pages"},
 }
 """Which parts may import which foreign package, anywhere in a file."""
 
@@ -134,6 +138,7 @@ DOORS = {
     ("mdf_loop.models.model", "mdf_loop.models.explaining"): "a model explains itself",
     ("mdf_loop.models.model", "mdf_loop.models.jax.by_jax"): "a model runs by JAX",
     ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
+    ("mdf_loop.models.model", "mdf_loop.pages.explore"): "a model is explored",
     ("mdf_loop.models.mdf", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
     ("mdf_loop.models.network", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
     ("mdf_loop.models.results", "mdf_loop.models.labelled"): "results become a Dataset",
@@ -242,6 +247,7 @@ def test_optional_packages_are_not_imported_together_with_mdf_loop():
         "torch",
         "pandas",
         "matplotlib",
+        "panel",
         "sphinx",
     }
 
@@ -397,7 +403,7 @@ NAMES_OPERATORS = {
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
     "backends/jax/drawn.py": "a table of what is drawn for an operator",
-    "models/jax/jax_sources.py": "writes a node",
+    "calls/loop_alone.py": "writes a node",
 }
 """Where the name of an operator may stand, and why.  Everybody else asks the operator's row in the table of kernels."""
 

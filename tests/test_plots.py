@@ -37,12 +37,13 @@ def test_a_trajectory(neuron):
     ax = neuron.plot("voltage")
     (line,) = ax.lines
     np.testing.assert_array_equal(line.get_ydata(), neuron["voltage"])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("iteration", "voltage")
+    np.testing.assert_allclose(line.get_xdata(), 0.05 * np.arange(1, 4001))  # the model has dt
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("time", "voltage")
 
 
 def test_what_is_recorded_stands_where_it_was_recorded(neuron):
     (line,) = neuron.plot("neuron.v").lines
-    np.testing.assert_array_equal(line.get_xdata(), 10 * np.arange(400))
+    np.testing.assert_allclose(line.get_xdata(), 0.05 * (10 * np.arange(400) + 1))
     (line,) = neuron.plot().lines  # without names, what was recorded
     np.testing.assert_array_equal(line.get_ydata(), neuron.recorded["neuron.v"])
 

@@ -322,7 +322,7 @@ def test_a_notebook_without_widgets_gets_no_warning_from_the_bar(monkeypatch):
     fake = ModuleType("tqdm.auto")
     fake.__getattr__ = without_widgets
     monkeypatch.setitem(sys.modules, "tqdm.auto", fake)
-    monkeypatch.setattr(progress, "_is_notebook", lambda: True)
+    monkeypatch.setattr(progress, "is_notebook", lambda: True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         show, close = progress._display(Report("a loop", 1, 10, 0.5))

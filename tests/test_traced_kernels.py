@@ -93,6 +93,15 @@ def shaped(x):
     return np.squeeze(flat[:, :1]).reshape(2, -1).transpose()
 
 
+def reduced(x):
+    whole = np.add.reduce(x, None, None, None, True) - np.maximum.reduce(x, axis=None)
+    return whole + np.minimum.reduce(x, 0, initial=1) + np.multiply.reduce(x, -1, keepdims=True)
+
+
+def masked(x, y):
+    return np.divide(x, y, out=np.zeros_like(x / 1), where=y != 0)
+
+
 def logic(x, y):
     return np.logical_and(x != 0, ~np.isnan(y * 1.0)) | np.isinf(x / 2)
 
@@ -129,12 +138,36 @@ def caught(x):
         return x * 0
 
 
-UNARY = [gain, powers, total, moments, by_type, branches, indexed, shaped, running, in_place, caught, helped, grown, viewed]
-BINARY = [threshold, clipped, curved, several, outer, logic, helped]
-NEAR = {curved, moments, total, outer}
+def guarded(x):
+    try:
+        return x - np.maximum.reduce(x, axis=1, keepdims=True)
+    except ValueError:
+        return x * 2
+
+
+UNARY = [
+    guarded,
+    gain,
+    powers,
+    total,
+    reduced,
+    moments,
+    by_type,
+    branches,
+    indexed,
+    shaped,
+    running,
+    in_place,
+    caught,
+    helped,
+    grown,
+    viewed,
+]
+BINARY = [masked, threshold, clipped, curved, several, outer, logic, helped]
+NEAR = {curved, moments, total, reduced, outer}
 """Kernels that call functions such as exp, or add floats up."""
 
-ADDS_UP = {total, moments, outer}
+ADDS_UP = {total, reduced, moments, outer}
 UNTRACED = {branches, caught, viewed}
 """Kernels that are called in every iteration, whatever the types are."""
 

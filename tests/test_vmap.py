@@ -27,6 +27,7 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.structure import values_in
+from mdf_loop.step.trace import definition_of, is_traced
 from mdf_loop.step.vmap import vmap
 from mdf_loop.sweeps.lanes.exact import adds_up_little, gives_same_bits
 
@@ -46,7 +47,7 @@ def has_definition(node):
         entry = lookup(node.op, node.opset, node.domain)
     except UnsupportedOp:
         return False
-    return entry.define is not None or entry.batch is not None
+    return definition_of(entry) is not None or is_traced(entry) or entry.batch is not None
 
 
 CASES = {name: (node, values) for name, node, values in batched_nodes() if has_definition(node)}

@@ -13,15 +13,12 @@ import numpy as np
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# The model is a file in YAML; the body of its loop is three lines.
-print(MODEL.read_text())
-
-# %%
-# ``start`` says how many trials there are, ``drift`` how clear the evidence is.
+# The model is one decision; ``trials=`` runs it a thousand times, each with noise of its own.
 model = mdf_loop.prepare(MODEL)
-trials = model(start=np.zeros(1000), seed=1)
+trials = model(trials=1000, seed=1)
 times, is_upper = trials["decision_time"], trials["evidence"] > 0
 
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
@@ -32,8 +29,7 @@ ax.legend()
 # %%
 # Who waits for more evidence is right more often: a sweep over the bound, with a thousand trials at each.
 bounds = np.array([0.3, 0.5, 0.75, 1.0, 1.3, 1.6])
-sweep = mdf_loop.sweep(model, {"bound": bounds}, start=np.zeros(1000), seed=2)
-sweep = sweep.rename(evidence_0="trial", decision_time_0="trial")
+sweep = mdf_loop.sweep(model, {"bound": bounds}, trials=1000, seed=2)
 sweep["correct"] = sweep.evidence > 0
 print(sweep)
 

@@ -13,7 +13,7 @@ import numpy as np
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
-print(MODEL.read_text())
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
 # The data: 1000 trials of a learner whose parameters we know.

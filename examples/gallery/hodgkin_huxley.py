@@ -14,7 +14,7 @@ import numpy as np
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
-print(MODEL.read_text()[:1500], "...")
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
 # Ten thousand steps of 0.01 ms: ``steps=`` makes the model one loop, ``record=`` keeps what is not an output.

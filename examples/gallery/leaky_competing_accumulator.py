@@ -8,23 +8,25 @@ Two alternatives gather evidence and inhibit each other: the mean of 300 trials,
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
-print(MODEL.read_text())
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
 # The mean of the trials, and one standard deviation around it.
 run = mdf_loop.run(MODEL, trials=300, seed=3)
+times = run.about.dt * np.arange(1, 401)
 first_wins = run["last"][:, 0] > run["last"][:, 1]
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.5), sharey=True, layout="constrained")
 run.plot("activity", ax=axes[0])
-axes[0].set(title="all trials", xlabel="step", ylabel="activity")
+axes[0].set(title="all trials", ylabel="activity")
 for k in range(2):
-    axes[1].plot(run["activity"][first_wins, :, k].mean(axis=0), label=f"activity[{k}]")
-axes[1].set(title="the first wins", xlabel="step")
+    axes[1].plot(times, run["activity"][first_wins, :, k].mean(axis=0), label=f"activity[{k}]")
+axes[1].set(title="the first wins", xlabel="time")
 
 # %%
 # More often than not the stronger evidence wins, and activity never falls below zero.

@@ -15,7 +15,7 @@ import yaml
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
-print(MODEL.read_text())
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
 # Values of each iteration have a time, since the model says how long a step is.

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
-print(MODEL.read_text())
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
 # What PyTorch did, once, with a network that learned to say the next value of a sine; nothing here needs PyTorch:

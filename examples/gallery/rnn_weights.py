@@ -17,7 +17,7 @@ import optax
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
-print(MODEL.read_text())
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
 # Models of MDF compute in float64. The model is a function of its inputs and parameters, by name:

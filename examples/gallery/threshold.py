@@ -13,7 +13,7 @@ import numpy as np
 import mdf_loop
 
 MODEL = Path(__file__).with_suffix(".yaml")
-print(MODEL.read_text())
+mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
 # One evaluation runs as many passes as it takes; with ``steps=1`` it is one loop, whose condition is the model's.

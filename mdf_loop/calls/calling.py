@@ -12,6 +12,7 @@ import numpy as np
 
 from mdf_loop.calls.callables import DOMAIN, Called, branch_body, loop_body, name_of, scan_body
 from mdf_loop.calls.control_flow import condition, shared_length, trip_count
+from mdf_loop.calls.on_device import loop_by_jax
 from mdf_loop.calls.prepared import (
     PreparedBranch,
     PreparedLoop,
@@ -27,7 +28,7 @@ from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
-from mdf_loop.options import Run, part_of, random_stream, start_run
+from mdf_loop.options import Run, part_of, public, random_stream, start_run
 from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -36,6 +37,7 @@ from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor, as_untyped, handed_out, handed_out_partly
 
 
+@public
 def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     """Run an ONNX Loop.
 
@@ -119,6 +121,7 @@ def prepared_loop(
     return prepared, prepared.arguments(carried, _of_same_name([inner], named, M=m, cond=cond), m, cond)
 
 
+@public
 def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **named: Any) -> Any:
     """Run an ONNX Scan (opset 9 and later).
 
@@ -180,6 +183,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     return results_of(prepared, arguments, start_run())
 
 
+@public
 def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, **named: Any) -> Any:
     """Run an ONNX If.
 
@@ -384,6 +388,8 @@ def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
     if runner is not None:
         with run_by(None):
             return runner(prepared, arguments, run)
+    if run.options.how.by_jax and run.enclosing is None and (found := loop_by_jax(prepared, arguments, run)) is not None:
+        return alone_or_all(handed_out(found))
     run.finish = handed_out_partly
 
     def call() -> Any:

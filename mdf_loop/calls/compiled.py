@@ -13,7 +13,7 @@ from mdf_loop.calls.explain import Explanation, explained
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
-from mdf_loop.options import start_run
+from mdf_loop.options import public, start_run
 from mdf_loop.readers.arguments import arranged
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, is_equations, within
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -35,6 +35,7 @@ class Compiled:
         self._is_plain = {"M", "cond"}.isdisjoint(body.captures)
         self._by_name = {*_BY_NAME, *body.inputs, *AMBIENT} - {*body.captures}
 
+    @public
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """Run the loop; arguments, results and errors as :func:`mdf_loop.loop` and :func:`mdf_loop.scan` have them."""
         source = self._source if AMBIENT.isdisjoint(named) else within(self._source, named)
@@ -88,6 +89,7 @@ class Compiled:
         return f"<{'Scan' if self._is_scan else 'Loop'} over {self._prepared.record.body!r}>"
 
 
+@public
 def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any) -> Compiled:
     """Read and plan a body once, to call it often.
 

@@ -6,13 +6,15 @@ import copy
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.calls.content_cache import Cache, fingerprint
 from mdf_loop.calls.control_flow import condition, shared_length, trip_count
+from mdf_loop.calls.loop_alone import function_of_loop
+from mdf_loop.calls.on_device import OnDevice
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
@@ -39,6 +41,11 @@ class PreparedLoop:
     def endless(self) -> Endless:
         """What there is to say about its end before it runs."""
         return Endless(self.record)
+
+    @cached_property
+    def on_device(self) -> OnDevice:
+        """What JAX runs of it."""
+        return OnDevice(f"the loop over {self.record.body.name!r}", partial(function_of_loop, self.record))
 
     @cached_property
     def names(self) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import os
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import bench, convert, installation, looking, new, run, sweeping, verify
+from mdf_loop.cli import bench, convert, installation, looking, new, run, showing, sweeping, verify
 from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import report, telling_warnings
 from mdf_loop.errors import LoopError
@@ -24,6 +27,7 @@ app = typer.Typer(
 
 for _command in (
     *(run.run, sweeping.sweep, new.new, looking.check, looking.explain, looking.draw, verify.verify, bench.bench),
+    *(showing.plot, showing.explore, showing.report),
     *(convert.convert, installation.ops, installation.doctor, installation.cache),
 ):
     app.command()(_command)
@@ -47,16 +51,29 @@ def _top(
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors that we raise on purpose become one paragraph on stderr and exit code 1."""
     take_any_text()
+    os.environ.setdefault("JAX_ENABLE_X64", "true")  # models of MDF compute in float64; read when JAX is imported
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json, options = "--json" in arguments, _options_of(arguments)
     try:
-        with telling_warnings(as_json, options):
+        with telling_warnings(as_json, options), _debugging("--debug" in arguments):
             app(arguments, prog_name="mdf-loop", standalone_mode=True)
     except (LoopError, KeyboardInterrupt, OSError) as error:
         if "--debug" in arguments:
             raise
         report(error, as_json, options)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _debugging(wanted: bool) -> Iterator[None]:
+    """Keep the lines of the library in tracebacks if that is wanted."""
+    if wanted:
+        from mdf_loop.options import options
+
+        with options(traceback=True):
+            yield
+    else:
+        yield
 
 
 def _options_of(arguments: list[str]) -> set[str]:

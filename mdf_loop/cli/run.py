@@ -30,6 +30,7 @@ from mdf_loop.cli.parameters import (
     stepping,
 )
 from mdf_loop.cli.problems import at_work, iterations
+from mdf_loop.cli.showing import refuse_other_pictures, save_picture
 from mdf_loop.errors import MalformedBody, PartialResults
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def run(
     record: Record = None,
     every: Every = 1,
     record_to: RecordTo = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw what it gives: a .png, .svg or .pdf file.")] = None,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="Show how far it has come; by itself after two seconds.")
     ] = None,
@@ -71,11 +73,10 @@ def run(
         inputs |= recording(trials, record, every, record_to)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
         how |= {"obey_body_condition": obey_body_condition, "progress": _listener(progress)}
-        _refuse_other(file, output)
+        _refuse_other(file, output, plot)
         results = _run(file, inputs, how, output)
-        outputs = {**results, **results.recorded}
-        if output:
-            _write(output, outputs, results)
+        _keep(results, output, plot)
+    outputs = {**results, **results.recorded}
     if json_:
         as_json({"file": str(file), "outputs": described(outputs)})
     else:
@@ -108,12 +109,20 @@ LABELLED = (".nc", ".zarr")
 """Files of results with labels, which :func:`mdf_loop.open` reads."""
 
 
-def _refuse_other(file: Path, output: Path | None) -> None:
-    """A run whose outputs cannot be written does not begin."""
+def _refuse_other(file: Path, output: Path | None, plot: Path | None) -> None:
+    """A run whose outputs or picture cannot be written does not begin."""
+    refuse_other_pictures(plot)
     if output and output.suffix not in (".npz", ".json", *LABELLED):
         raise MalformedBody(f"--output takes a .npz, .json, .nc or .zarr file; got {str(output)!r}")
     if output and output.exists() and file.exists() and output.samefile(file):
         raise MalformedBody(f"--output would replace the model {str(file)!r}")
+
+
+def _keep(results: Results, output: Path | None, plot: Path | None) -> None:
+    if output:
+        _write(output, {**results, **results.recorded}, results)
+    if plot:
+        save_picture(results, plot)
 
 
 def _write(path: Path, outputs: dict[str, Any], results: Results) -> None:

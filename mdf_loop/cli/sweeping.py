@@ -138,16 +138,12 @@ def _content(found: Any) -> dict[str, Any]:
 
 
 def summary(title: str, found: Any) -> Table:
-    """The variables of a Dataset: dimensions, range and mean."""
-    import numpy as np
+    """The variables of a Dataset: dimensions, mean and range."""
+    from mdf_loop.pages.report import summed_up
 
     made = table("output", "dimensions", "mean", "from", "to", title=title)
-    for name, variable in found.data_vars.items():
-        dims = ", ".join(f"{dim} {length}" for dim, length in variable.sizes.items()) or "one value"
-        values = variable.values
-        is_number = values.dtype.kind in "biuf" and values.size and not np.isnan(values.astype(float)).all()
-        shown = [f"{part(values.astype(float)):.6g}" for part in (np.nanmean, np.nanmin, np.nanmax)] if is_number else [""] * 3
-        made.add_row(escape(str(name)), dims, *shown)
+    for row in summed_up(found):
+        made.add_row(*map(escape, row))
     return made
 
 

@@ -16,6 +16,7 @@ from mdf_loop.convert.repair.port_shapes import mend_written_shapes
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.weights_reading import read_weights
 from mdf_loop.errors import LoopError, MalformedBody, let_through, warn_user
+from mdf_loop.options import public
 from mdf_loop.readers.mdf.file_structure import Misplaced, check_model
 from mdf_loop.readers.model_files import as_path, inside, read_bytes
 
@@ -24,6 +25,7 @@ WHAT = "an MDF model"
 log = logging.getLogger("mdf_loop.writers.atomic_files")
 
 
+@public
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 

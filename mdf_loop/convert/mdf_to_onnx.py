@@ -22,7 +22,7 @@ from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.options import options, random_stream
+from mdf_loop.options import options, public, random_stream
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
@@ -40,6 +40,7 @@ MOST_PASSES = 100_000
 """Passes of a scheduled model up to which it is run to see whether whole numbers stay in 64 bits."""
 
 
+@public
 def to_onnx(
     model: Any,
     path: str | os.PathLike | None = None,

@@ -28,6 +28,7 @@ from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
 from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
+from mdf_loop.options import public
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
@@ -43,6 +44,7 @@ MOST_ZEROS = 1 << 20
 """MDF fills every input port with zeros of its shape: larger shapes are said in the types alone."""
 
 
+@public
 def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "mdf", inline: int = 1024) -> Any:
     """Convert an ONNX model, or an OpenVINO model, to an MDF model that gives the same outputs.
 

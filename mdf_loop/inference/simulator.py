@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mdf_loop.options import public
 from mdf_loop.settings.random_streams import Seed
 
 
+@public
 def simulator(
     model: Any,
     /,

@@ -15,7 +15,7 @@ from mdf_loop.inference.row_numbers import RowNumbers
 from mdf_loop.models.model import Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
-from mdf_loop.options import Run, current_options, start_run
+from mdf_loop.options import Run, current_options, public, start_run
 from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
@@ -93,6 +93,7 @@ class Simulator:
 
     # The forms of it
 
+    @public
     def __call__(self, theta: Any, seed: Any = None, **conditions: Any) -> np.ndarray:
         """Simulate.
 
@@ -171,7 +172,8 @@ class Simulator:
             raise ArgumentError("theta has no row")
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
-        program = None if run.watch is not None or streams is None else self._program(batch, run)
+        is_left = run.watch is not None or streams is None or run.options.how.by_jax
+        program = None if is_left else self._program(batch, run)
         if program is not None:
             found = self._by_columns(program, batch, streams, run)
             if found is not None:
@@ -225,7 +227,7 @@ class Simulator:
         wish, times = Wish(outputs=frozenset(self.outputs)), self.trials or 1
         task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
         table = task.table()
-        pieces = Pieces(Uncut(task.size, task.fitted), None, times, bool(run.options.progress))
+        pieces = Pieces(Uncut(task.size, task.fitted), task.length(), times, bool(run.options.progress))
         fill(table, here(task, pieces), run, Tally(run.options.progress or None, self.model.name, task.size))
         warn_of_failed(task, table)
         found = self._finished(table)

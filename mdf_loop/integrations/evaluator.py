@@ -158,7 +158,7 @@ class Evaluation:
             count = len(args) - len(tree.args) + 1
         op = str(op_of(name))
         entry = KERNELS[DOMAIN, op][-1]
-        bound = bind(entry, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
+        bound = bind(entry.run, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
         inputs, attrs = self._arguments(bound, as_arrays=name.startswith("numpy."))
         if name in _OF_NUMPY:
             return _OF_NUMPY[name](*inputs, **attrs)

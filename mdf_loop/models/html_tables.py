@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.models.ports import shown
 from mdf_loop.system.html import escaped, folded, table
+from mdf_loop.types.ports import shown
 
 MOST_ROWS, FEW = 50, 6
 """Rows of a table, and elements of an array, that are shown."""

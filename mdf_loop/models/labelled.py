@@ -45,7 +45,17 @@ def dataset(results: Results) -> Any:
         if lengths is not None:
             variables[f"{label}_length"] = dims[: np.ndim(lengths)], lengths
     coordinates = axes.coordinates if about.trials is None else axes.coordinates | {"trial": np.arange(about.trials)}
-    return xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about))
+    return with_units(xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about)), about.units)
+
+
+def with_units(made: Any, units: Mapping[str, str]) -> Any:
+    """A Dataset whose variables have the attribute ``units`` where the model says units."""
+    for name in map(str, made.variables if units else ()):
+        is_time = name == "time" or name.endswith("_time")
+        unit = units.get(name.removeprefix("output "), units.get("dt") if is_time else None)
+        if unit is not None:
+            made[name].attrs["units"] = unit
+    return made
 
 
 def labels_of(parts: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], str]:

@@ -25,7 +25,6 @@ from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.direct import DirectGraph, Given
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.node_loops import Request
-from mdf_loop.models.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
 from mdf_loop.models.results import stop_of
 from mdf_loop.models.texts import NotDirect
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
@@ -33,6 +32,7 @@ from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
 
 log = logging.getLogger(__name__)
 
@@ -213,6 +213,19 @@ class MdfModel(Model):
         said = {body["dt"] for body in bodies if is_equations(body) and isinstance(body, dict) and type(body.get("dt")) is float}
         return said.pop() if len(said) == 1 else None
 
+    @cached_property
+    def units(self) -> Mapping[str, str]:  # type: ignore[override]
+        """The units that the metadata of ports and parameters say: by the names of inputs and outputs, and as ``node.id``."""
+        found = dict[tuple[str, str], str]()
+        for node in self.graph.nodes:
+            for part in (*node.input_ports, *node.parameters, *node.output_ports):
+                if isinstance(said := (part.metadata or {}).get("units"), str):
+                    found[node.id, part.id] = said
+        named = {name: (node, id) for name, ((node, id, _), *_) in self._named.items()} | output_ports(self.graph)
+        return {f"{node}.{id}": unit for (node, id), unit in found.items()} | {
+            name: found[place] for name, place in named.items() if place in found
+        }
+
     @property
     def drawn(self) -> Any:
         """The graph."""
@@ -241,12 +254,12 @@ class MdfModel(Model):
         if not is_typed(self.graph):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
+        if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
+            return found
         if wish.record:
             from mdf_loop.models.recordings.recording import recorded_run
 
             return recorded_run(self, inputs, run, wish)
-        if run.options.how.by_jax and (on_device := self.by_jax(inputs, run, wish)) is not None:
-            return on_device
         direct = self.direct if wish.steps is None and not run.options.trusted else None
         if direct is not None:
             found = self.directly(direct, inputs, run)

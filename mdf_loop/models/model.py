@@ -23,12 +23,12 @@ from mdf_loop.errors import (
 )
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.models.html_tables import model_html
-from mdf_loop.models.ports import Input, Output
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import Run, options, start_run
+from mdf_loop.options import Run, options, public, start_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
+from mdf_loop.types.ports import Input, Output
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
@@ -122,6 +122,7 @@ class Model:
         if missing := [name for name, port in self.inputs.items() if port.required and name not in names]:
             raise ArgumentError(f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}")
 
+    @public
     def __call__(self, /, **arguments: Any) -> Results:
         """Run the model: ``model(...)`` is ``mdf_loop.run(..., ...)`` and takes what that takes.
 
@@ -185,7 +186,14 @@ class Model:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
-        return About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
+        about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
+        about.units = self.units
+        return about
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """The units of inputs and outputs, where they are said."""
+        return {}
 
     def step_of(self, inputs: Mapping[str, Any]) -> float | None:
         """How long an iteration takes in the time of the model: the value of its input ``dt``; None where it has none."""
@@ -212,6 +220,7 @@ class Model:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
 
+    @public
     def explain(self, /, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
         """How the loops of the model run, in words; the model is run once for that.
 
@@ -266,6 +275,30 @@ class Model:
         from mdf_loop.pictures.drawing import draw
 
         return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
+
+    def explore(self, /, *names: str, **over: Any) -> Any:
+        """Show the model with sliders: a run is drawn again while one moves; see :func:`mdf_loop.explore`.
+
+        Parameters
+        ----------
+        *names : str
+            The outputs or recorded values that are drawn.
+        **over : (low, high) or array_like
+            Ranges of sliders, and values; ``trials``, ``record``, ``steps`` and ``seed`` as :func:`mdf_loop.explore` takes them.
+
+        Returns
+        -------
+        Explorer
+            A notebook shows it; ``show()`` serves it to the browser.
+
+        Raises
+        ------
+        LoopError
+            As :func:`mdf_loop.explore`.
+        """
+        from mdf_loop.pages.explore import explore
+
+        return explore(self, *names, **over)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: its inputs and outputs, in tables that fold.  Nothing is run."""

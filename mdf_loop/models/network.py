@@ -11,8 +11,8 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.integrations.engine_runs import refuse_options
 from mdf_loop.models.mdf import of_outermost
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.models.ports import Input, Output, Ports, inputs_of_graph
 from mdf_loop.options import Run, in_run
+from mdf_loop.types.ports import Input, Output, Ports, inputs_of_graph
 
 
 class NetworkModel(Model):
@@ -67,13 +67,13 @@ class NetworkModel(Model):
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""
+        given = self.prepared.fit(inputs)
+        refuse_options(given, self.prepared.body.inputs)
+        if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
+            return found
         if wish.record:
             from mdf_loop.models.recordings.recording import recorded_network
 
             return recorded_network(self, inputs, run, wish)
-        given = self.prepared.fit(inputs)
-        refuse_options(given, self.prepared.body.inputs)
-        if run.options.how.by_jax and (on_device := self.by_jax(inputs, run, wish)) is not None:
-            return on_device
         results = in_run(run, self.prepared.run_in, run, given)
         return Found(dict(zip(self._output_names, results, strict=True)), *of_outermost(run))

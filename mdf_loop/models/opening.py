@@ -21,7 +21,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.ops.rooms import OPENVINO, enter
-from mdf_loop.options import current_options
+from mdf_loop.options import current_options, public
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.model_files import noted_files
@@ -33,6 +33,7 @@ MOST, MOST_BYTES = 64, 1 << 28
 Stamp = tuple[str, int, int] | None
 
 
+@public
 def prepare(model: Any, /) -> Model:
     """A model made ready: read, repaired and planned once, called as often as needed.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import MissingOutput, did_you_mean
 from mdf_loop.models.html_tables import results_html
+from mdf_loop.options import public
 from mdf_loop.settings.random_streams import Seed
 
 
@@ -45,6 +46,8 @@ class About:
         The outputs that hold a value for each iteration of a loop, or for each step.
     dt : float or None
         How long an iteration takes in the time of the model, where it says so.
+    units : mapping of str to str
+        Units by name, where the model says them; that of ``dt`` is the unit of time.
     """
 
     model: str = ""
@@ -59,6 +62,7 @@ class About:
     lengths: Mapping[str, Any] = field(default_factory=dict)
     collected: Sequence[str] = ()
     dt: float | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
 
 
 class Results(dict[str, Any]):
@@ -68,6 +72,7 @@ class Results(dict[str, Any]):
         super().__init__(outputs or {})
         self.about = about or About()
 
+    @public
     def __missing__(self, name: Any) -> Any:
         meant = did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
         raise MissingOutput(f"the results have no output called {name!r}{meant}")
@@ -97,6 +102,7 @@ class Results(dict[str, Any]):
         """What was recorded, by the names that were asked for."""
         return self.about.recorded
 
+    @public
     def to_xarray(self) -> Any:
         """The outputs and what was recorded as an ``xarray.Dataset``.
 
@@ -117,6 +123,7 @@ class Results(dict[str, Any]):
 
         return dataset(self)
 
+    @public
     def save(self, path: Any) -> None:
         """Write the results to a file that :func:`mdf_loop.open` reads: ``.npz``, or ``.nc`` or ``.zarr`` through xarray.
 
@@ -133,6 +140,7 @@ class Results(dict[str, Any]):
 
         save(self, path)
 
+    @public
     def plot(self, *names: str, ax: Any = None, **style: Any) -> Any:
         """Plot what the run gave: trajectories, histograms of trials, phase planes; see :func:`mdf_loop.plot`.
 

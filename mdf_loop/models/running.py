@@ -8,9 +8,11 @@ from typing import Any
 
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
+from mdf_loop.options import public
 from mdf_loop.settings.random_streams import Seed
 
 
+@public
 def run(
     model: Any,
     /,

@@ -107,6 +107,7 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         "trials": about.trials,
         "collected": list(about.collected),
         **({} if about.dt is None else {"dt": about.dt}),
+        **({"units": dict(about.units)} if about.units else {}),
     }
     said["about"] = {name: written(value, arrays, name) for name, value in rest.items()}
     return said
@@ -180,10 +181,10 @@ def _with_errors(found: Any) -> Any:
 @contextlib.contextmanager
 def _opened(place: Path) -> Iterator[Any]:
     if place.suffix == ".zarr":
-        with xarray().open_zarr(place, consolidated=False, zarr_format=3) as found:
+        with xarray().open_zarr(place, consolidated=False, zarr_format=3, decode_times=False) as found:
             yield found
     else:
-        with xarray().open_dataset(place, engine="h5netcdf") as found:
+        with xarray().open_dataset(place, engine="h5netcdf", decode_times=False) as found:
             yield found
 
 

@@ -190,8 +190,8 @@ def kernel(
     return decorate
 
 
-def definition(op: str, *, since: int = 1, until: int | None = None, domain: str = "") -> Callable[[Call], Call]:
-    """Say what an operator computes in terms of primitives, beside its kernel.
+def definition(op: str, *, since: int = 1, until: int | None = None, domain: str = "", why: str = "") -> Callable[[Call], Call]:
+    """Say what an operator computes in terms of primitives, beside its kernel, and why its kernel does not say it.
 
     The function gets a builder, then the operator's inputs (None for an omitted one) and attributes as its kernel does,
     and returns what the builder made, see :mod:`mdf_loop.step.build`.  It holds for the kernels there are from version
@@ -209,7 +209,7 @@ def definition(op: str, *, since: int = 1, until: int | None = None, domain: str
     ...     return b.div(x, 2)
     """
 
-    return _beside("definition", op, since, until, domain)
+    return _beside("definition", op, since, until, domain, why)
 
 
 def routine(op: str, *, since: int = 1, until: int | None = None, domain: str = "") -> Callable[[Call], Call]:
@@ -221,12 +221,12 @@ def routine(op: str, *, since: int = 1, until: int | None = None, domain: str = 
     return _beside("routine", op, since, until, domain)
 
 
-def _beside(fact: str, op: str, since: int, until: int | None, domain: str) -> Callable[[Call], Call]:
+def _beside(fact: str, op: str, since: int, until: int | None, domain: str, why: str = "") -> Callable[[Call], Call]:
     """Put something into the rows of the kernels there are from one version on and before another."""
 
     def decorate(make: Call) -> Call:
         rows = _rows(op, since, until, domain, _is_ours(make.__module__))
-        _put(rows, [replace(row, **{fact: Definition(make, row.run)}) for row in rows])  # type: ignore[arg-type]
+        _put(rows, [replace(row, **{fact: Definition(make, row.run, why)}) for row in rows])  # type: ignore[arg-type]
         return make
 
     return decorate

@@ -15,10 +15,37 @@ Call = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Definition:
-    """What a kernel's function computes, said in another way, for the function ``run``."""
+    """What a kernel's function computes, said in another way, for the function ``run``; and ``why``, one of :data:`REASONS`."""
 
     make: Call
     run: Call
+    why: str = ""
+
+
+REASONS = {
+    "python": "numbers of Python's own, which a traced kernel does not take",
+    "values": "what it does depends on values, and is known nevertheless, or looked at when it runs",
+    "bits": "the kernel works on the bits of floats",
+    "open lengths": "lengths that only the run can tell",
+    "lists": "lists, which are no arrays",
+    "recurrent": "a loop over time",
+    "speed": "the kernel is written for the interpreter, and its Step would be slower than this one",
+}
+"""Why a definition is written beside a kernel, where tracing the kernel does not give it."""
+
+
+FUNCTIONS: dict[str, Call] = {}
+"""What functions of numpy are in primitives, by the operator of expressions that each is: kernels are traced in terms of them."""
+
+
+def numpys(name: str) -> Callable[[Call], Call]:
+    """Say what a function of numpy computes in terms of primitives; it gets a builder and the function's arguments."""
+
+    def decorate(make: Call) -> Call:
+        FUNCTIONS[name] = make
+        return make
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -37,6 +64,9 @@ class Facts:
 
     Attributes
     ----------
+    traced : bool
+        Its function computes what types and constants decide, with numpy alone: called with values that carry types, it gives
+        its Step.  Element-wise kernels do so without being said to.
     light : bool
         It costs about as much as reading its inputs once.
     alias : callable or None
@@ -66,6 +96,7 @@ class Facts:
         says the element type and the shape of each output, where ONNX's inference does not know them.
     """
 
+    traced: bool = False
     light: bool = False
     alias: Callable[..., bool] | None = None
     picks_rows: Callable[..., bool] | None = None

@@ -15,10 +15,12 @@ from mdf_loop.ir import Body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.models.model import Model
 from mdf_loop.ops.rooms import OPENVINO, enter
+from mdf_loop.options import public
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.system.html import image
 from mdf_loop.writers.atomic_files import replacing
 
 if TYPE_CHECKING:  # what draws is imported when something is drawn, so that importing mdf_loop takes no time for it
@@ -59,6 +61,7 @@ class Drawing:
 
         return dot_text(self.picture)
 
+    @public
     def svg(self) -> str:
         """The picture as SVG, never wider than the page that shows it.
 
@@ -97,6 +100,7 @@ class Drawing:
 
         return on_axes(self.picture, ax)
 
+    @public
     def save(self, path: str | os.PathLike) -> Path:
         """Write the picture to a file.
 
@@ -139,11 +143,13 @@ class Drawing:
         """What a notebook shows."""
         bundle = {"text/plain": self.mermaid}
         try:
-            return bundle | {"image/svg+xml": self.svg()}
+            svg = self.svg()
+            return bundle | {"image/svg+xml": svg, "text/html": image("svg+xml", svg.encode(), "the model as a picture")}
         except LoopError:
             return bundle | {"text/html": f'<pre class="mermaid">{html.escape(self.mermaid)}</pre>'}
 
 
+@public
 def draw(model: Any, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations") -> Drawing:
     """Draw a model: its nodes with their equations and values, the bodies of loops inside them, and what is carried.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.pictures.boxes import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Spot, laid_out
-from mdf_loop.plots.on_matplotlib import new_axes
+from mdf_loop.plots.on_matplotlib import literal, new_axes
 
 STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55)
 """Bends to try, the sooner the better; a positive one leads a downward arrow past the left."""
@@ -120,7 +120,8 @@ def _cluster(cluster: Cluster, places: dict[str, Spot], ax: Any, patches: dict[s
     """A frame with a title and all that is inside."""
     place = places[cluster.key]
     patches[cluster.key] = _frame(place, ax, facecolor="#fafafa" if depth % 2 else "#ffffff", edgecolor=FRAME, zorder=depth)
-    ax.text(place.x + PADDING, place.y + MARGIN, cluster.title, fontsize=8, color=TEXT, va="center", weight="bold", zorder=50)
+    title, style = literal(cluster.title), {"fontsize": 8, "color": TEXT, "va": "center", "weight": "bold", "zorder": 50}
+    ax.text(place.x + PADDING, place.y + MARGIN, title, **style)
     for box in cluster.boxes:
         _box(box, places[box.key], ax, patches)
     for inner in cluster.clusters:
@@ -129,7 +130,7 @@ def _cluster(cluster: Cluster, places: dict[str, Spot], ax: Any, patches: dict[s
 
 def _box(box: Box, place: Spot, ax: Any, patches: dict[str, Any]) -> None:
     patches[box.key] = _frame(place, ax, facecolor=COLOURS[box.kind], edgecolor=LINES, zorder=40)
-    text = "\n".join(box.lines).replace("$", r"\$")
+    text = literal("\n".join(box.lines))
     ax.text(*place.middle, text, fontsize=7.5, color=TEXT, ha="center", va="center", zorder=50)
 
 

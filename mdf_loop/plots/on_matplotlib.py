@@ -15,8 +15,8 @@ MOST_LINES = 12
 """Lines that a reader can tell apart; more of them are a heat map."""
 
 
-def new_axes(size: tuple[float, float] | None = None) -> Any:
-    """Axes in a figure of their own.
+def pyplot() -> Any:
+    """The module ``matplotlib.pyplot``.
 
     Raises
     ------
@@ -27,7 +27,23 @@ def new_axes(size: tuple[float, float] | None = None) -> Any:
         from matplotlib import pyplot
     except ImportError as error:
         raise LoopError(f"plots need matplotlib: {install_line('plot')}") from error
-    return pyplot.subplots(figsize=size, layout="constrained")[1]
+    return pyplot
+
+
+def literal(text: str) -> str:
+    """A text that matplotlib takes for no formula, whatever a model calls its values."""
+    return text.replace("$", r"\$")
+
+
+def new_axes(size: tuple[float, float] | None = None) -> Any:
+    """Axes in a figure of their own.
+
+    Raises
+    ------
+    LoopError
+        matplotlib is not installed.
+    """
+    return pyplot().subplots(figsize=size, layout="constrained")[1]
 
 
 def plot_one(series: Series, ax: Any, **style: Any) -> None:
@@ -64,8 +80,8 @@ def _no_picture(series: Series) -> ArgumentError:
 def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
     """How often values occur in trials."""
     values = series.values[np.isfinite(series.values)]
-    ax.hist(values, **{"bins": "auto", "label": series.name, **style})
-    _said(ax, series.name, "trials")
+    ax.hist(values, **{"bins": "auto", "label": literal(series.name), **style})
+    _said(ax, series.label(series.name), "trials")
 
 
 def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> None:
@@ -76,9 +92,9 @@ def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> None:
     ArgumentError
         They differ in their dimensions, or have more than two.
     """
+    _said(ax, x.label(x.name), y.label(y.name))
     if x.dims == y.dims == (TRIAL,):
         ax.plot(x.values, y.values, **{"linestyle": "", "marker": ".", **style})
-        _said(ax, x.name, y.name)
         return
     (x, _), (y, _) = x.over_trials(), y.over_trials()
     if x.values.shape != y.values.shape:
@@ -86,7 +102,6 @@ def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> None:
     if x.values.ndim not in (1, 2):
         raise _no_picture(x)
     ax.plot(x.values, y.values, **style)
-    _said(ax, x.name, y.name)
 
 
 def _shape(series: Series) -> str:
@@ -96,12 +111,12 @@ def _shape(series: Series) -> str:
 def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None = None, **style: Any) -> None:
     """A line along the axis there is, and a band of one standard deviation where it is a mean of trials."""
     along = series.along(series.dims[0])
-    (line,) = ax.plot(_places(along), series.values, **{"label": label or series.name, **style})
+    (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **style})
     if spread is not None:
         low, high = series.values - spread, series.values + spread
         ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
     _ticks(ax.xaxis, along)
-    _said(ax, series.dims[0], series.name)
+    _said(ax, series.label(series.dims[0]), series.label(series.name))
 
 
 def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: Any) -> None:
@@ -113,7 +128,7 @@ def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: A
         return
     for k, at in enumerate(series.along(each)):
         part = tuple(k if dim == each else slice(None) for dim in series.dims)
-        rest = Series(series.name, tuple(d for d in series.dims if d != each), series.values[part], series.coordinates)
+        rest = series.part(tuple(d for d in series.dims if d != each), series.values[part])
         shown = f"{at:g}" if isinstance(at, int | float | np.number) else str(at)
         label = f"{each} {shown}" if each in series.coordinates else f"{series.name}[{shown}]"
         _line(rest, None if spread is None else spread[part], ax, label=label, **style)
@@ -135,8 +150,8 @@ def _heat_map(series: Series, ax: Any, **style: Any) -> None:
     image = ax.pcolormesh(_places(right), _places(up), series.values.T, **{"shading": "nearest", **style})
     _ticks(ax.xaxis, right)
     _ticks(ax.yaxis, up)
-    ax.figure.colorbar(image, ax=ax, label=series.name)
-    _said(ax, *series.dims)
+    ax.figure.colorbar(image, ax=ax, label=literal(series.label(series.name)))
+    _said(ax, *map(series.label, series.dims))
 
 
 def _places(along: np.ndarray) -> np.ndarray:
@@ -146,13 +161,13 @@ def _places(along: np.ndarray) -> np.ndarray:
 
 def _ticks(axis: Any, along: np.ndarray) -> None:
     if along.dtype.kind not in "iuf":
-        axis.set_ticks(np.arange(len(along)), [str(at) for at in along])
+        axis.set_ticks(np.arange(len(along)), [literal(str(at)) for at in along])
 
 
 def _said(ax: Any, x: str, y: str) -> None:
     """Name the axes, where they have no names."""
-    ax.set_xlabel(ax.get_xlabel() or x)
-    ax.set_ylabel(ax.get_ylabel() or y)
+    ax.set_xlabel(ax.get_xlabel() or literal(x))
+    ax.set_ylabel(ax.get_ylabel() or literal(y))
 
 
 def legend(ax: Any) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.options import public
+from mdf_loop.plots.series import TRIAL, Series, chosen, series_of
 
 
+@public
 def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     """Plot results: trajectories, histograms of trials, phase planes, curves and heat maps of sweeps.
 
@@ -46,40 +50,67 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     >>> mdf_loop.plot(r, "sums").get_xlabel()                            # doctest: +SKIP
     'iteration'
     """
-    from mdf_loop.plots.on_matplotlib import legend, new_axes, plot_one, plot_phase
-    from mdf_loop.plots.series import chosen, series_of
+    from mdf_loop.plots.on_matplotlib import new_axes, plot_phase
 
-    known = series_of(source)
     if len(names) > 2:
         raise ArgumentError(f"plot takes one name, or two for a phase plane; got {len(names)}")
-    shown = chosen(known, names) if names else _all_lines(source, known)
-    ax = new_axes() if ax is None else ax
     if len(names) == 2:
-        plot_phase(shown[0], shown[1], ax, **style)
-    else:
-        for series in shown:
-            plot_one(series, ax, **style)
-        if len(shown) > 1:
-            ax.set_ylabel("")
-        legend(ax)
+        (x,), (y,) = groups(source, names)
+        ax = new_axes() if ax is None else ax
+        plot_phase(x, y, ax, **style)
+        return ax
+    shown = groups(source, names)[0]
+    return drawn(shown, new_axes() if ax is None else ax, **style)
+
+
+def drawn(shown: Sequence[Series], ax: Any, **style: Any) -> Any:
+    """Some series on the same axes."""
+    from mdf_loop.plots.on_matplotlib import legend, plot_one
+
+    for series in shown:
+        plot_one(series, ax, **style)
+    if len(shown) > 1:
+        ax.set_ylabel("")
+    legend(ax)
     return ax
 
 
-def _all_lines(source: Any, known: Any) -> list[Any]:
-    """What is drawn where no name is given: lines along one axis that all of them have; or a single series of any kind."""
-    recorded = getattr(getattr(source, "about", None), "recorded", None)
-    found = []
-    for name in recorded or known:
-        try:
-            series = known[name]()
-        except LoopError:
-            continue  # text, say
-        if series.values.ndim:
-            found.append(series)
-    lines = [series for series in found if series.over_trials()[0].values.ndim == 1]
-    alike = [series for series in lines if series.dims == lines[0].dims]
+def groups(source: Any, names: Sequence[str] = ()) -> list[list[Series]]:
+    """What belongs on axes of its own: each name; or without names all lines of one kind, and all else that can be drawn.
+
+    Raises
+    ------
+    ArgumentError
+        There is nothing of a name, or nothing that can be drawn.
+    """
+    known = series_of(source)
+    if names:
+        return [[series] for series in chosen(known, names)]
+    recorded = getattr(getattr(source, "about", None), "recorded", None) or {}
+    found = [series for name in dict.fromkeys([*recorded, *known]) if (series := _with_axes(known, name)) is not None]
     if not found:
         raise ArgumentError(
             f"there are only single numbers here ({', '.join(known) or 'none'}); record=, trials= or a sweep give more"
         )
-    return alike or found[:1]
+    kept = [series for series in found if series.name in recorded] or found
+    lines = [series for series in kept if series.over_trials()[0].values.ndim == 1]
+    alike = [series for series in lines if series.dims == lines[0].dims]
+    first = alike or [series for series in kept if _is_flat(series)][:1] or kept[:1]
+    together = {series.name for series in first}
+    return [first, *([series] for series in found if series.name not in together and _is_flat(series))]
+
+
+def _with_axes(known: Mapping[str, Callable[[], Series]], name: str) -> Series | None:
+    """What has axes: neither a single number nor text, nor how long other values are."""
+    if name.endswith("_length") and name.removesuffix("_length") in known:
+        return None
+    try:
+        series = known[name]()
+    except LoopError:
+        return None
+    return series if series.values.ndim else None
+
+
+def _is_flat(series: Series) -> bool:
+    """Whether a picture can show it as a whole."""
+    return series.dims == (TRIAL,) or series.over_trials()[0].values.ndim in (1, 2)

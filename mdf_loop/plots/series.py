@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, did_you_mean
 
-TRIAL, ITERATION = "trial", "iteration"
+TRIAL, ITERATION, TIME = "trial", "iteration", "time"
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,23 @@ class Series:
         Numbers.
     coordinates : mapping of str to array
         What stands along an axis; 0, 1, 2, ... where nothing is said.
+    labels : mapping of str to str
+        What to write at an axis, or for the values, if it is not the name: a name with its unit.
     """
 
     name: str
     dims: tuple[str, ...]
     values: np.ndarray
     coordinates: Mapping[str, np.ndarray] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def label(self, name: str) -> str:
+        """What to write at the axis of a dimension, or for the values."""
+        return self.labels.get(name, name)
+
+    def part(self, dims: tuple[str, ...], values: np.ndarray) -> Series:
+        """Values made of these, along some of their axes."""
+        return replace(self, dims=dims, values=values)
 
     def along(self, dim: str) -> np.ndarray:
         """What stands along an axis."""
@@ -51,7 +62,7 @@ class Series:
         empty = ~there.any(axis)
         mean = np.where(empty, np.nan, mean.squeeze(axis))
         dims = tuple(dim for dim in self.dims if dim != TRIAL)
-        return Series(self.name, dims, mean, self.coordinates), spread
+        return self.part(dims, mean), spread
 
 
 def series_of(source: Any) -> dict[str, Callable[[], Series]]:
@@ -76,29 +87,49 @@ def series_of(source: Any) -> dict[str, Callable[[], Series]]:
 def _of_results(results: Any) -> dict[str, Callable[[], Series]]:
     about = results.about
     lead = (TRIAL,) if about.trials is not None else ()
-    steps = {ITERATION: about.every}
     found: dict[str, Callable[[], Series]] = {
-        name: partial(_labelled, name, value, (*lead, ITERATION), steps) for name, value in about.recorded.items()
+        name: partial(_labelled, name, value, (*lead, ITERATION), about, about.every) for name, value in about.recorded.items()
     }
     for name, value in results.items():
         dims = (*lead, ITERATION) if name in about.collected else lead
-        found.setdefault(name, partial(_labelled, name, value, dims, {}))
+        found.setdefault(name, partial(_labelled, name, value, dims, about, 1))
     return found
 
 
-def _labelled(name: str, value: Any, dims: tuple[str, ...], steps: Mapping[str, int]) -> Series:
+def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: int) -> Series:
+    """A value of a run; along its iterations stand their numbers, or the time at the end of each."""
     values = _numbers(name, value)
     dims = (*dims[: values.ndim], *(f"{name}_{k}" for k in range(values.ndim - len(dims))))
-    coordinates = {dim: step * np.arange(values.shape[dims.index(dim)]) for dim, step in steps.items() if dim in dims}
-    return Series(name, dims, values, coordinates)
+    labels = {name: with_unit(name, about.units.get(name))}
+    if ITERATION not in dims:
+        return Series(name, dims, values, {}, labels)
+    along = every * np.arange(values.shape[dims.index(ITERATION)])
+    if about.dt is not None:
+        along, labels[ITERATION] = about.dt * (along + 1), with_unit(TIME, about.units.get("dt"))
+    return Series(name, dims, values, {ITERATION: along}, labels)
+
+
+def with_unit(name: str, unit: str | None) -> str:
+    """A name with its unit, if it has one."""
+    return f"{name} ({unit})" if unit else name
 
 
 def _of_variable(variable: Any) -> Series:
     """A variable of xarray."""
     name = str(variable.name)
     dims = tuple(map(str, variable.dims))
-    coordinates = {dim: np.asarray(variable.coords[dim].values) for dim in dims if dim in variable.coords}
-    return Series(name, dims, _numbers(name, variable.values), coordinates)
+    named = {dim: _time_along(variable, dim) for dim in dims} | {name: name}
+    coordinates = {dim: np.asarray(variable.coords[named[dim]].values) for dim in dims if named[dim] in variable.coords}
+    units = {key: variable.coords[at].attrs.get("units") for key, at in named.items() if at in variable.coords}
+    units[name] = variable.attrs.get("units")
+    labels = {key: with_unit(at, units.get(key)) for key, at in named.items()}
+    return Series(name, dims, _numbers(name, variable.values), coordinates, labels)
+
+
+def _time_along(variable: Any, dim: str) -> str:
+    """The coordinate that is written along a dimension: of iterations their time, where it is known."""
+    time = dim.removesuffix(ITERATION) + TIME
+    return time if dim.endswith(ITERATION) and time in variable.coords else dim
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:

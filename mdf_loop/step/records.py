@@ -108,6 +108,19 @@ class Type:
         """How many elements it has, if all lengths are known."""
         return math.prod(n for n in self.shape or () if isinstance(n, int))
 
+    def count_along(self, axes: Sequence[int]) -> int:
+        """How many elements some axes have together.
+
+        Raises
+        ------
+        ValueError
+            There are none, or it is not known.
+        """
+        lengths = [self.shape[axis] for axis in axes] if self.shape is not None else [None]
+        if not all(isinstance(n, int) and n for n in lengths):
+            raise ValueError("nothing to reduce, perhaps")
+        return math.prod(n for n in lengths if isinstance(n, int))
+
     @property
     def has_room(self) -> bool:
         """Whether there can be memory for it, as far as its lengths are known."""

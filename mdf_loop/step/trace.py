@@ -8,7 +8,7 @@ definition - ends the tracing, and the kernel is called as a whole.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,32 +16,65 @@ import numpy as np
 
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
+from mdf_loop.kernels.arrays.axes import places
+from mdf_loop.kernels.mdf.weak_numbers import element, of_numbers
 from mdf_loop.kernels.numbers.activation import one_shape
+from mdf_loop.kernels.numbers.ufuncs import aligned
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, Kernel
-from mdf_loop.ops.rows import Bound, Call
+from mdf_loop.ops.rows import FUNCTIONS, Bound, Call
 from mdf_loop.plan.outside import is_closed
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch
-from mdf_loop.step.build import Builder, CannotLower
-from mdf_loop.step.primitives import promoted
-from mdf_loop.step.records import Value
+from mdf_loop.step.build import FEW, MOST_FOLDED, Builder, CannotLower
+from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS, promoted
+from mdf_loop.step.records import Type, Value
+
+OF_FUNCTIONS = {
+    call: name
+    for name, row in PRIMITIVES.items()
+    if row.is_python or row.ufunc is not None
+    for call in (row.ufunc, row.call)
+    if call is not None
+}
+"""The primitive that a function is."""
+
+_ELEMENTWISE = elementwise, one_shape, aligned
 
 MOST = 500
 """Calls of numpy's functions up to which a kernel is traced: a loop of Python's is written out."""
 
 
 def meaning_of(node: Node, entry: Kernel, bound: Bound, exact: bool = False) -> Call | None:
-    """What makes the Step of a node's operator, ``make(b, *args)``: its definition, or its kernel, traced; None if it has none.
-
-    ONNX's element-wise operators are traced, and kernels of users that are functions of their arguments.
-    """
-    if entry.define is not None:
-        return functools.partial(entry.define, **node.attrs)
-    is_ours = entry.built_in and not entry.domain and entry.batch in (elementwise, one_shape)
-    if is_ours or is_closed(entry, bound.keywords):
-        return lambda b, *args: traced(entry.run, b, args, bound.keywords, exact and not entry.built_in)
+    """What makes the Step of a node's operator, ``make(b, *args)``: its definition, or its kernel, traced; None if neither is."""
+    define = definition_of(entry)
+    if define is not None:
+        return functools.partial(define, **node.attrs)
+    if is_traced(entry) or is_closed(entry, bound.keywords):
+        keywords = {**bound.keywords, "rng": None} if "rng" in entry.parameters else bound.keywords
+        return lambda b, *args: traced(entry.run, b, args, keywords, exact and not entry.built_in)
     return None
+
+
+def definition_of(entry: Kernel) -> Call | None:
+    """What is written beside a kernel, or what the function of numpy is that it calls: a primitive, or several."""
+    of_numpy = FUNCTIONS.get(entry.op) if entry.built_in and entry.domain == DOMAIN else None
+    return entry.define or of_numpy or primitive_of(entry)
+
+
+def primitive_of(entry: Kernel) -> Call | None:
+    """What makes the Step of an operator whose kernel is a primitive's own function; None for other kernels."""
+    name = OF_FUNCTIONS.get(entry.run) if entry.built_in else None
+    if name is None:
+        return None
+    if not entry.domain:
+        return lambda b, *inputs: b.element(name, *inputs)
+    return functools.partial(of_numbers if PRIMITIVES[name].is_python else element, primitive=name)
+
+
+def is_traced(entry: Kernel) -> bool:
+    """Whether a kernel of ours is its own definition: ONNX's element-wise ones, and those of which it is said."""
+    return entry.built_in and (entry.facts.traced or (not entry.domain and entry.batch in _ELEMENTWISE))
 
 
 def traced(
@@ -62,7 +95,7 @@ def traced(
     b.traces = True
     try:
         with np.errstate(all="ignore"):
-            given = [None if x is None else TracedArray(x, trace) for x in args]
+            given = [None if x is None else _unchangeable(x.attr) if _is_known(x) else TracedArray(x, trace) for x in args]
             found = run(*given, **{name: _unchangeable(x) for name, x in keywords.items()})
         return tuple(trace.result(x) for x in (found if type(found) is tuple else (found,)))
     except Exception as error:
@@ -70,6 +103,11 @@ def traced(
         raise CannotLower(f"the kernel cannot be traced: {error}") from error
     finally:
         b.traces = False
+
+
+def _is_known(x: Value) -> bool:
+    """Whether a kernel gets a value itself: a constant."""
+    return x.op == "const" and isinstance(x.attr, np.ndarray | np.generic) and x.attr.size <= MOST_FOLDED
 
 
 def _unchangeable(x: Any) -> Any:
@@ -80,11 +118,19 @@ def _unchangeable(x: Any) -> Any:
     return x
 
 
+_KINDS = {ufunc: kind for kind, ufunc in REDUCTIONS.items()}
+
 _WEAK = {"power", "left_shift", "right_shift", "numpy.ldexp", "numpy.float_power"}
 """Functions that look at a number of Python's themselves."""
 
+_LOOKS = {"pow", "shl", "shr", "signbit", "ldexp", "lcm"}
+"""Primitives of which a definition says for what they are the same as numpy's function."""
+
 _ARRAYS = {"numpy.where", "numpy.squeeze", "numpy.reshape"}
 """Functions that give arrays without dimensions, where others give numbers."""
+
+_NEW = {"matmul", "zeros_like", "ones_like", "full_like", "sum", "prod", "mean", "std", "var", "max", "min", "all", "any", "dot"}
+"""Functions of numpy that give memory of which there is no view."""
 
 
 @dataclass
@@ -103,32 +149,48 @@ class KernelTrace(Trace):
         if isinstance(given, tuple | list) and not any(isinstance(part, Traced) for part in given):
             given = np.array(given)
         if isinstance(given, bool | int | float) or (isinstance(given, np.ndarray | np.generic) and given.dtype.kind in "biuf"):
-            return self.builder.const(given.copy() if isinstance(given, np.ndarray) else given)
+            return _constant(self.builder, given.copy() if isinstance(given, np.ndarray) else given)
         raise self.refused(f"computes with a {type(given).__name__}")
+
+    def primitive(self, name: str, inputs: Sequence[Any]) -> Any:
+        """The result of a universal function that is a primitive."""
+        return self.made(name, lambda: element(self.builder, *self._typed([*map(self.value, inputs)]), primitive=name))
+
+    def made(self, what: str, make: Callable[[], Value]) -> Any:
+        """What a part of the Step gives to the kernel."""
+        self.operations += 1
+        if self.operations > MOST:
+            raise self.refused("does too much")
+        try:
+            return self.wrap(make())
+        except (CannotLower, ValueError) as error:
+            raise self.refused(f"calls {what}: {error}") from error
 
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """The result of a function of numpy, by its definition."""
-        define = KERNELS[DOMAIN, op][-1].define
-        self.operations += 1
-        if define is None or self.operations > MOST:
-            raise self.refused(f"calls {op}, which has no definition" if define is None else "does too much")
+        define = FUNCTIONS.get(op) or definition_of(KERNELS[DOMAIN, op][-1])
+        if define is None:
+            raise self.refused(f"calls {op}, which has no definition")
         is_ufunc = isinstance(getattr(np, op.removeprefix("numpy."), None), np.ufunc)
-        try:
+
+        def make() -> Value:
             values = [None if x is None else self.value(x) for x in inputs]
-            found = self.wrap(define(self.builder, *(self._typed(values) if is_ufunc and op not in _WEAK else values), **attrs))
-        except (CannotLower, ValueError) as error:
-            raise self.refused(f"calls {op}: {error}") from error
+            return define(self.builder, *(self._typed(values) if is_ufunc and op not in _WEAK else values), **attrs)
+
+        found = self.made(op, make)
+        is_new = is_ufunc or op.removeprefix("numpy.") in _NEW
         for x in inputs:
-            if isinstance(x, TracedArray) and not is_ufunc:
+            if isinstance(x, TracedArray) and not is_new:
                 x.is_fresh = False  # there may be views of it from now on
         if isinstance(found, TracedArray):
             found.is_array = op in _ARRAYS and found.value.type.shape == ()
+            found.is_fresh = is_new
         return found
 
     def _typed(self, values: Sequence[Any]) -> list[Any]:
         """Python's numbers in the type that numpy brings them to, beside values that have one."""
         strong = [x.type for x in values if not x.type.weak]
-        if not strong:
+        if not strong or len(strong) == len(values):
             return list(values)
         dtypes = {x: promoted([*strong, x.type]) for x in values if x.type.weak and x.op == "const"}
         return [x if dtypes.get(x) is None else self.builder.const(dtypes[x].type(x.attr)) for x in values]  # type: ignore[union-attr]
@@ -150,11 +212,31 @@ class KernelTrace(Trace):
         """What the kernel returned, as a value of the Step."""
         if self.why:
             raise CannotLower(self.why)
-        if not isinstance(given, Traced | np.generic) and not (isinstance(given, np.ndarray) and given.ndim):
+        if not isinstance(given, Traced | np.generic) and not (isinstance(given, np.ndarray) and (given.ndim or not self.exact)):
             raise CannotLower(f"it returns a {type(given).__name__}")
         value = self.value(given)
         is_array = isinstance(given, TracedArray) and given.is_array and self.exact and not value.type.is_array
         return self.builder.as_array(value) if is_array else value
+
+
+def _constant(b: Builder, given: Any) -> Value:
+    """What is known, as a value; an array that has one number everywhere is known by it."""
+    if np.size(given) > FEW and given.tobytes() == (first := given.flat[0]).tobytes() * given.size:
+        return b.broadcast(b.const(first), given.shape)
+    return b.const(given)
+
+
+def _one(x: Value) -> Value:
+    """The number that is everywhere in an array, if there is one; else the array."""
+    return x.args[0] if x.op == "broadcast" and x.args[0].type.shape == () else x
+
+
+def _as_product(b: Builder, x: Value) -> Value | None:
+    """The sum of all products of two arrays of floats as their product; None for another sum."""
+    if x.op != "mul" or x.args[0].type != x.args[1].type or not (x.type.is_static and x.type.kind == "f" and x.type.shape):
+        return None
+    flat = [b.reshape(v, (x.type.size,)) for v in x.args]
+    return b.put_in("dot", flat, Type(x.type.dtype, ()))
 
 
 class TracedArray(Traced):
@@ -186,7 +268,7 @@ class TracedArray(Traced):
             raise self._refused("asks for a length that is open")
         return self.value.type.shape
 
-    ndim = property(lambda self: len(self.shape), doc="The number of axes.")
+    ndim = property(lambda self: len(self.value.type.shape or self.shape), doc="The number of axes.")
     size = property(lambda self: self.value.type.size if self.shape else 1, doc="The number of elements.")
     itemsize = property(lambda self: self.dtype.itemsize, doc="The bytes of an element.")
 
@@ -194,12 +276,23 @@ class TracedArray(Traced):
         """The same in another element type."""
         if np.dtype(dtype) == bool:
             return self.trace.add("numpy.bool_", [self])
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
         found = self.trace.wrap(self.trace.builder.cast(self.value, np.dtype(dtype)))
-        found.is_array = self.is_array
+        found.is_array, found.is_fresh = self.is_array, not self.is_array
         return found
+
+    def view(self, dtype: Any) -> TracedArray:
+        """The same bits read as numbers of another type of the same width."""
+        if np.dtype(dtype).itemsize != self.itemsize:
+            raise self._refused("reads bits as numbers of another width")
+        self.is_fresh = False
+        return self.trace.wrap(self.trace.builder.bitcast(self.value, np.dtype(dtype)))
 
     def __getitem__(self, index: Any) -> Any:
         parts = list(index) if isinstance(index, tuple) else [index]
+        if not parts and self.value.type.shape == ():
+            return TracedArray(self.value, self.trace)
         if not any(part is None or part is Ellipsis for part in parts):
             return super().__getitem__(index)
         if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
@@ -235,19 +328,46 @@ class TracedArray(Traced):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """What a ufunc does; ``x += 1`` makes a new number, and changes an array that nothing else looks at."""
-        found = super().__array_ufunc__(ufunc, method, *inputs, **named)
+        where = named.pop("where", True)
+        kind = _KINDS.get(ufunc) if method == "reduce" else None
+        name = OF_FUNCTIONS.get(ufunc) if method == "__call__" and not named else None
+        if name is not None and name not in _LOOKS:
+            found = self.trace.primitive(name, inputs)
+        elif kind in ("max", "min") or (kind is not None and (named.get("dtype") is not None or "initial" in named)):
+            found = self.trace.made(f"np.{ufunc.__name__}.reduce", functools.partial(self._reduced, ufunc, **named))
+        else:
+            found = super().__array_ufunc__(
+                ufunc, method, *inputs, **{k: v for k, v in named.items() if k != "dtype" or v is not None}
+            )
         if out is None:
-            found.is_fresh = method == "__call__"
+            if where is not True:
+                raise self._refused("leaves elements as they are in memory that is new")
+            found.is_fresh = True
             return found
         (target,) = out
         if not isinstance(target, TracedArray):
             raise self._refused("writes into an array from outside")
-        if target.value.type.shape == () and not target.is_array:
+        if target.value.type.shape == () and not target.is_array and where is True:
             return found
         if not (target.is_fresh and found.shape == target.shape and np.can_cast(found.dtype, target.dtype, "same_kind")):
             raise self._refused("writes into an array that may be seen elsewhere")
-        target.value = self.trace.builder.cast(found.value, target.dtype)
+        found = self.trace.builder.cast(found.value, target.dtype)
+        target.value = found if where is True else self.trace.builder.select(self.trace.value(where), found, _one(target.value))
         return target
+
+    def _reduced(self, ufunc: np.ufunc, axis: Any = 0, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Value:
+        """The reduction by a ufunc in a type that is said, or from a first value on."""
+        b, kind = self.trace.builder, _KINDS[ufunc]
+        x = self.value if dtype is None else b.cast(self.value, np.dtype(dtype))
+        axes = places(axis if axis is None or isinstance(axis, tuple) else (axis,), self.ndim)
+        x.type.count_along(axes)
+        if (kind in ("sum", "prod") and (initial is not None or x.type.dtype.itemsize < 4)) or x.type.kind not in "iufV":
+            raise ValueError("a way of numpy's own")
+        found = _as_product(b, x) if kind == "sum" and not keepdims and len(axes) == self.ndim else None
+        found = b.reduce(x, kind, axes, bool(keepdims)) if found is None else found
+        if initial is not None and not (x.type.kind == "f" and initial == (-np.inf if kind == "max" else np.inf)):
+            found = b.element(kind, found, b.number(initial, found))
+        return found
 
     def __repr__(self) -> str:
         return f"<traced {self.value.type}>"

@@ -71,7 +71,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
         with keeping(lambda: labelled(labels, table, _errors(task, table))):
             before = 0 if saved is None else fill(table, saved.chunks(), run)
             is_watched = bool(run.options.progress) or workers > 1 or said.client is not None
-            pieces = Pieces(saved or Uncut(task.size, task.fitted), length, task.trials, is_watched)
+            pieces = Pieces(saved or Uncut(task.size, task.fitted), task.length(length), task.trials, is_watched)
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
     warn_of_failed(task, table)

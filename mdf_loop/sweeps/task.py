@@ -17,6 +17,7 @@ from mdf_loop.errors import LoopError, let_through
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
+from mdf_loop.settings.engines import ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
@@ -27,7 +28,7 @@ from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
-from mdf_loop.sweeps.vmapped import runs_by_jax
+from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +108,13 @@ class Task:
     def fitted(self, start: int, stop: int) -> int:
         """Where a piece ends that shall end at ``stop`` or shortly before."""
         return stop if self.merging is None else self.merging.fitted(start, stop)
+
+    def length(self, given: int | None = None) -> int | None:
+        """How many runs a piece has: what the caller says, all that JAX runs at once, or None where the clock decides."""
+        if given is not None or not ENGINES[self.engine].by_jax:
+            return given
+        with self.chosen():
+            return runs_at_once(self, start_run())
 
     def rows_in(self, start: int, stop: int) -> int:
         """How many rows the chunk of some runs has."""

@@ -44,7 +44,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     about = About(
         model.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen), trials=int(trials)
     )
-    about.dt = None if wish.steps is not None else model.step_of(inputs)
+    about.dt, about.units = None if wish.steps is not None else model.step_of(inputs), model.units
     kept: _Kept | _Recorded = _Recorded(task, about) if wish.record else _Kept(task, about)
     with keeping(kept.results):
         fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))
@@ -62,7 +62,7 @@ class _Kept:
     def found(self) -> Generator[tuple[Span, Chunk]]:
         """Chunks of trials."""
         size, is_watched = self.task.size, bool(current_options().progress)
-        return here(self.task, Pieces(Uncut(size), trials=size, is_watched=is_watched))
+        return here(self.task, Pieces(Uncut(size), self.task.length(), trials=size, is_watched=is_watched))
 
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Take some trials."""

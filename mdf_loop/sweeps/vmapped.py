@@ -2,54 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.models.jax.by_jax import function_of, in_rows, key_of, tried
+from mdf_loop.calls.on_device import in_rows, key_of
+from mdf_loop.models.jax.by_jax import device_of, found_by_jax
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, holding
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
 
+FEW = 1024
+"""Runs of a sweep that are one call whatever they give."""
+
+MOST_BYTES = 1 << 30
+"""Of the results of one call: a sweep of more runs that gives more is several calls."""
+
 
 def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
-    """What some runs give; None if they are run in another way.
+    """What some runs give; None, with a warning, if they are run in another way.
 
     A run's random numbers depend on the seed of the sweep, its point and its trial, as in every engine.
     """
-    function = function_of(task.model, task.names, run, task.wish)
-    if function is None:
+    points, trials = np.divmod(np.arange(start, stop), task.trials)
+    columns = _columns(task, points)
+    if columns is None:
+        device_of(task.model).left("what is swept over is no column of numbers, or of arrays of one shape")
         return None
     from mdf_loop.backends.jax.many import vmapped
 
-    points, trials = np.divmod(np.arange(start, stop), task.trials)
-    swept = [name for name, _ in task.grid.axes]
-    columns = _columns([task.inputs_of(point) for point in points], swept)
-    if columns is None:
-        return None
-    places = (np.zeros_like(points) if task.common_noise else points, trials)
-    found = tried(task.model, lambda: vmapped(function, task.inputs, columns, key_of(task.seed), places))
+    numbers = points if task.numbers is None else task.numbers[points]
+    places = (np.zeros_like(numbers) if task.common_noise else numbers, trials)
+    inputs = {**task.inputs, **columns}
+    found = found_by_jax(
+        task.model, inputs, run, task.wish, lambda f: vmapped(f, task.inputs, columns, key_of(task.seed), places), task.names
+    )
     if found is None:
         return None
     rows = in_rows(found, (stop - start,))
     return Chunk({name: (_filled(array, lengths, task.padding), lengths) for name, (array, lengths) in rows.items()})
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, np.ndarray] | None:
+def runs_at_once(task: Task, run: Run) -> int | None:
+    """How many runs one call shall have: all of them, as long as their results fit; None if JAX runs none."""
+    columns = _columns(task, np.zeros(1, np.int64))
+    if columns is None:
+        return None
+    from mdf_loop.backends.jax.many import bytes_of_a_run, traced
+
+    inputs = {**task.inputs, **{name: traced(column[0]) for name, column in columns.items()}}
+    size = found_by_jax(task.model, inputs, run, task.wish, lambda f: bytes_of_a_run(f, inputs), task.names)
+    if size is None or task.size <= FEW:
+        return None if size is None else task.size
+    calls = max(-(-task.size * size // MOST_BYTES), 1)
+    return -(-task.size // calls)
+
+
+def _columns(task: Task, points: np.ndarray) -> dict[str, np.ndarray] | None:
     """What differs from run to run, as arrays; None where that is no number or array of one shape."""
+    first, last = int(points[0]), int(points[-1])
+    rows, names = [task.inputs_of(point) for point in range(first, last + 1)], [name for name, _ in task.grid.axes]
     try:
         columns = {name: np.asarray([row[name] for row in rows]) for name in names}
     except ValueError:
         return None
-    return columns if all(column.dtype.kind in "biuf" for column in columns.values()) else None
+    are_numbers = all(column.dtype.kind in "biuf" for column in columns.values())
+    return {name: column[points - first] for name, column in columns.items()} if are_numbers else None
 
 
 def _filled(array: np.ndarray, lengths: np.ndarray | None, fill: Any) -> np.ndarray:
-    """Rows with what fills them up behind their ends."""
-    if lengths is None or (lengths == array.shape[1]).all():
+    """Rows as long as the longest, with what fills them up behind their ends."""
+    if lengths is None:
+        return array
+    array = array[:, : lengths.max(initial=0)]
+    if (lengths == array.shape[1]).all():
         return array
     wide = array.astype(holding(array.dtype, fill))
     wide[np.arange(array.shape[1]) >= lengths[:, None]] = fill

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 from collections.abc import Sequence
 
@@ -22,7 +23,14 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequen
         mark = f' style="{_LINE} {colours[k]}"' if k < len(colours) else ""
         cells = "".join(f'<td style="{_CELL}"><code>{escaped(text)}</code></td>' for text in row)
         body.append(f"<tr{mark}>{cells}</tr>")
-    return f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+    inner = f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"
+    return f'<div style="overflow-x:auto"><table style="border-collapse:collapse">{inner}</table></div>'
+
+
+def image(kind: str, content: bytes, alt: str) -> str:
+    """A picture inside the page, never wider than it; nothing in it can run, whatever it contains."""
+    source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+    return f'<img alt="{escaped(alt)}" style="max-width:100%;height:auto;background:white" src="{source}">'
 
 
 def preformatted(text: str) -> str:
@@ -40,6 +48,6 @@ def error_box(kind: str, message: str, notes: Sequence[str] = ()) -> str:
     """An error: what it is, what it says, and where."""
     listed = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     return (
-        f'<div style="{_LINE} #c0392b;background:rgba(192,57,43,0.12);padding:6px 12px">'
+        f'<div style="{_LINE} #c0392b;background:rgba(192,57,43,0.12);padding:6px 12px;overflow-wrap:anywhere">'
         f"<b>{escaped(kind)}</b><br>{escaped(message)}{f'<ul>{listed}</ul>' if notes else ''}</div>"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import jax
@@ -13,7 +14,8 @@ import numpy as np
 
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
 from mdf_loop.backends.jax.histories import histories
-from mdf_loop.backends.jax.static_step import JaxStep, lowered
+from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, did_you_mean, in_words, let_through
@@ -118,6 +120,11 @@ class JaxFunction:
         """Where random numbers are drawn, by the names that ``noise=`` takes; as in the last call, or with the default inputs."""
         return {name: draw for name, (_, draw) in named_draws(self._step().region).items()}
 
+    @cached_property
+    def together(self) -> JaxFunction:
+        """The same for many runs at once, which end at different times: for ``jax.vmap``."""
+        return JaxFunction(self._source, self._wanted, **{**self._how, "together": True})
+
     def explain(self) -> str:
         """How it runs, in words: its loops, and the random numbers it draws; as in the last call, or with the default inputs."""
         step, lines = self._step(), [f"{self._source.name} as a function of JAX"]
@@ -146,7 +153,11 @@ class JaxFunction:
         known, traced = dict[str, Any](), dict[str, Any]()
         for name, value in inputs.items():
             (known if _is_known(value) else traced)[name] = value
-        return known, {name: self._source.fitted(name, value) for name, value in traced.items()}
+        fitted = {name: self._source.fitted(name, value) for name, value in traced.items()}
+        for name, value in fitted.items():
+            if (wide := getattr(value, "dtype", None)) in WIDE and canonical(wide) != wide:
+                raise ArgumentError(f"{name!r} is {wide}, and {TURN_ON}")
+        return known, fitted
 
     def _made(self, known: Mapping[str, Any], traced: Mapping[str, Any]) -> Made:
         types = {name: _type_of(value, self.inputs.get(name)) for name, value in traced.items()}

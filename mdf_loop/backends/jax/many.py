@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from mdf_loop.backends.jax.function import JaxFunction
+from mdf_loop.backends.jax.jnp_templates import canonical
+
+
+def traced(value: Any) -> Any:
+    """A number or an array as one of JAX, so that each value has the same program; anything else as it is."""
+    is_number = (
+        isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf" and canonical(value.dtype) == value.dtype
+    )
+    return jnp.asarray(value) if is_number else value
+
+
+def bytes_of_a_run(function: JaxFunction, inputs: Mapping[str, Any]) -> int:
+    """How much room the outputs of a run take; nothing is computed."""
+    found = jax.eval_shape(lambda: function.together(key=0, **inputs))
+    return sum(output.size * output.dtype.itemsize for output in found.values())
 
 
 def vmapped(
@@ -31,11 +47,13 @@ def vmapped(
     seed : int
         The key that those of the runs are made of.
     places : tuple of two arrays of int
-        The point and the trial of each run.
+        The number of the point, and the trial, of each run.
     """
     key = jax.random.key(seed)
 
-    def one(columns: Mapping[str, Any], point: Any, trial: Any) -> dict[str, Any]:
-        return function(key=jax.random.fold_in(jax.random.fold_in(key, point), trial), **inputs, **columns)
+    def one(columns: Mapping[str, Any], words: Any) -> dict[str, Any]:
+        return function.together(key=functools.reduce(jax.random.fold_in, words, key), **inputs, **columns)
 
-    return jax.vmap(one)({name: jnp.asarray(column) for name, column in columns.items()}, *map(jnp.asarray, places))
+    points, trials = places
+    words = [np.asarray(numbers, np.uint32) for numbers in (points & 0xFFFFFFFF, points >> 32, trials)]  # as much as a key takes
+    return jax.vmap(one)({name: jnp.asarray(column) for name, column in columns.items()}, words)

@@ -38,6 +38,9 @@ try:
 except ImportError:  # before JAX 0.8
     from jax.experimental import enable_x64  # type: ignore[attr-defined, no-redef]
 
+TURN_ON = 'JAX has 32 bits until one says jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
+"""What to do where 64 bits are needed."""
+
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
@@ -195,10 +198,7 @@ class JaxStep:
     def __call__(self, given: Sequence[Any], draws: Draws, **how: Any) -> list[Any]:
         """Its results; what a loop that may end early collected is :class:`Padded`."""
         if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
-            raise ArgumentError(
-                f"the model computes in {wide.type.dtype}, and JAX has 32 bits until one says "
-                'jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
-            )
+            raise ArgumentError(f"the model computes in {wide.type.dtype}, and {TURN_ON}")
         w = Walk(self.how(**how), draws)
         found = w.results(self.region, given)
         for value, x in zip(self.region.results, found, strict=True):

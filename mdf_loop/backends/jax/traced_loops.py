@@ -117,12 +117,14 @@ class TracedLoop:
 
     def results(self) -> tuple[Any, ...]:
         """What it gives."""
-        if self.count is not None and not self.may_end:
+        if self.count is not None and not (self.count and self.may_end):
             if not self.count and self.loop.last:
                 raise self.w.how.refusal(self.v, "there is no last value of a loop without iterations")
             return self._arranged(*self._counted(self.operands), None)
         if self.rows and self.most is None:
             raise self.w.how.refusal(self.v, f"it collects values and nothing says how many: {_GIVE}")
+        if self.rows and self.w.how.together:
+            return self._arranged(*self._masked(self.operands))
         found = _differentiable(self._ending, self._masked if self.most is not None else None)(self.operands)
         return self._arranged(*found)
 

@@ -55,6 +55,9 @@ class How:
     selects : bool
         Whether both branches of an If are computed and one is chosen: JAX 0.10 has no gradient of a ``cond`` that is
         differentiated while it is vectorised.
+    together : bool
+        Whether many runs are computed at once: a ``while`` that is vectorised copies all rows that it collects in each iteration,
+        so that a loop that collects is a scan over as many iterations as there may be.
     whole : bool
         Whether all of it is computed: it is not known who reads what in the definition of an operator.
     """
@@ -65,6 +68,7 @@ class How:
     checkpoint: int = 0
     checks: bool = False
     selects: bool = False
+    together: bool = False
     whole: bool = False
 
     def way_of(self, value: Value) -> str:

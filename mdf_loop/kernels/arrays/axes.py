@@ -17,6 +17,14 @@ def numbers(values: Any) -> list[int]:
     return found if type(found) is list else [found]
 
 
+_SEEN = np.ndarray, np.generic
+
+
+def is_seen(x: Any) -> bool:
+    """Whether the values of x may be looked at: not those of other libraries, or of a kernel that is traced."""
+    return isinstance(x, _SEEN)
+
+
 def place(axis: int, rank: int) -> int:
     """An axis counted from the front.
 

@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.kernels.arrays.axes import all_repeated, count_of, moved, numbers, settled, trailing, zero
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, of_shape
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 from mdf_loop.types.elements import DTYPES, kind_of
 
@@ -162,3 +162,6 @@ def trilu(input, k=None, *, upper=1):
     diagonal = 0 if k is None else min(max(int(k.item()), -rows - 1), columns + 1)
     lower = np.tri(rows, columns, diagonal - 1 if upper else diagonal, bool)
     return np.where(lower, zero(input.dtype), input) if upper else np.where(lower, input, zero(input.dtype))
+
+
+say("Trilu", traced=True)

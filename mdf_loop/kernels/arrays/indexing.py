@@ -233,3 +233,4 @@ def reverse_sequence(input, sequence_lens, *, batch_axis=1, time_axis=0):
 
 say("Gather", light=True, picks_rows=lambda axis=0: axis == 0)
 say("Slice", light=True)
+say("Slice", until=10, traced=True)

@@ -103,4 +103,4 @@ def parts(data: Any, lengths: list[int], axis: int) -> tuple[Any, ...]:
 
 
 for _op in ("Concat", "Split"):
-    say(_op, light=True)
+    say(_op, light=True, traced=True)

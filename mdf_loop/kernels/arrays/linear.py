@@ -239,4 +239,4 @@ def det(x):
 
 
 for _op in ("MatMul", "Gemm"):
-    say(_op, multiplies_matrices=True)
+    say(_op, multiplies_matrices=True, traced=True)

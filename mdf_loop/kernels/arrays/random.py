@@ -124,3 +124,4 @@ def is_no_training(
 say("Dropout", since=1, until=7, alias=lambda data, *, ratio=0.5, is_test=0, consumed_inputs=None: bool(is_test))
 say("Dropout", since=7, until=12, alias=lambda data, *, ratio=0.5: True)
 say("Dropout", since=12, alias=is_no_training)
+say("Dropout", since=7, traced=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import numbers, place, settled
+from mdf_loop.kernels.arrays.axes import is_seen, numbers, place, settled
 from mdf_loop.kernels.numbers.wide import highest, lowest
 from mdf_loop.ops.batching import Result, all_stacked, along, reducing
 from mdf_loop.ops.registry import kernel, say
@@ -74,11 +74,15 @@ def _log_sum(data: Any, axes: Axes, keepdims: bool) -> Any:
 def _log_sum_exp(data: Any, axes: Axes, keepdims: bool) -> Any:
     """The largest element is taken off first so that exp cannot overflow."""
     peak = _largest(data, axes, True)
-    flat = peak.ravel()
-    if not math.isfinite(flat.dot(flat)):  # the quickest way to ask all; a square that overflows does no harm
+    if not (is_seen(peak) and _is_finite(peak.ravel())):
         peak = np.where(np.isfinite(peak), peak, data.dtype.type(0))
     out = np.log(_sum(np.exp(data - peak), axes, True)) + peak
     return out if keepdims else out.squeeze(axes)
+
+
+def _is_finite(x: Any) -> bool:
+    """The quickest way to ask all elements of a vector; a square that overflows does no harm."""
+    return math.isfinite(x.dot(x))
 
 
 def _widened(reduction: Reduction, integers: bool = False) -> Reduction:
@@ -109,7 +113,7 @@ def _register(op: str, reduction: Reduction, with_input_since: int = 18) -> None
         """The axes of an attribute reduced; all where it is not there."""
         return reduction(data, tuple(axes) if axes else None, bool(keepdims))
 
-    say(op, light=True)
+    say(op, light=True, traced=True)
 
 
 _register("ReduceSum", _widened(_sum), with_input_since=13)
@@ -169,7 +173,8 @@ def _lies_across(data: Any, axis: int) -> bool:
     """Whether this axis is short and a long one lies behind it."""
     rank = data.ndim
     return (
-        -rank <= axis < rank
+        is_seen(data)
+        and -rank <= axis < rank
         and axis not in (-1, rank - 1)
         and data.shape[-1] >= WIDE
         and data.shape[axis] <= SHORT
@@ -187,7 +192,7 @@ def _first_across(data: Any, axis: int, keepdims: int, best: np.ufunc) -> Any:
 
 
 for _op in ("ArgMax", "ArgMin"):
-    say(_op, light=True)
+    say(_op, light=True, traced=True)
 
 
 def cumulative_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

@@ -214,7 +214,10 @@ def size(data):
     return np.int64(data.size)
 
 
-for _op in ("Transpose", "Squeeze", "Expand"):
-    say(_op, light=True)
-for _op in ("Reshape", "Unsqueeze"):
-    say(_op, light=True, reshapes=True)
+for _op in ("Transpose", "Squeeze"):
+    say(_op, light=True, traced=True)
+for _op in ("Flatten", "Tile"):
+    say(_op, traced=True)
+say("Reshape", light=True, reshapes=True, traced=True)
+say("Unsqueeze", light=True, reshapes=True)
+say("Expand", light=True)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.definitions.mdf_operators import BOOL, all_given, define, is_number, strong, truth
-from mdf_loop.ops.rows import Call
+from mdf_loop.kernels.definitions.mdf_operators import BOOL, of_python, truth
+from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong
+from mdf_loop.ops.rows import Call, numpys
 
 
-@define("builtins.bool")
+@of_python("builtins.bool")
 def bool_(b, x):
     """Python's ``bool``."""
     return truth(b, x)
@@ -27,10 +28,10 @@ def _python(kind: type) -> Call:
     return convert
 
 
-define("builtins.int")(_python(int))
+of_python("builtins.int")(_python(int))
 
 
-@define("builtins.float")
+@of_python("builtins.float")
 def float_(b, x):
     """Python's ``float``, of one element."""
     all_given(x)
@@ -38,7 +39,7 @@ def float_(b, x):
     return _python(float)(b, b.reshape(x, ()) if is_one else x)
 
 
-@define("builtins.round")
+@of_python("builtins.round")
 def round_(b, x, digits=None):
     """Python's ``round``; without digits it gives a whole number."""
     all_given(x)
@@ -58,7 +59,7 @@ _KINDS = {"b": bool, "i": int, "u": int, "f": float}
 def _converting(name: str) -> None:
     dtype = np.dtype(name)
 
-    @define(f"numpy.{name}")
+    @numpys(f"numpy.{name}")
     def convert(b, x):
         """The value with this element type."""
         all_given(x)
@@ -70,7 +71,7 @@ for _name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64"
     _converting(_name)
 
 
-@define("whole")
+@of_python("whole")
 def whole(b, x):
     """A float without a fraction as a whole number: which it is, only the run can tell, and a guess is that there is one."""
     all_given(x)
@@ -80,7 +81,7 @@ def whole(b, x):
 
 
 def _made(name: str) -> None:
-    @define(f"numpy.{name}")
+    @numpys(f"numpy.{name}")
     def make(b, x, *, dtype=None):
         """The value as an array."""
         all_given(x)
@@ -93,7 +94,7 @@ for _name in ("array", "asarray"):
     _made(_name)
 
 
-@define("from_onnx")
+@of_python("from_onnx")
 def from_onnx(b, x):
     """What MDF makes of the result of an operator of ONNX: 64 bits of 32."""
     all_given(x)

@@ -8,51 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.definitions.mdf_operators import (
-    FLOAT64,
-    all_given,
-    common_type,
-    define,
-    is_number,
-    strong,
-    strong_type,
-    together,
-)
-from mdf_loop.ops.registry import KERNELS
-from mdf_loop.ops.rows import Call
-
-# Python's math
-
-
-def _math(name: str) -> Call:
-    primitive, wants_whole = f"math.{name}", name in ("gcd", "lcm")
-
-    def function(b: Any, *inputs: Any) -> Any:
-        all_given(*inputs)
-        if not all(is_number(x) and x.type.kind in "bifO" for x in inputs):
-            raise ValueError("a function of numbers")
-        if name == "trunc" and not inputs[0].type.weak and (inputs[0].type.dtype != FLOAT64 or inputs[0].type.is_array):
-            raise ValueError("Python does not know it")
-        if name == "ldexp" and not inputs[-1].type.weak:
-            raise ValueError("Python does not take it")
-        numbers = [_pythons(b, x, wants_whole) for x in inputs]
-        return b.element(primitive, *numbers)
-
-    return function
-
-
-def _pythons(b: Any, x: Any, whole: bool) -> Any:
-    """A number as Python's math takes it: numpy's are floats for it, where it does not ask for whole ones."""
-    if x.type.weak:
-        return x
-    if whole and x.type.kind != "i":
-        raise ValueError("no whole number")
-    return b.python(x, int if whole else float)
-
-
-for _domain, _op in list(KERNELS):
-    if _domain == "mdf" and _op.startswith("math."):
-        define(_op)(_math(_op.removeprefix("math.")))
+from mdf_loop.kernels.definitions.mdf_operators import FLOAT64
+from mdf_loop.kernels.mdf.weak_numbers import all_given, common_type, is_number, strong, strong_type, together
+from mdf_loop.ops.rows import Call, numpys
+from mdf_loop.types.elements import kind_of
 
 # Formulas
 
@@ -70,7 +29,7 @@ def formula(name: str) -> Any:
                 raise ValueError("numpy computes it in another type")
             return formed(b, *together(b, dtype, *inputs))
 
-        define(f"numpy.{name}")(defined)
+        numpys(f"numpy.{name}")(defined)
         return formed
 
     return decorate
@@ -85,11 +44,20 @@ def has_formula(b: Any, dtype: np.dtype, *inputs: Any) -> bool:
 
 
 formula("fabs")(lambda b, x: b.abs(x))
-formula("square")(lambda b, x: b.mul(x, x))
 formula("float_power")(lambda b, x, y: b.pow(x, y))
 
 
-@define("scipy.special.erf")
+@numpys("numpy.square")
+def square(b, x):
+    """x * x."""
+    all_given(x)
+    x = strong(b, x)
+    if x.type.kind not in "iuf":
+        raise ValueError("numpy has another type for it")
+    return b.mul(x, x)
+
+
+@numpys("scipy.special.erf")
 def erf(b, x):
     """The error function."""
     all_given(x)
@@ -133,9 +101,10 @@ def fmin(b, x, y):
 
 
 def _sum_of_powers(b: Any, x: Any, y: Any, exp: Any, log1p: Any, twice: Any) -> Any:
-    far = b.neg(b.abs(b.sub(x, y)))
-    larger = b.select(b.gt(x, y), x, b.select(b.le(x, y), y, b.add(x, y)))
-    return b.select(b.eq(x, y), b.add(x, twice), b.add(larger, log1p(exp(far))))
+    found = b.add(b.max(x, y), log1p(exp(b.neg(b.abs(b.sub(x, y))))))
+    if any(v.op == "const" and np.isfinite(v.attr).all() for v in (x, y)):
+        return found
+    return b.select(b.eq(x, y), b.add(x, twice), found)  # infinities have no distance
 
 
 @formula("logaddexp")
@@ -157,12 +126,12 @@ def logaddexp2(b, x, y):
 def _question(name: str, asked: Call, whole: bool) -> None:
     """A question about numbers, of which ``whole`` is the answer for whole ones."""
 
-    @define(f"numpy.{name}")
+    @numpys(f"numpy.{name}")
     def question(b, x):
         """What numpy's function of this name asks."""
         all_given(x)
         x = strong(b, x)
-        if x.type.kind == "f":
+        if kind_of(x.type.dtype) == "float":
             return asked(b, x)
         if x.type.kind not in "biu":
             raise ValueError("no real numbers")
@@ -182,7 +151,7 @@ def _truth(b: Any, x: Any) -> Any:
 
 
 def _logical(name: str, primitive: str) -> None:
-    @define(f"numpy.logical_{name}")
+    @numpys(f"numpy.logical_{name}")
     def logical(b, *inputs):
         """Logic of what is not zero."""
         return b.element(primitive, *[_truth(b, x) for x in inputs])
@@ -194,7 +163,7 @@ for _name, _primitive in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("not"
 # Other functions of one element
 
 
-@define("numpy.clip")
+@numpys("numpy.clip")
 def clip(b, x, low=None, high=None):
     """Between two bounds."""
     all_given(x)
@@ -220,7 +189,7 @@ MOST_DECIMALS = 22
 
 
 def _rounding(name: str) -> None:
-    @define(f"numpy.{name}")
+    @numpys(f"numpy.{name}")
     def rounded(b, x, *, decimals=0):
         """Halves go to the even neighbour."""
         all_given(x)
@@ -240,7 +209,7 @@ for _name in ("round", "around"):
     _rounding(_name)
 
 
-@define("numpy.nan_to_num")
+@numpys("numpy.nan_to_num")
 def nan_to_num(b, x, *, nan=0.0, posinf=None, neginf=None):
     """Numbers in place of nan and the infinities."""
     all_given(x)
@@ -255,7 +224,7 @@ def nan_to_num(b, x, *, nan=0.0, posinf=None, neginf=None):
     return b.select(b.eq(x, kind(-np.inf)), kind(most.min if neginf is None else neginf), x)
 
 
-@define("numpy.sinc")
+@numpys("numpy.sinc")
 def sinc(b, x):
     """sin(pi x) / (pi x)."""
     all_given(x)

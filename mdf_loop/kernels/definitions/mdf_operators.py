@@ -13,93 +13,13 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN
+from mdf_loop.kernels.mdf.weak_numbers import all_given, common_type, element, is_number, strong
 from mdf_loop.ops.registry import definition
-from mdf_loop.ops.rows import Call
+from mdf_loop.ops.rows import Call, numpys
+from mdf_loop.types.elements import kind_of
 
 BOOL, FLOAT64 = np.dtype(np.bool_), np.dtype(np.float64)
-NUMBERS = {np.dtype(kind) for kind in (np.bool_, np.int32, np.int64, np.float64)}
-"""Element types of numbers that are Python's own inside a program."""
-
-define = functools.partial(definition, domain=DOMAIN)
-
-
-def is_number(x: Any) -> bool:
-    """Whether a value is one number."""
-    return x.type.shape == ()
-
-
-def all_given(*inputs: Any) -> None:
-    """Refuse what was omitted."""
-    if any(x is None for x in inputs):
-        raise ValueError("None is no number")
-
-
-def strong(b: Any, x: Any, dtype: np.dtype | None = None) -> Any:
-    """A value with an element type of numpy's: that which it has, if no other one is said."""
-    if (x.type.dtype if dtype is None else dtype).kind == "O":
-        raise ValueError("an int or a float")
-    return b.cast(x, x.type.dtype if dtype is None else dtype)
-
-
-def strong_type(*inputs: Any) -> np.dtype:
-    """The common element type of values, Python's numbers among them counting as numpy's (as in ``numpy.array([...])``)."""
-    if any(x.type.kind == "O" for x in inputs):
-        raise ValueError("an int or a float")
-    return np.result_type(*[x.type.dtype for x in inputs])
-
-
-def common_type(*inputs: Any) -> np.dtype:
-    """The common element type of values, Python's numbers among them taking that of the others."""
-    if any(x.type.kind == "O" for x in inputs):
-        raise ValueError("an int or a float")
-    if all(x.type.weak for x in inputs):
-        return strong_type(*inputs)
-    return np.result_type(*[x.type.dtype.type(1).item() if x.type.weak else x.type.dtype for x in inputs])
-
-
-def element(b: Any, primitive: str, *inputs: Any) -> Any:
-    """A primitive; numbers are brought to one type before, so that they can be Python's own inside a program."""
-    found = b.result_type(primitive, *inputs)
-    if found.weak or found.dtype is None or not all(map(is_number, inputs)):
-        return b.element(primitive, *inputs)
-    dtype = common_type(*inputs) if found.kind == "b" else found.dtype
-    if dtype in NUMBERS and not any(x.type.kind in "uc" for x in inputs):
-        inputs = together(b, dtype, *inputs)
-    return b.element(primitive, *inputs)
-
-
-def together(b: Any, dtype: np.dtype, *inputs: Any) -> tuple[Any, ...]:
-    """Values in one element type; Python's whole numbers have to be some of numpy's first, if nothing else decides."""
-    if all(x.type.weak for x in inputs):
-        inputs = tuple(strong(b, x) if x.type.kind != "O" else b.python(x, float) for x in inputs)
-    return tuple(strong(b, x, dtype) for x in inputs)
-
-
-def _plain(primitive: str) -> Call:
-    def plain(b: Any, *inputs: Any) -> Any:
-        all_given(*inputs)
-        return element(b, primitive, *inputs)
-
-    return plain
-
-
-_PLAIN = {
-    "add": "add", "subtract": "sub", "divide": "div", "floor_divide": "floordiv", "remainder": "mod",
-    "negative": "neg", "absolute": "abs", "invert": "not_", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor",
-    "right_shift": "shr", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
-    "equal": "eq", "not_equal": "ne",
-}  # fmt: skip
-"""Operators that are one primitive."""
-
-_SAME = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt reciprocal sign sin cos tan sinh cosh tanh hypot floor ceil trunc rint "
-    "copysign nextafter fmod gcd lcm"
-)
-_FUNCTIONS = {name: name for name in _SAME.split()} | {
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "maximum": "max", "minimum": "min",
-}  # fmt: skip
-"""Functions of numpy that are one primitive."""
+of_python = functools.partial(definition, domain=DOMAIN, why="python")
 
 
 def refuse_unbounded(*inputs: Any) -> None:
@@ -114,20 +34,18 @@ def _bounded(primitive: str) -> Call:
     def bounded(b: Any, *inputs: Any) -> Any:
         all_given(*inputs)
         refuse_unbounded(*inputs)
-        return element(b, primitive, *inputs)
+        return element(b, *inputs, primitive=primitive)
 
     return bounded
 
 
-for _op, _primitive in _PLAIN.items():
-    define(_op)(_plain(_primitive))
 for _op, _primitive in (("multiply", "mul"), ("left_shift", "shl")):
-    define(_op)(_bounded(_primitive))
-for _op, _primitive in _FUNCTIONS.items():
-    define(f"numpy.{_op}")(_plain(_primitive))
+    of_python(_op)(_bounded(_primitive))
+of_python("bitwise_xor")(lambda b, *inputs: element(b, *inputs, primitive="xor"))
+numpys("numpy.lcm")(lambda b, *inputs: element(b, *inputs, primitive="lcm"))
 
 
-@define("positive")
+@of_python("positive")
 def positive(b, x):
     """+x; of a truth value of Python's a whole number."""
     if x.type.weak:
@@ -145,7 +63,7 @@ FAST: dict[float, Call] = {
 """numpy's ways for arrays of floats that are raised to single exponents; for 0 and 1 it has others."""
 
 
-@define("power")
+@of_python("power")
 def power(b, x, y):
     """x ** y; whole numbers of Python's to a negative power are floats, and roots of negative ones complex."""
     all_given(x, y)
@@ -157,7 +75,7 @@ def power(b, x, y):
     if _may_be_refused(x, y):
         raise ValueError("numpy refuses negative powers of its own whole numbers")
     if is_number(x) and is_number(y):
-        return element(b, "pow", x, y) if x.type.kind != "b" or x.type.weak else b.pow(x, y)
+        return element(b, x, y, primitive="pow") if x.type.kind != "b" or x.type.weak else b.pow(x, y)
     if y.op == "const" and y.type.weak and y.attr not in (0, 1) and x.type.kind == "f":
         return FAST[y.attr](b, x) if y.attr in FAST else b.pow(x, y)
     if is_number(x):
@@ -171,19 +89,19 @@ def _may_be_refused(x: Any, y: Any) -> bool:
     return is_whole and not (y.op == "const" and np.all(np.asarray(y.attr) >= 0))
 
 
-@define("numpy.signbit")
+@numpys("numpy.signbit")
 def signbit(b, x):
     """Whether the sign is that of negative numbers, -0.0 and some nan among them."""
     all_given(x)
     x = strong(b, x)
-    if x.type.kind == "f":
+    if kind_of(x.type.dtype) == "float":
         return b.signbit(x)
     if x.type.kind != "i":
         raise ValueError("numpy makes a float of it first")
     return b.lt(x, x.type.dtype.type(0))
 
 
-@define("numpy.ldexp")
+@numpys("numpy.ldexp")
 def ldexp(b, x, y):
     """x * 2 ** y."""
     all_given(x, y)
@@ -215,25 +133,25 @@ def one_of(b: Any, condition: Any, x: Any, y: Any) -> Any:
     return b.as_array(found) if x.type.is_array else found
 
 
-@define("choose")
+@of_python("choose")
 def choose(b, condition, x, y):
     """``x if condition else y``."""
     return one_of(b, truth(b, condition), x, y)
 
 
-@define("and")
+@of_python("and")
 def and_(b, x, y):
     """``x and y``."""
     return one_of(b, truth(b, x), y, x)
 
 
-@define("or")
+@of_python("or")
 def or_(b, x, y):
     """``x or y``."""
     return one_of(b, truth(b, x), x, y)
 
 
-@define("not")
+@of_python("not")
 def not_(b, x):
     """``not x``."""
     return b.eq(truth(b, x), b.const(False))
@@ -255,11 +173,11 @@ def _extreme(primitive: str) -> Call:
     return extreme
 
 
-define("builtins.min")(_extreme("lt"))
-define("builtins.max")(_extreme("gt"))
+of_python("builtins.min")(_extreme("lt"))
+of_python("builtins.max")(_extreme("gt"))
 
 
-@define("initially")
+@of_python("initially")
 def initially(b, previous, first):
     """The previous value, or the first one where there is none."""
     found = first if previous is None else previous
@@ -267,7 +185,7 @@ def initially(b, previous, first):
     return found
 
 
-@define("numpy.where")
+@numpys("numpy.where")
 def where(b, condition, x, y):
     """x where the condition is true, y elsewhere."""
     all_given(condition, x, y)

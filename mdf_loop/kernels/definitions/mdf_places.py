@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from mdf_loop.kernels.arrays.axes import place
-from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, all_given, define, is_number, strong, strong_type
+from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, of_python
 from mdf_loop.kernels.definitions.of_places import entry, from_front
+from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
 
 
-@define("array")
+@of_python("array")
 def array(b, *elements, shape):
     """Numbers in a row, put into a shape."""
     if not elements or not all(x is not None and is_number(x) for x in elements):
@@ -19,7 +20,7 @@ def array(b, *elements, shape):
     return b.reshape(row, shape)
 
 
-@define("listed")
+@of_python("listed")
 def listed(b, *elements, place):
     """An element of a list, in the type of them all if they have one shape."""
     all_given(*elements)
@@ -32,7 +33,7 @@ def listed(b, *elements, place):
     return b.cast(strong(b, elements[place]), strong_type(*elements))
 
 
-@define("tensor")
+@of_python("tensor")
 def tensor(b, x, *like, floating=False, vector=False):
     """A number of Python's as an array."""
     all_given(x)
@@ -44,7 +45,7 @@ def tensor(b, x, *like, floating=False, vector=False):
     return b.pack([found]) if vector else b.as_array(found)
 
 
-@define("dimension")
+@of_python("dimension")
 def dimension(b, x, *, axis):
     """The length of an axis, as a whole number of Python's."""
     all_given(x)
@@ -53,7 +54,7 @@ def dimension(b, x, *, axis):
     return b.python(b.length(x, axis % len(x.type.shape)), int)
 
 
-@define("builtins.len")
+@of_python("builtins.len")
 def len_(b, x):
     """How many rows there are."""
     if not x.type.shape:
@@ -61,7 +62,7 @@ def len_(b, x):
     return dimension(b, x, axis=0)
 
 
-@define("index")
+@of_python("index")
 def index(b, x, *, index):
     """``x[index]`` with whole numbers and slices that are known."""
     all_given(x)
@@ -79,7 +80,7 @@ def index(b, x, *, index):
     return b.reshape(found, [n for k, n in enumerate(found.type.shape) if k not in gone])
 
 
-@define("getitem")
+@of_python("getitem")
 def getitem(b, x, *values, index):
     """``x[i]`` and ``x[i, j]`` with whole numbers that only the run knows."""
     all_given(x, *values)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.kernels.definitions.mdf_operators import BOOL, FLOAT64, all_given, define
-from mdf_loop.kernels.definitions.of_products import matmul as product
-from mdf_loop.kernels.definitions.of_reductions import count_of
+from mdf_loop.kernels.definitions.mdf_operators import BOOL, FLOAT64
+from mdf_loop.kernels.definitions.of_products import product
 from mdf_loop.kernels.definitions.of_shapes import rank_of
-from mdf_loop.ops.rows import Call
+from mdf_loop.kernels.mdf.weak_numbers import all_given
+from mdf_loop.ops.rows import Call, numpys
 
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 KINDS = "biuf"
@@ -60,7 +60,7 @@ def _prod(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
 
 
 def _mean(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
-    return b.div(b.reduce(_in_floats(b, x), "sum", axes, keep), count_of(x, axes))
+    return b.div(b.reduce(_in_floats(b, x), "sum", axes, keep), x.type.count_along(axes))
 
 
 def _extreme(kind: str) -> Callable[..., Any]:
@@ -96,7 +96,7 @@ def _without_nan(reduce: Callable[..., Any], neutral: float) -> Callable[..., An
 def along(x: Any, axis: Any) -> list[int]:
     """The axes that an attribute names; all of them where it names none. None of them is empty."""
     axes = places(None if axis is None else axis if isinstance(axis, tuple) else [axis], rank_of(x))
-    count_of(x, axes)
+    x.type.count_along(axes)
     return axes
 
 
@@ -112,14 +112,14 @@ for _name, _reduce in {
     "amax": _extreme("max"), "ptp": _range, "all": _logical("all"), "any": _logical("any"), "nansum": _without_nan(_sum, 0.0),
     "nanprod": _without_nan(_prod, 1.0),
 }.items():  # fmt: skip
-    define(f"numpy.{_name}")(_reduction(_reduce))
+    numpys(f"numpy.{_name}")(_reduction(_reduce))
 
 
 COUNT = type(np.count_nonzero(np.zeros(1), None))
 """What numpy counts in: versions differ."""
 
 
-@define("numpy.count_nonzero")
+@numpys("numpy.count_nonzero")
 def count_nonzero(b, x, *, axis=None, keepdims=False):
     """How many elements are not zero."""
     axes = along(array_of(x), axis)
@@ -127,25 +127,25 @@ def count_nonzero(b, x, *, axis=None, keepdims=False):
     return b.python(found, int) if COUNT is int and axis is None and not keepdims else found
 
 
-@define("numpy.var")
+@numpys("numpy.var")
 def var(b, x, *, axis=None, ddof=0, keepdims=False):
     """The mean of the squares of what is beyond the mean."""
     x = _in_floats(b, array_of(x))
     axes = along(x, axis)
-    count = count_of(x, axes) - ddof
+    count = x.type.count_along(axes) - ddof
     if count <= 0:
         raise ValueError("numpy warns of it")
     beyond = b.sub(x, _mean(b, x, axes, True))
     return b.div(b.reduce(b.mul(beyond, beyond), "sum", axes, bool(keepdims)), count)
 
 
-@define("numpy.std")
+@numpys("numpy.std")
 def std(b, x, *, axis=None, ddof=0, keepdims=False):
     """The root of the variance."""
     return b.sqrt(var(b, x, axis=axis, ddof=ddof, keepdims=keepdims))
 
 
-@define("numpy.linalg.norm")
+@numpys("numpy.linalg.norm")
 def norm(b, x, *, ord=None, axis=None, keepdims=False):
     """The root of the sum of squares."""
     x = _in_floats(b, array_of(x))
@@ -164,22 +164,25 @@ def _in_a_row(b: Any, x: Any, axis: Any) -> tuple[Any, int]:
 
 
 def _place_of(kind: str) -> Call:
-    def place_of(b: Any, x: Any, *, axis: Any = None) -> Any:
-        x, axis = _in_a_row(b, array_of(x, "iuf"), axis)
-        count_of(x, [axis])
-        return b.reduce(x, kind, [axis], False)
+    def place_of(b: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
+        all_given(x)
+        if not x.type.shape or not x.type.is_static or x.type.kind not in "iuf" or (axis is None and keepdims):
+            raise ValueError("not numbers along an axis")
+        x, axis = _in_a_row(b, x, axis)
+        x.type.count_along([axis])
+        return b.reduce(x, kind, [axis], keepdims)
 
     return place_of
 
 
 for _name in ("argmax", "argmin"):
-    define(f"numpy.{_name}")(_place_of(_name))
+    numpys(f"numpy.{_name}")(_place_of(_name))
 
 
 def _running(primitive: str) -> Call:
     def running(b: Any, x: Any, *, axis: Any = None) -> Any:
         x, axis = _in_a_row(b, _added_up(b, array_of(x)), axis)
-        count_of(x, [axis])
+        x.type.count_along([axis])
         order = [axis, *(k for k in range(rank_of(x)) if k != axis)]
         rows = b.transpose(x, order)
         first = b.const(np.full(rows.type.shape[1:], 0 if primitive == "add" else 1, x.type.dtype)[()])
@@ -190,10 +193,10 @@ def _running(primitive: str) -> Call:
 
 
 for _name, _primitive in (("cumsum", "add"), ("cumprod", "mul")):
-    define(f"numpy.{_name}")(_running(_primitive))
+    numpys(f"numpy.{_name}")(_running(_primitive))
 
 
-@define("numpy.diff")
+@numpys("numpy.diff")
 def diff(b, x, *, n=1, axis=-1):
     """Differences of neighbours, n times."""
     x, axis = _in_a_row(b, array_of(x, "iuf"), axis)
@@ -214,26 +217,26 @@ def _part(b: Any, x: Any, axis: int, part: slice) -> Any:
 
 def _together(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Two arrays in the type of their product."""
-    dtype = np.result_type(array_of(x).type.dtype, array_of(y).type.dtype)
+    all_given(x, y)
+    if any(not v.type.shape or v.type.kind not in KINDS or v.type.dtype == np.float16 for v in (x, y)):
+        raise ValueError("not arrays of real numbers")
+    dtype = np.result_type(x.type.dtype, y.type.dtype)
     return b.cast(x, dtype), b.cast(y, dtype)
 
 
 def _product(b: Any, x: Any, y: Any) -> Any:
-    """The product of matrices and vectors; whole numbers are multiplied as vectors alone."""
+    """The product of matrices and vectors."""
     x, y = _together(b, x, y)
-    if x.type.kind == "f":
-        return product(b, x, y)
-    if x.type.dtype == BOOL or not rank_of(x) == rank_of(y) == 1 or x.type.shape != y.type.shape:
-        raise ValueError("a product of other things")
-    count_of(x, [0])
-    return b.reduce(b.mul(x, y), "sum", [0], False)
+    if not 1 <= rank_of(x) <= 2 or not 1 <= rank_of(y) <= 2 or x.type.shape[-1] != y.type.shape[0]:
+        raise ValueError("not a product of two matrices or vectors, or lengths that do not go together")
+    return product(b, x, y)
 
 
-define("matmul")(_product)
-define("numpy.dot")(_product)
+numpys("matmul")(_product)
+numpys("numpy.dot")(_product)
 
 
-@define("numpy.inner")
+@numpys("numpy.inner")
 def inner(b, x, y):
     """The product over the last axes."""
     if rank_of(y) == 2:
@@ -241,10 +244,10 @@ def inner(b, x, y):
     return _product(b, x, y)
 
 
-@define("numpy.outer")
+@numpys("numpy.outer")
 def outer(b, x, y):
     """Each element of x times each element of y."""
-    x, y = _together(b, x, y)
+    x, y = _together(b, array_of(x), array_of(y))
     if x.type.dtype == BOOL:
         raise ValueError("truth values are multiplied in another way")
     return b.mul(b.reshape(x, (math.prod(x.type.shape), 1)), b.reshape(y, (1, math.prod(y.type.shape))))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.kernels.definitions.mdf_operators import all_given, define, is_number, strong, strong_type
 from mdf_loop.kernels.definitions.of_fills import tiled
 from mdf_loop.kernels.definitions.of_places import gather
-from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeeze_1, unsqueeze_1
-from mdf_loop.ops.rows import Call
+from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeezed, unsqueeze_1
+from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
+from mdf_loop.ops.rows import Call, numpys
 
 MOST_PARTS = 64
 """Parts of an array up to which putting them together again is worth a definition."""
@@ -33,34 +33,42 @@ def static(x: Any) -> tuple[int, ...]:
     return x.type.shape
 
 
+def _rank_of(b: Any, x: Any) -> int:
+    """The number of axes; numbers, of which numpy makes arrays without dimensions, are refused outside of kernels."""
+    all_given(x)
+    if is_number(x) and not b.traces:
+        raise ValueError("not an array")
+    return rank_of(x)
+
+
 def _axes(axis: Any, rank: int) -> list[int]:
     return places(list(axis) if isinstance(axis, tuple) else [axis], rank)
 
 
-@define("numpy.reshape")
+@numpys("numpy.reshape")
 def reshape(b, x, shape):
     """The same elements in another shape; -1 is what is left."""
-    size, wanted = math.prod(static(x)), known(shape, "lengths")
+    size, wanted = 1 if is_number(x) and b.traces else math.prod(static(x)), known(shape, "lengths")
     rest = math.prod(n for n in wanted if n != -1)
     if wanted.count(-1) > 1 or min(wanted, default=0) < -1 or not rest or size % rest or (-1 not in wanted and rest != size):
         raise ValueError("another number of elements")
     return b.reshape(x, [size // rest if n == -1 else n for n in wanted])
 
 
-@define("numpy.ravel")
+@numpys("numpy.ravel")
 def ravel(b, x):
     """All elements in a row."""
     return b.reshape(x, (math.prod(static(x)),))
 
 
-@define("numpy.transpose")
+@numpys("numpy.transpose")
 def transpose(b, x, *, axes=None):
     """The axes in another order; reversed if none is said."""
-    rank = len(static(x))
+    rank = _rank_of(b, x)
     return b.transpose(x, range(rank)[::-1] if axes is None else _axes(axes, rank))
 
 
-@define("numpy.swapaxes")
+@numpys("numpy.swapaxes")
 def swapaxes(b, x, *, axis1, axis2):
     """Two axes change places."""
     order = list(range(len(static(x))))
@@ -69,7 +77,7 @@ def swapaxes(b, x, *, axis1, axis2):
     return b.transpose(x, order)
 
 
-@define("numpy.moveaxis")
+@numpys("numpy.moveaxis")
 def moveaxis(b, x, *, source, destination):
     """Axes moved to other places."""
     rank = len(static(x))
@@ -78,22 +86,22 @@ def moveaxis(b, x, *, source, destination):
     return b.transpose(x, [moved[k] if k in moved else next(others) for k in range(rank)])
 
 
-@define("numpy.expand_dims")
+@numpys("numpy.expand_dims")
 def expand_dims(b, x, *, axis):
     """New axes of length 1."""
     static(x)
     return unsqueeze_1(b, x, axes=axis if isinstance(axis, tuple) else (axis,))
 
 
-@define("numpy.squeeze")
+@numpys("numpy.squeeze")
 def squeeze(b, x, *, axis=None):
     """Without axes of length 1."""
-    rank = len(static(x))
-    found = squeeze_1(b, x, axes=None if axis is None else _axes(axis, rank))
+    rank = _rank_of(b, x)
+    found = squeezed(b, x, None if axis is None else _axes(axis, rank))
     return b.as_array(found) if is_number(found) and not b.traces else found
 
 
-@define("numpy.flip")
+@numpys("numpy.flip")
 def flip(b, m, *, axis=None):
     """The elements in reversed order."""
     rank = len(static(m))
@@ -101,7 +109,7 @@ def flip(b, m, *, axis=None):
     return b.slice(m, [slice(None, None, -1) if k in turned else slice(None) for k in range(rank)])
 
 
-@define("numpy.roll")
+@numpys("numpy.roll")
 def roll(b, x, shift, *, axis=None):
     """Elements moved on, those that fall off at the end come in at the start."""
     shape, (count, *more) = static(x), known(shift, "the distance")
@@ -120,7 +128,7 @@ def _halves(cut: int) -> tuple[slice, slice]:
     return slice(cut, None), slice(0, cut)
 
 
-@define("numpy.tile")
+@numpys("numpy.tile")
 def tile(b, A, reps):
     """The whole array several times."""
     shape, counts = static(A), known(reps, "counts")
@@ -130,7 +138,7 @@ def tile(b, A, reps):
     return tiled(b, b.reshape(A, (1,) * (rank - len(shape)) + shape), [1] * (rank - len(counts)) + counts)
 
 
-@define("numpy.repeat")
+@numpys("numpy.repeat")
 def repeat(b, x, repeats, *, axis=None):
     """Each element several times."""
     shape, (count, *more) = static(x), known(repeats, "counts")
@@ -143,7 +151,7 @@ def repeat(b, x, repeats, *, axis=None):
     return b.reshape(several, (*whole[:along], whole[along] * count, *whole[along + 1 :]))
 
 
-@define("numpy.take")
+@numpys("numpy.take")
 def take(b, x, indices, *, axis=None):
     """Elements at these places."""
     shape = static(x)
@@ -160,16 +168,17 @@ def take(b, x, indices, *, axis=None):
 def _in_one_type(b: Any, inputs: Any) -> list[Any]:
     """Values in the type of all of them together."""
     all_given(*inputs)
-    if not inputs or len(inputs) > MOST_PARTS or any(x.type.kind not in "biuf" for x in inputs):
+    kinds = "biuf" if len({x.type.dtype for x in inputs}) > 1 else "biufV"
+    if not inputs or len(inputs) > MOST_PARTS or any(x.type.kind not in kinds for x in inputs):
         raise ValueError("not some real numbers")
     dtype = strong_type(*inputs)
     return [b.cast(strong(b, x), dtype) for x in inputs]
 
 
-@define("numpy.concatenate")
+@numpys("numpy.concatenate")
 def concatenate(b, *arrays, axis=0):
     """Arrays joined along an axis they have."""
-    ranks = {len(static(x)) for x in arrays}
+    ranks = {_rank_of(b, x) for x in arrays}
     if len(ranks) != 1 or axis is None:
         raise ValueError("arrays of several ranks")
     (rank,) = ranks
@@ -179,7 +188,7 @@ def concatenate(b, *arrays, axis=0):
     return b.concat(_in_one_type(b, arrays), axis)
 
 
-@define("numpy.stack")
+@numpys("numpy.stack")
 def stack(b, *arrays, axis=0):
     """Arrays put together along a new axis; numbers in a row."""
     parts = _in_one_type(b, arrays)
@@ -205,11 +214,11 @@ def _side_by_side(least: int, axis_of_vectors: int, axis: int) -> Call:
     return joined
 
 
-define("numpy.hstack")(_side_by_side(1, 0, 1))
-define("numpy.vstack")(_side_by_side(2, 0, 0))
+numpys("numpy.hstack")(_side_by_side(1, 0, 1))
+numpys("numpy.vstack")(_side_by_side(2, 0, 0))
 
 
-@define("numpy.atleast_1d")
+@numpys("numpy.atleast_1d")
 def atleast_1d(b, x):
     """Numbers as arrays of one element; arrays as they are."""
     all_given(x)
@@ -236,11 +245,11 @@ def _like(number: int) -> Call:
     return like
 
 
-define("numpy.zeros_like")(_like(0))
-define("numpy.ones_like")(_like(1))
+numpys("numpy.zeros_like")(_like(0))
+numpys("numpy.ones_like")(_like(1))
 
 
-@define("numpy.full_like")
+@numpys("numpy.full_like")
 def full_like(b, a, fill_value, *, dtype=None):
     """An array of the same shape and type, one value in all places."""
     all_given(fill_value)
@@ -249,7 +258,7 @@ def full_like(b, a, fill_value, *, dtype=None):
     return _filled_like(b, a, fill_value, dtype)
 
 
-@define("numpy.full")
+@numpys("numpy.full")
 def full(b, shape, fill_value, *, dtype=None):
     """An array of this shape, one value in all places."""
     all_given(fill_value)
@@ -262,19 +271,19 @@ def full(b, shape, fill_value, *, dtype=None):
 # Asked for
 
 
-@define("numpy.shape")
+@numpys("numpy.shape")
 def shape(b, a):
     """The length of each axis."""
     return b.const(np.array(static(a), np.int64))
 
 
-@define("numpy.size")
+@numpys("numpy.size")
 def size(b, a):
     """The number of elements."""
     return b.const(math.prod(static(a)))
 
 
-@define("numpy.ndim")
+@numpys("numpy.ndim")
 def ndim(b, a):
     """The number of axes."""
     return b.const(len(static(a)))

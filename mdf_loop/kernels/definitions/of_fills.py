@@ -23,15 +23,6 @@ def _static(x: Any) -> tuple[int, ...]:
     return x.type.shape
 
 
-@definition("Tile", since=6)
-def tile(b, data, repeats):
-    """As many copies along each axis as ``repeats`` says."""
-    counts, shape = known(repeats, "counts"), _static(data)
-    if len(counts) != len(shape) or min(counts, default=0) < 0:
-        raise ValueError("not a count for each axis")
-    return tiled(b, data, counts)
-
-
 def tiled(b: Any, data: Any, counts: Sequence[int]) -> Any:
     """So many copies along each axis of an array whose shape is known."""
     both = list(zip(counts, data.type.shape, strict=True))
@@ -54,32 +45,32 @@ def _marked(b: Any, indices: Any, depth: Any, values: Any, axis: int, from_end: 
     return b.select(found, on, off)
 
 
-@definition("OneHot", since=11)
+@definition("OneHot", since=11, why="speed")
 def one_hot(b, indices, depth, values, *, axis=-1):
     """``values[1]`` where the index points to along a new axis, also from its end, and ``values[0]`` elsewhere."""
     return _marked(b, indices, depth, values, axis, from_end=True)
 
 
-@definition("OneHot", until=11)
+@definition("OneHot", until=11, why="speed")
 def one_hot_9(b, indices, depth, values, *, axis=-1):
     """The same; a negative index points nowhere."""
     return _marked(b, indices, depth, values, axis, from_end=False)
 
 
-@definition("Pad", since=18)
+@definition("Pad", since=18, why="speed")
 def pad(b, data, pads, constant_value=None, axes=None, *, mode="constant"):
     """A border of a constant; negative widths cut off."""
     along = places(None if axes is None else known(axes, "axes"), rank_of(data))
     return _padded(b, data, known(pads, "widths"), along, mode, constant_value)
 
 
-@definition("Pad", since=11, until=18)
+@definition("Pad", since=11, until=18, why="speed")
 def pad_11(b, data, pads, constant_value=None, *, mode="constant"):
     """A border of a constant along all axes."""
     return pad(b, data, pads, constant_value, mode=mode)
 
 
-@definition("Pad", since=2, until=11)
+@definition("Pad", since=2, until=11, why="speed")
 def pad_2(b, data, *, pads, mode="constant", value=0.0):
     """A border whose widths and value are attributes."""
     return _padded(b, data, list(pads), range(rank_of(data)), mode, b.number(value, data))
@@ -106,14 +97,20 @@ def _framed(b: Any, data: Any, axis: int, before: int, after: int, value: Any) -
     return b.concat([x for x in (borders[0], data, borders[1]) if x is not None], axis)
 
 
-@definition("Trilu", since=14)
-def trilu(b, data, k=None, *, upper=1):
-    """The elements on and above the k-th diagonal of each matrix (or on and below it), zeros elsewhere."""
-    shape = _static(data)
-    (diagonal,) = [0] if k is None else known(k, "the diagonal")
-    if len(shape) < 2 or math.prod(shape[-2:]) > MOST_CONSTANT:
-        raise ValueError("not a matrix, or too large for a constant")
-    diagonal = min(max(diagonal, -shape[-2] - 1), shape[-1] + 1)
-    lower = b.const(np.tri(*shape[-2:], diagonal - 1 if upper else diagonal, bool))
-    zero = b.number(0, data)
-    return b.select(lower, zero, data) if upper else b.select(lower, data, zero)
+@definition("Hardmax", since=13, why="speed")
+def hardmax(b, x, *, axis=-1):
+    """1 at the first largest element along the axis, 0 elsewhere."""
+    shape, along = _static(x), place(axis, rank_of(x))
+    x.type.count_along([along])
+    numbers = np.arange(shape[along]).reshape([-1 if k == along else 1 for k in range(len(shape))])
+    return b.cast(b.eq(b.const(numbers), b.reduce(x, "argmax", [along], True)), x.type.dtype)
+
+
+@definition("Hardmax", until=13, why="speed")
+def hardmax_1(b, x, *, axis=1):
+    """All axes from ``axis`` on, taken as one."""
+    shape, rank = _static(x), rank_of(x)
+    if not -rank <= axis <= rank:
+        raise ValueError("no such axis")
+    axis %= rank + (axis >= 0)
+    return b.reshape(hardmax(b, b.reshape(x, (math.prod(shape[:axis]), math.prod(shape[axis:])))), shape)

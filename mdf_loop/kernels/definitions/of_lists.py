@@ -18,14 +18,14 @@ from mdf_loop.ops.registry import definition
 INT64 = np.dtype(np.int64)
 
 
-@definition("SequenceEmpty", since=11)
+@definition("SequenceEmpty", since=11, why="lists")
 def sequence_empty(b, *, dtype=1):
     """A list without elements."""
     _look(b)
     return b.rows()
 
 
-@definition("SequenceConstruct", since=11)
+@definition("SequenceConstruct", since=11, why="lists")
 def sequence_construct(b, *inputs):
     """The inputs as a list."""
     _look(b)
@@ -34,7 +34,7 @@ def sequence_construct(b, *inputs):
     return b.rows(b.concat([b.reshape(x, (1, *x.type.shape)) for x in inputs], 0))
 
 
-@definition("SplitToSequence", since=11)
+@definition("SplitToSequence", since=11, why="lists")
 def split_to_sequence(b, input, split=None, *, axis=0, keepdims=1):
     """Single slices, or parts of one length."""
     _look(b)
@@ -89,7 +89,7 @@ def _last(b: Any) -> Any:
     return b.const(np.int64(-1))
 
 
-@definition("SequenceInsert", since=11)
+@definition("SequenceInsert", since=11, why="lists")
 def sequence_insert(b, input_sequence, tensor, position=None):
     """An element more, in front of a place or at the end."""
     if input_sequence.op != "rows" or not _fits(tensor):
@@ -130,7 +130,7 @@ def _between(b: Any, index: Any, count: Any) -> Any:
     return _in_range(b, b.select(b.lt(index, 0), places, index), places)
 
 
-@definition("SequenceErase", since=11)
+@definition("SequenceErase", since=11, why="lists")
 def sequence_erase(b, input_sequence, position=None):
     """An element less: the one at a place, or the last."""
     index = _last(b) if position is None else _number(b, position)
@@ -141,7 +141,7 @@ def sequence_erase(b, input_sequence, position=None):
     return b.rows(b.erase(rows, _in_range(b, index, b.length(rows, 0))))
 
 
-@definition("SequenceLength", since=11)
+@definition("SequenceLength", since=11, why="lists")
 def sequence_length(b, input_sequence):
     """The number of elements."""
     if _is_empty(input_sequence):
@@ -149,14 +149,14 @@ def sequence_length(b, input_sequence):
     return b.length(_rows(input_sequence), 0)
 
 
-@definition("SequenceAt", since=11)
+@definition("SequenceAt", since=11, why="lists")
 def sequence_at(b, input_sequence, position):
     """One element."""
     rows = _rows(input_sequence)
     return entry(b, rows, _in_range(b, _number(b, position), b.length(rows, 0)))
 
 
-@definition("ConcatFromSequence", since=11)
+@definition("ConcatFromSequence", since=11, why="lists")
 def concat_from_sequence(b, input_sequence, *, axis, new_axis=0):
     """The elements one behind the other along an axis, or along a new one."""
     rows = _rows(input_sequence)

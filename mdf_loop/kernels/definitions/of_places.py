@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.kernels.arrays.indexing import sliced
-from mdf_loop.kernels.arrays.joining import chunks
 from mdf_loop.kernels.definitions.of_shapes import known, rank_of
 from mdf_loop.ops.registry import definition
 
@@ -53,7 +51,7 @@ def entry(b: Any, data: Any, index: Any) -> Any:
     return b.put_in("place", (data, index), type)
 
 
-@definition("Gather")
+@definition("Gather", why="values")
 def gather(b, data, indices, *, axis=0):
     """The entries of an axis that the indices name."""
     axis = place(axis, rank_of(data))
@@ -116,7 +114,7 @@ def _inside(b: Any, first: Any, length: Any, count: int) -> Any:
     return b.put_in("place_in", (b.select(b.lt(first, 0), length, first), room), b.const(np.int64(0)).type)
 
 
-@definition("Slice", since=10)
+@definition("Slice", since=10, why="values")
 def slice_10(b, data, starts, ends, axes=None, steps=None):
     """Parts of axes that are known."""
     shape = data.type.shape
@@ -131,55 +129,7 @@ def slice_10(b, data, starts, ends, axes=None, steps=None):
     )
 
 
-@definition("Slice", until=10)
-def slice_1(b, data, *, starts, ends, axes=None):
-    """Parts of axes that are known."""
-    shape = data.type.shape
-    rank_of(data)
-    if not all(isinstance(n, int) for n in shape):
-        raise ValueError("an open length")
-    return b.slice(data, [slice(*s.indices(n)) for s, n in zip(sliced(shape, starts, ends, axes), shape, strict=True)])
-
-
-@definition("Concat", since=4)
-def concat(b, *inputs, axis):
-    """One behind the other."""
-    axis = place(axis, rank_of(inputs[0]))
-    if any(rank_of(x) != rank_of(inputs[0]) for x in inputs):
-        raise ValueError("inputs of several ranks")
-    return b.concat(inputs, axis)
-
-
-def _cut(b: Any, data: Any, lengths: list[int], axis: int) -> tuple[Any, ...]:
-    rank = rank_of(data)
-    axis = place(axis, rank)
-    if sum(lengths) != data.type.shape[axis] or min(lengths) < 0:
-        raise ValueError("lengths that do not add up")
-    found = []
-    for end, length in zip(itertools.accumulate(lengths), lengths, strict=True):
-        found.append(b.slice(data, [slice(end - length, end) if k == axis else slice(None) for k in range(rank)]))
-    return tuple(found)
-
-
-@definition("Split", since=18)
-def split(b, data, split=None, *, axis=0, num_outputs=None):
-    """Parts of the given lengths, or so many."""
-    length = data.type.shape[place(axis, rank_of(data))]
-    if split is None and not isinstance(length, int):
-        raise ValueError("an open length")
-    lengths = known(split, "lengths") if split is not None else chunks(length, -(-length // num_outputs), num_outputs)
-    return _cut(b, data, lengths, axis)
-
-
-@definition("Split", since=13, until=18)
-def split_13(b, data, split=None, *, axis=0):
-    """Parts of the given lengths."""
-    if split is None:
-        raise ValueError("as many parts as the node has outputs")
-    return _cut(b, data, known(split, "lengths"), axis)
-
-
-@definition("ScatterND", since=11)
+@definition("ScatterND", since=11, why="values")
 def scatter_nd(b, data, indices, updates, *, reduction="none"):
     """One entry replaced."""
     shape, width = indices.type.shape, indices.type.shape[-1] if indices.type.shape else 0
@@ -192,7 +142,7 @@ def scatter_nd(b, data, indices, updates, *, reduction="none"):
     return b.put_in("put", (data, b.reshape(updates, data.type.shape[width:]), *where), data.type)
 
 
-@definition("GatherND", since=12)
+@definition("GatherND", since=12, why="values")
 def gather_nd(b, data, indices, *, batch_dims=0):
     """Entries of the first axis, or one entry of several axes."""
     shape = indices.type.shape
@@ -210,13 +160,13 @@ def gather_nd(b, data, indices, *, batch_dims=0):
     return b.reshape(b.put_in("place", (data, *where), data.type.__class__(data.type.dtype, rest)), (*shape[:-1], *rest))
 
 
-@definition("GatherND", until=12)
+@definition("GatherND", until=12, why="values")
 def gather_nd_11(b, data, indices):
     """Entries of the first axis, or one entry of several axes."""
     return gather_nd(b, data, indices)
 
 
-@definition("GatherElements", since=11)
+@definition("GatherElements", since=11, why="values")
 def gather_elements(b, data, indices, *, axis=0):
     """Of a vector, what Gather takes."""
     if rank_of(data) != 1 or rank_of(indices) != 1 or axis not in (0, -1):

@@ -10,20 +10,12 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.linear import explicit_terms
-from mdf_loop.kernels.definitions.of_shapes import fits, rank_of
+from mdf_loop.kernels.definitions.of_shapes import rank_of
 from mdf_loop.ops.registry import definition
 from mdf_loop.types.elements import kind_of
 
 MOST_PRODUCTS = 1 << 16
 """Products of whole numbers up to which they are added up one by one."""
-
-
-@definition("MatMul")
-def matmul(b, x, y):
-    """The matrix product, by numpy's rules for ranks."""
-    if not 1 <= rank_of(x) <= 2 or not 1 <= rank_of(y) <= 2 or x.type.shape[-1] != y.type.shape[0]:
-        raise ValueError("not a product of two matrices or vectors, or lengths that do not go together")
-    return product(b, x, y)
 
 
 def product(b: Any, x: Any, y: Any) -> Any:
@@ -50,46 +42,11 @@ def product(b: Any, x: Any, y: Any) -> Any:
     return b.reduce(terms, "sum", (len(left) - 1,))
 
 
-@definition("Gemm", since=7)
-def gemm(b, x, y, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
-    """alpha * A * B + beta * C; half precision in float32, rounded once."""
-    dtype = x.type.dtype
-    if kind_of(dtype) == "float" and dtype.itemsize < 4:
-        x, y, c = (v if v is None else b.cast(v, np.dtype(np.float32)) for v in (x, y, c))
-    if not rank_of(x) == rank_of(y) == 2:
-        raise ValueError("not two matrices")
-    if x.type.kind != "f" and (alpha, beta) != (1, 1):
-        raise ValueError("whole numbers by a fraction")
-    out = matmul(b, b.transpose(x, (1, 0)) if transA else x, b.transpose(y, (1, 0)) if transB else y)
-    if alpha != 1:
-        out = b.mul(out, alpha)
-    if c is not None:
-        out = _with_added(b, out, c if beta == 1 else b.mul(c, beta))
-    return b.cast(out, dtype)
-
-
-@definition("Gemm", until=7)
-def gemm_1(b, x, y, c, *, alpha=1.0, beta=1.0, transA=0, transB=0, broadcast=0):
-    """alpha * A * B + beta * C, C broadcast only where asked for."""
-    if x.type.dtype.itemsize < 4:
-        raise ValueError("rounded more than once")
-    out = gemm(b, x, y, alpha=alpha, transA=transA, transB=transB)
-    if not broadcast and c.type.shape != out.type.shape:
-        raise ValueError("C has another shape")
-    return _with_added(b, out, c if beta == 1 else b.mul(c, beta))
-
-
-def _with_added(b: Any, out: Any, c: Any) -> Any:
-    if c.type.dtype != out.type.dtype or not fits(c, out):
-        raise ValueError("C is larger than the product")
-    return b.add(out, c)
-
-
 LARGEST_BETWEEN = 1 << 20
 """Elements of what two operands give, up to which any order of several of them will do."""
 
 
-@definition("Einsum", since=12)
+@definition("Einsum", since=12, why="speed")
 def einsum(b, *operands, equation):
     """Two operands after the other, each time summed over what is not needed later; half precision in float32."""
     dtype = operands[0].type.dtype

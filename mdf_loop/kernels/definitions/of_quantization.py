@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place
-from mdf_loop.kernels.definitions.of_reductions import FLOAT32
 from mdf_loop.kernels.definitions.of_shapes import rank_of
 from mdf_loop.ops.registry import definition
-from mdf_loop.types.elements import DTYPES, kind_of
+from mdf_loop.types.elements import DTYPES
+
+FLOAT32 = np.dtype(np.float32)
 
 
 def _spread(b: Any, values: Any, x: Any, axis: int, block_size: int) -> Any:
@@ -30,19 +31,7 @@ def _is_plain(*given: Any) -> bool:
     return all(x is None or (x.type.kind in "iu" and x.type.dtype.itemsize <= 2) for x in given)
 
 
-@definition("DequantizeLinear", since=10)
-def dequantize_linear(b, x, x_scale, x_zero_point=None, *, axis=1, block_size=0, output_dtype=0):
-    """(x - zero point) * scale in float32, rounded to the type of the output."""
-    dtype = DTYPES.get(output_dtype) if output_dtype else x_scale.type.dtype
-    if not _is_plain(x, x_zero_point) or dtype is None or kind_of(dtype) != "float" or kind_of(x_scale.type.dtype) != "float":
-        raise ValueError("not small whole numbers")
-    wide = b.cast(x, FLOAT32)
-    if x_zero_point is not None:
-        wide = b.sub(wide, b.cast(_spread(b, x_zero_point, x, axis, block_size), FLOAT32))
-    return b.cast(b.mul(wide, b.cast(_spread(b, x_scale, x, axis, block_size), FLOAT32)), dtype)
-
-
-@definition("QuantizeLinear", since=10)
+@definition("QuantizeLinear", since=10, why="speed")
 def quantize_linear(b, x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0, precision=0):
     """x / scale + zero point, rounded to even and cut to the range of whole numbers."""
     dtype = DTYPES.get(output_dtype or 2) if y_zero_point is None else y_zero_point.type.dtype
@@ -63,7 +52,7 @@ def _rounded(b: Any, ratio: Any, zero: Any, dtype: np.dtype) -> Any:
     return b.cast(b.min(b.max(whole, limits.min), limits.max), dtype)
 
 
-@definition("DynamicQuantizeLinear", since=11)
+@definition("DynamicQuantizeLinear", since=11, why="values")
 def dynamic_quantize_linear(b, x):
     """x in uint8, with the scale and zero point by which its range and 0 fit into 0 to 255."""
     if x.type.dtype != FLOAT32 or not x.type.is_static or not x.type.size or not x.type.shape:

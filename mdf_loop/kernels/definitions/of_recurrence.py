@@ -84,7 +84,7 @@ def _joined(b: Any, bias: Any) -> Any:
     return b.add(_part(b, bias, 0, half), _part(b, bias, half, 2 * half))
 
 
-@definition("RNN")
+@definition("RNN", why="recurrent")
 def rnn(b, x, w, r, bias=None, sequence_lens=None, initial_h=None, **attrs):
     """Ht = tanh(Xt W + Ht-1 R + bias)."""
     _check_lengths(sequence_lens)
@@ -96,7 +96,7 @@ def rnn(b, x, w, r, bias=None, sequence_lens=None, initial_h=None, **attrs):
     return _run(b, x, (w, r, bias), (initial_h,), attrs, make)
 
 
-@definition("GRU")
+@definition("GRU", why="recurrent")
 def gru(b, x, w, r, bias=None, sequence_lens=None, initial_h=None, *, linear_before_reset=0, **attrs):
     """Ht = (1 - z) h + z Ht-1, with gates z, r and h."""
     _check_lengths(sequence_lens)
@@ -126,7 +126,7 @@ def gru(b, x, w, r, bias=None, sequence_lens=None, initial_h=None, *, linear_bef
     return _run(b, x, (w, r, bias), (initial_h,), attrs, make)
 
 
-@definition("LSTM")
+@definition("LSTM", why="recurrent")
 def lstm(b, x, w, r, bias=None, sequence_lens=None, initial_h=None, initial_c=None, p=None, *, input_forget=0, **attrs):
     """Ct = f Ct-1 + i c and Ht = o tanh(Ct), with gates i, o, f and c."""
     _check_lengths(sequence_lens)

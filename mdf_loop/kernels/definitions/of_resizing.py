@@ -17,7 +17,7 @@ from mdf_loop.types.elements import kind_of
 FLOAT64 = np.dtype(np.float64)
 
 
-@definition("Resize", since=11)
+@definition("Resize", since=11, why="speed")
 def resize(
     b,
     x,
@@ -44,13 +44,13 @@ def resize(
     return _resized(b, x, layout, coordinate_transformation_mode, **how)
 
 
-@definition("Resize", since=10, until=11)
+@definition("Resize", since=10, until=11, why="speed")
 def resize_10(b, x, scales, *, mode="nearest"):
     """By known scales, places counted from the first element on."""
     return _by_scales(b, x, _numbers(scales), mode)
 
 
-@definition("Upsample", since=9)
+@definition("Upsample", since=9, why="speed")
 def upsample(b, x, scales, *, mode="nearest"):
     """By known scales, places counted from the first element on."""
     return _by_scales(b, x, _numbers(scales), mode)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.arrays.axes import places
 from mdf_loop.ops.registry import definition
 
 
@@ -38,57 +38,13 @@ def rank_of(x: Any) -> int:
     return len(x.type.shape)
 
 
-def fits(x: Any, whole: Any) -> bool:
-    """Whether a value broadcasts to the shape of another one, lengths being known."""
-    if not x.type.is_static or not whole.type.is_static or rank_of(x) > rank_of(whole):
-        return False
-    return all(n in (1, m) for n, m in zip(x.type.shape[::-1], whole.type.shape[::-1], strict=False))
-
-
 def _size(shape: Any) -> int:
     if not all(isinstance(n, int) for n in shape):
         raise ValueError("a length is open")
     return math.prod(shape)
 
 
-@definition("Reshape", since=5)
-def reshape(b, data, shape, *, allowzero=0):
-    """The elements in another shape."""
-    if data.type.shape is None:
-        raise ValueError("the rank is not known")
-    numbers = b.unpacked(shape)
-    if numbers is None:
-        raise ValueError("the shape is not known")
-    dims = [int(n.attr) if n.op == "const" else None for n in numbers]
-    if None in dims or (allowzero and 0 in dims):
-        raise ValueError("an open or an empty shape")
-    dims = [data.type.shape[k] if n == 0 else n for k, n in enumerate(dims)]
-    if -1 in dims:
-        rest = [n for n in dims if n != -1]
-        if _size(rest) == 0:
-            raise ValueError("nothing to work out a length from")
-        dims[dims.index(-1)] = _size(data.type.shape) // _size(rest)
-    if _size(dims) != _size(data.type.shape):
-        raise ValueError("another number of elements")
-    return b.reshape(data, dims)
-
-
-@definition("Flatten")
-def flatten(b, data, *, axis=1):
-    """A matrix."""
-    shape = data.type.shape
-    split = axis if axis == rank_of(data) else place(axis, rank_of(data))
-    return b.reshape(data, (_size(shape[:split]), _size(shape[split:])))
-
-
-@definition("Squeeze", since=13)
-def squeeze(b, data, axes=None):
-    """Without axes of one element."""
-    return squeeze_1(b, data, axes=None if axes is None else known(axes, "axes"))
-
-
-@definition("Squeeze", until=13)
-def squeeze_1(b, data, *, axes=None):
+def squeezed(b: Any, data: Any, axes: Any = None) -> Any:
     """Without axes of one element."""
     shape = data.type.shape
     rank_of(data)
@@ -102,13 +58,13 @@ def squeeze_1(b, data, *, axes=None):
     return b.reshape(data, [n for k, n in enumerate(shape) if k not in gone])
 
 
-@definition("Unsqueeze", since=13)
+@definition("Unsqueeze", since=13, why="open lengths")
 def unsqueeze(b, data, axes):
     """With new axes of one element."""
     return unsqueeze_1(b, data, axes=known(axes, "axes"))
 
 
-@definition("Unsqueeze", until=13)
+@definition("Unsqueeze", until=13, why="open lengths")
 def unsqueeze_1(b, data, *, axes):
     """With new axes of one element."""
     rank = rank_of(data) + len(axes)
@@ -116,14 +72,7 @@ def unsqueeze_1(b, data, *, axes):
     return b.reshape(data, [1 if k in new else next(old) for k in range(rank)])
 
 
-@definition("Transpose")
-def transpose(b, data, *, perm=None):
-    """Axes in another order."""
-    rank = rank_of(data)
-    return b.transpose(data, range(rank - 1, -1, -1) if perm is None else places(list(perm), rank))
-
-
-@definition("Expand")
+@definition("Expand", why="speed")
 def expand(b, data, shape):
     """Broadcast to a shape, both ways."""
     dims = known(shape, "lengths")
@@ -138,13 +87,13 @@ def expand(b, data, shape):
     return b.broadcast(data, target)
 
 
-@definition("Shape", until=15)
+@definition("Shape", until=15, why="open lengths")
 def shape_1(b, data):
     """The dimensions."""
     return shape(b, data)
 
 
-@definition("Shape", since=15)
+@definition("Shape", since=15, why="open lengths")
 def shape(b, data, *, start=0, end=None):
     """The dimensions from ``start`` up to ``end``."""
     axes = range(rank_of(data))[start:end]
@@ -153,13 +102,13 @@ def shape(b, data, *, start=0, end=None):
     return b.pack([b.length(data, axis) for axis in axes])
 
 
-@definition("Size")
+@definition("Size", why="open lengths")
 def size(b, data):
     """The number of elements."""
     return functools.reduce(b.mul, (b.length(data, axis) for axis in range(rank_of(data))), b.const(np.int64(1)))
 
 
-@definition("ConstantOfShape")
+@definition("ConstantOfShape", why="speed")
 def constant_of_shape(b, shape, *, value=None):
     """One number everywhere."""
     dims = known(shape, "lengths")

@@ -178,7 +178,7 @@ def var(a, *, axis=None, ddof=0, keepdims=False):
 
 
 def along_one_axis(name: str) -> None:
-    """A function of numpy that works along one axis, or on the flat array if none is said."""
+    """A function of numpy that runs along one axis, or over the flat array if none is said."""
     function = getattr(np, name)
 
     @kernel(f"numpy.{name}", domain=DOMAIN, batch=_reducing)
@@ -188,8 +188,23 @@ def along_one_axis(name: str) -> None:
         return function(a, axis=axis)
 
 
-for _name in ("argmax", "argmin", "cumsum", "cumprod"):
+for _name in ("cumsum", "cumprod"):
     along_one_axis(_name)
+
+
+def finding(name: str) -> None:
+    """numpy's ``argmax`` and ``argmin``: along one axis, or in the flat array if none is said."""
+    function = getattr(np, name)
+
+    @kernel(f"numpy.{name}", domain=DOMAIN, batch=_reducing)
+    def find(a, *, axis=None, keepdims=False):
+        """The place that numpy's function of this name gives."""
+        refuse_unbounded(f"numpy.{name}", a)
+        return function(a, axis=axis, keepdims=keepdims)
+
+
+for _name in ("argmax", "argmin"):
+    finding(_name)
 
 
 def sorting(name: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from mdf_loop.kernels.arrays.axes import row_ranks
 from mdf_loop.kernels.numbers.wide import widened
 from mdf_loop.ops.batching import Result, along, folding
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import DTYPES
 
 
@@ -230,3 +230,9 @@ def lrn(x, *, size, alpha=1e-4, beta=0.75, bias=1.0):
     square = np.pad(np.square(wide), [(0, 0), (before, size - 1 - before)] + [(0, 0)] * (x.ndim - 2))
     near = np.lib.stride_tricks.sliding_window_view(square, size, axis=1).sum(axis=-1)
     return (wide / (bias + alpha / size * near) ** beta).astype(x.dtype, copy=False)
+
+
+for _op in ("BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization"):
+    say(_op, traced=True)
+for _op in ("LpNormalization", "MeanVarianceNormalization"):
+    say(_op, traced=True)

@@ -15,7 +15,7 @@ from mdf_loop.kernels.networks.normalization import mean_over
 from mdf_loop.kernels.networks.sliding_windows import Windows, pairs, per_axis, windows
 from mdf_loop.kernels.numbers.wide import from_ordered_bits, lowest, ordered_bits, widened
 from mdf_loop.ops.batching import Result, folding
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import kind_of
 
 
@@ -127,7 +127,7 @@ def global_average_pool(x):
 @kernel("GlobalMaxPool", batch=folding())
 def global_max_pool(x):
     """The largest element of each channel."""
-    return x.max(_spatial(x), keepdims=True)
+    return np.maximum.reduce(x, _spatial(x), None, None, True)
 
 
 @kernel("GlobalLpPool", batch=folding())
@@ -135,6 +135,9 @@ def global_lp_pool(x, *, p=2):
     """The p-norm of each channel."""
     return ((np.abs(widened(x)) ** p).sum(_spatial(x), keepdims=True) ** (1 / p)).astype(x.dtype)
 
+
+for _op in ("GlobalAveragePool", "GlobalMaxPool"):
+    say(_op, traced=True)
 
 # Regions of interest
 

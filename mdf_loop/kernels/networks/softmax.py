@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import row_ranks
+from mdf_loop.kernels.arrays.axes import is_seen, row_ranks
 from mdf_loop.ops.batching import Result, Rule, all_stacked, along
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 
 
 @kernel("Softmax", since=13, batch=along("axis", -1))
@@ -19,7 +19,7 @@ def softmax(x, *, axis=-1):
     """exp(x) divided by its sum along the axis."""
     if x.itemsize < 4:
         return _in_half(x, axis)
-    if x.size and x.shape[-1:] == (x.size,) and axis in (-1, x.ndim - 1):
+    if is_seen(x) and x.size and x.shape[-1:] == (x.size,) and axis in (-1, x.ndim - 1):
         return _of_one_row(x.ravel()).reshape(x.shape)
     # The largest element is taken off so that exp cannot overflow; an empty axis has none.
     y = x - np.maximum.reduce(x, axis, None, None, True, -np.inf)
@@ -80,6 +80,10 @@ def log_softmax_1(x, *, axis=1):
 def hardmax_1(x, *, axis=1):
     """Hardmax over all axes from ``axis`` on, taken as one."""
     return hardmax(_matrix(x, axis)).reshape(x.shape)
+
+
+for _op in ("Softmax", "LogSoftmax"):
+    say(_op, traced=True)
 
 
 def _matrix(x: np.ndarray, axis: int) -> np.ndarray:
@@ -150,8 +154,7 @@ def _weights(target: Any, weight: Any, ignore_index: int | None, like: Any) -> t
     """Each sample's class (any valid one where it is ignored) and weight; None where all weigh 1."""
     counts = None if ignore_index is None else target != ignore_index
     classes = target if counts is None else np.where(counts, target, 0)
-    is_seen = isinstance(classes, np.ndarray)  # arrays of other libraries may not be looked at
-    if is_seen and classes.size and not (classes.min() >= 0 and classes.max() < like.shape[1]):
+    if is_seen(classes) and classes.size and not (classes.min() >= 0 and classes.max() < like.shape[1]):
         raise ValueError(f"classes must be in [0, {like.shape[1]}); got {classes.min()} to {classes.max()}")
     weights = None if weight is None else weight[classes]
     if counts is None:

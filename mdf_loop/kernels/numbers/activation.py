@@ -16,7 +16,7 @@ from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.kernels.numbers.ufuncs import from_first_opset
 from mdf_loop.kernels.numbers.wide import narrowed, widened
 from mdf_loop.ops.batching import Result, all_stacked, elementwise
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 
 
@@ -69,6 +69,9 @@ def p_relu_1(x, slope, *, consumed_inputs=None):
     if slope.shape == x.shape:
         return p_relu(x, slope)
     raise ValueError(f"slope must have one element, or one for each channel of {list(x.shape)}; got shape {list(slope.shape)}")
+
+
+say("PRelu", traced=True)
 
 
 @kernel("ThresholdedRelu", since=10, batch=elementwise)

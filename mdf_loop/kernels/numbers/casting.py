@@ -176,6 +176,7 @@ def is_cast_to_itself(x: Known, *, to: int, saturate: int = 1, round_mode: str =
 
 
 say("Cast", since=6, alias=is_cast_to_itself)
+say("CastLike", traced=True)
 
 
 def printed(x: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.kernels.numbers.casting import E8M0, converted, element_type
 from mdf_loop.ops.batching import Result, all_stacked
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 from mdf_loop.types.elements import kind_of
 
@@ -155,3 +155,6 @@ def dynamic_quantize_linear(x):
         return np.zeros(x.shape, np.uint8), scale, np.uint8(0)
     zero_point = np.rint(np.minimum(np.maximum(-low / scale, 0), 255)).astype(np.uint8)
     return quantized(x, scale, zero_point, zero_point.dtype, x.dtype), scale, zero_point
+
+
+say("DequantizeLinear", traced=True)

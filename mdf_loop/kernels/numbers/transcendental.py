@@ -36,8 +36,11 @@ COEFFICIENTS = [
 
 def error_function(x: Any) -> Any:
     """erf(x) of float32 or float64."""
-    if type(x) is np.ndarray and x.dtype == FLOAT32 and x.size >= LEAST:
-        return _by_tangent(x)
+    if type(x) is np.ndarray:
+        if x.dtype == FLOAT32 and x.size >= LEAST:
+            return _by_tangent(x)
+    elif not isinstance(x, np.generic):  # a kernel is traced, which takes no import of scipy
+        return _error_function_of_math(x)
     return exact_error_function()(x)
 
 
@@ -74,5 +77,9 @@ def exact_error_function() -> Call:
     return erf
 
 
+_EACH = np.frompyfunc(math.erf, 1, 1)
+
+
 def _error_function_of_math(x: Any) -> Any:
-    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+    found = _EACH(x)
+    return found.astype(x.dtype) if hasattr(found, "astype") else x.dtype.type(found)

@@ -2,76 +2,49 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from mdf_loop.errors import MalformedBody, NotLowered, UnsupportedOp
+from mdf_loop.calls.on_device import OnDevice, in_rows, key_of
 from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.options import Run, Seed
+from mdf_loop.options import Run
 
 if TYPE_CHECKING:
     from mdf_loop.backends.jax.function import JaxFunction
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def device_of(model: Model) -> OnDevice:
+    """What JAX runs of a model; it is kept with the model."""
+    made: OnDevice = vars(model).setdefault("_on_device", OnDevice(model.name, lambda outputs: to_jax(model, outputs=outputs)))
+    return made
 
 
 def run_by_jax(model: Model, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
-    """What a run gives; None if the model has no form in JAX, or is to be recorded or watched."""
-    function = function_of(model, None if wish.outputs is None else tuple(wish.outputs), run, wish)
-    if function is None:
-        return None
-    found = tried(model, partial(function, key=key_of(run.stream.seed), **inputs))
+    """What a run gives; None, with a warning, if the model has no form in JAX or is to be recorded."""
+    key = key_of(run.stream.seed)
+    found = found_by_jax(model, inputs, run, wish, lambda function: function(key=key, **inputs), wish.outputs)
     return None if found is None else Found({name: row for name, (row, _) in in_rows(found, ()).items()})
 
 
-def function_of(model: Model, outputs: Sequence[str] | None, run: Run, wish: Wish) -> JaxFunction | None:
-    """The model as a function; None if what is asked for has none.  The last ones are kept with the model."""
-    if wish.record or wish.steps is not None or run.options.max_iterations is not None or not run.is_free:
+def found_by_jax(
+    model: Model,
+    inputs: Mapping[str, Any],
+    run: Run,
+    wish: Wish,
+    call: Callable[[JaxFunction], T],
+    outputs: Collection[str] | None,
+) -> T | None:
+    """What a call of the model as a function gives; None, with a warning, if what is asked for has none."""
+    device = device_of(model)
+    if wish.record:
+        device.left("what is recorded is kept iteration by iteration")
         return None
-    kept = vars(model).setdefault("_by_jax", {})
-    key = None if outputs is None else tuple(outputs)
-    if key not in kept:
-        kept[key] = tried(model, lambda: to_jax(model, outputs=outputs))
-    return kept[key]
-
-
-def tried(model: Model, call: Any) -> Any:
-    """What a call gives; None if the model has no form in JAX, or is wrong: other engines say what is wrong then.
-
-    Raises
-    ------
-    ArgumentError
-        The call is wrong, or JAX has 32 bits where the model needs 64.
-    """
-    try:
-        return call()
-    except (UnsupportedOp, NotLowered, MalformedBody) as reason:
-        log.info("%s: not by JAX: %s", model.name, reason)
+    if wish.steps is not None:
+        device.left("it is evaluated in steps")
         return None
-
-
-def key_of(seed: Seed) -> int:
-    """A number that begins a key of JAX, from a seed of ours."""
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
-    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def in_rows(found: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Outputs as numpy's arrays, each with the lengths of its rows; one that stands alone is cut to its length."""
-    made: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
-    for name, value in found.items():
-        if name.removesuffix("_length") in found and name.endswith("_length"):
-            continue
-        array, lengths = np.asarray(value), found.get(f"{name}_length")
-        if not lead:
-            made[name] = (array if lengths is None else array[: int(lengths)])[()], None
-        elif array.ndim > len(lead):
-            made[name] = array, np.full(lead, array.shape[1]) if lengths is None else np.asarray(lengths)
-        else:
-            made[name] = array, None
-    return made
+    if device.is_left(run):
+        return None
+    return device.found(inputs, call, None if outputs is None else tuple(sorted(outputs)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,20 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.compiled import Compiled
+from mdf_loop.calls.loop_alone import LoopAlone, OpenGraph, fitted_to, with_constants
 from mdf_loop.convert.locating import line_of_error, line_of_names
 from mdf_loop.convert.named_values import Named, freed
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
-from mdf_loop.convert.scheduled.open_start import OpenRun, open_run
+from mdf_loop.convert.scheduled.open_start import open_run
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, let_through
 from mdf_loop.integrations.engine_runs import places_of, with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
-from mdf_loop.ir import Body, Node
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.ports import Input, Output, Ports
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
@@ -34,27 +32,7 @@ from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.step.records import Type
-from mdf_loop.types.fitting import fit_values
-from mdf_loop.types.required import Asked, asked_types
-
-
-@dataclass(frozen=True)
-class OpenGraph:
-    """A graph that runs once, with some of its inputs open.
-
-    Attributes
-    ----------
-    body : Body
-    outputs : tuple of str
-        What its outputs are called.
-    inputs : mapping of str to str
-        Which of its inputs and captures is which open input of the model.
-    """
-
-    body: Body
-    outputs: tuple[str, ...]
-    inputs: Mapping[str, str]
-    history: OpenRun | None = None
+from mdf_loop.types.required import asked_types
 
 
 class GraphOnce:
@@ -154,51 +132,6 @@ class GraphOfOnnx:
         return with_line(error, self.source)
 
 
-class LoopAlone:
-    """A body that was compiled as a loop: its trip count and condition, carried and captured values are inputs."""
-
-    def __init__(self, compiled: Compiled) -> None:
-        self.record = record = compiled.record.with_state_carried
-        body, hidden = record.body, compiled.record.body.state
-        self.name, self._hidden = body.name, {state.input: state.initial for state in hidden}
-        self._given = [c.input for c in compiled.record.carried] + [s.input for s in record.scanned]
-        names = [*(() if record.scanned else ("M", "cond")), *self._given, *body.captures]
-        optional = {"M", "cond", *body.defaults}
-        self.inputs = Ports({n: Input(n, body.type_of(n), body.defaults.get(n), "loop", n not in optional) for n in names})
-        n, named = len(record.carried) - len(hidden), numbered(record.results)
-        self._outputs = [*named[:n], *named[len(record.carried) :]]
-        types = dict(zip(named, map(body.type_of, record.results), strict=True))
-        self.outputs = Ports({name: Output(name, types[name], "loop") for name in self._outputs})
-        self._asked = asked_types(body, [(c.input, c.output) for c in record.carried]) if body.typed else {}
-
-    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
-        """A graph of this one loop."""
-        record = self.record
-        for name in (*known, *traced):
-            if name not in self.inputs:
-                raise ArgumentError(f"the loop takes no {name!r}; it takes {', '.join(self.inputs)}")
-        given = {**self._hidden, **record.body.defaults, **{name: self.fitted(name, value) for name, value in known.items()}}
-        there = {name for name, value in given.items() if value is not None} | {*traced}
-        if missing := [name for name, port in self.inputs.items() if port.required and name not in there]:
-            raise ArgumentError(f"the loop takes {', '.join(self.inputs)}; missing: {', '.join(missing)}")
-        values = [c.input for c in record.carried] + [s.input for s in record.scanned]
-        first, captures = [name if name in there else "" for name in ("M", "cond")], record.body.captures
-        named = numbered(record.results)
-        node = Node("Loop", (*first, *values), named, {"loop": record}, opset=1, captures=captures)
-        reads = tuple(dict.fromkeys(node.reads))
-        body = Body(self.name, reads, tuple(self._outputs), (node,), typed=record.body.typed)
-        body = with_constants(body, {name: value for name, value in given.items() if name in reads and name not in traced})
-        return OpenGraph(body, body.outputs, {name: name for name in traced if name in reads})
-
-    def fitted(self, name: str, value: Any) -> Any:
-        """A value in the element type that the body asks for."""
-        return fitted_to(self._asked.get(name), name, value)
-
-    def located(self, error: Exception) -> Exception:
-        """The error itself."""
-        return error
-
-
 def source_of(model: Any, how: Mapping[str, Any]) -> Any:
     """What a function is made of; ``how`` says in which steps a model of MDF is evaluated, where that is said.
 
@@ -212,7 +145,7 @@ def source_of(model: Any, how: Mapping[str, Any]) -> Any:
     elif how:
         raise ArgumentError(f"a body has no {', '.join(how)}: give the trip count M when you call it")
     if isinstance(model, Compiled):
-        return LoopAlone(model)
+        return LoopAlone(model.record)
     if isinstance(model, NetworkModel):
         return GraphOfOnnx(model.prepared, model)
     if model.typed is not None:
@@ -225,33 +158,6 @@ def source_of(model: Any, how: Mapping[str, Any]) -> Any:
 def goes_in_steps(graph: Any) -> bool:
     """Whether graph-scheduler says when the nodes of a graph run, or time goes on in it."""
     return has_conditions(graph) or any(p.time_derivative is not None for node in graph.nodes for p in node.parameters)
-
-
-def numbered(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of which each is there once: later ones have a number."""
-    found: list[str] = []
-    for name in names:
-        number = 2
-        base = name
-        while name in found:
-            name, number = f"{base}_{number}", number + 1
-        found.append(name)
-    return tuple(found)
-
-
-def fitted_to(asked: Asked | None, name: str, value: Any) -> Any:
-    """A value in the element type that is asked for."""
-    if asked is None or asked.dtype is None:
-        return value
-    if hasattr(value, "astype") and not isinstance(value, np.ndarray | np.generic):  # an array of JAX
-        return value.astype(asked.dtype)
-    return fit_values({name: asked}, {name: value})[name]
-
-
-def with_constants(body: Body, constants: Mapping[str, Any]) -> Body:
-    """A body in which some inputs are constants."""
-    inputs = tuple(name for name in body.inputs if name not in constants)
-    return Body(**{**vars(body), "inputs": inputs, "constants": {**body.constants, **constants}, "defaults": {}})
 
 
 def with_line(error: Exception, source: str) -> Exception:

@@ -14,6 +14,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.models.jax.jax_sources import source_of
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
+from mdf_loop.options import public
 from mdf_loop.settings.counts import counted
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 FILES = (".json", ".yaml", ".yml", ".onnx", ".xml")
 
 
+@public
 def to_jax(
     model: Any,
     /,

@@ -161,7 +161,7 @@ def _arguments(compiler: Compiler, tree: ast.Call, name: str, entry: Kernel) -> 
         args[:1] = listed.items
         count = len(listed.items)
     try:
-        bound = bind(entry, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
+        bound = bind(entry.run, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
     except TypeError as error:
         raise compiler.error(tree, str(error)) from error
     inputs: list[Value | None] = []
@@ -177,7 +177,7 @@ def _arguments(compiler: Compiler, tree: ast.Call, name: str, entry: Kernel) -> 
 
 
 def bind(
-    entry: Kernel, name: str, args: Sequence[Any], named: Mapping[str, Any], count: int | None = None
+    run: Callable[..., Any], name: str, args: Sequence[Any], named: Mapping[str, Any], count: int | None = None
 ) -> inspect.BoundArguments:
     """The arguments of a call of a function by the signature of its kernel; the first ``count`` of them are inputs.
 
@@ -186,7 +186,7 @@ def bind(
     TypeError
         The function is called with other arguments than the list has for it.
     """
-    signature = _signature(entry.run)
+    signature = _signature(run)
     count = _most_inputs(signature) if count is None else count
     placed = dict(zip(_places(signature), args[count:], strict=False))
     try:

@@ -15,6 +15,7 @@ from mdf_loop.errors import ArgumentError, KindError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
+from mdf_loop.options import public
 from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
@@ -42,6 +43,7 @@ class TracedFunction:
         return f"<traced function {self.__name__}>"  # type: ignore[attr-defined]
 
 
+@public
 def body(function: Callable[..., Any]) -> TracedFunction:
     """Make a Python function a body that is read once, instead of called in each iteration.
 

@@ -8,6 +8,7 @@ numbers and arrays that the function finds outside become constants.
 from __future__ import annotations
 
 import contextvars
+import functools
 import linecache
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -121,7 +122,8 @@ class Traced(NDArrayOperatorsMixin):
             return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named if inputs[1:] else {"axis": 0, **named})
         if method != "__call__" or named:
             raise here.refused(f"calls np.{ufunc.__name__} with {method if method != '__call__' else ', '.join(named)}")
-        return _called(here, f"numpy.{ufunc.__name__}", inputs, {})
+        name = ufunc.__name__.partition(" ")[0]
+        return _called(here, f"{'numpy' if hasattr(np, name) else 'scipy.special'}.{name}", inputs, {})
 
     def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any:
         """NEP 18: what any other function of numpy does."""
@@ -173,6 +175,8 @@ class Traced(NDArrayOperatorsMixin):
         here = self.here
         if name == "T":
             return here.add("numpy.transpose", [self])
+        if name == "mT":
+            return here.add("numpy.swapaxes", [self], axis1=-2, axis2=-1)
         if name in _METHODS:
             return lambda *args, **named: _called(here, f"numpy.{name}", (self, *_as_one(name, args)), named)
         if name == "astype":
@@ -200,7 +204,10 @@ _METHODS = {
 
 def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a method that takes lengths or axes one by one where the function takes a tuple."""
-    return (args,) if name in ("reshape", "transpose") and args and not isinstance(args[0], tuple | list) else args
+    return (args,) if name in ("reshape", "transpose") and args and not isinstance(args[0], tuple | list | None) else args
+
+
+_OPERATORS = frozenset(OPERATORS.values())
 
 
 def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, Any]) -> Any:
@@ -208,26 +215,37 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     op = op_of(name)
     if op is None:
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it")
-    if op in OPERATORS.values():
+    if op in _OPERATORS:
         return trace.add(op, list(args))
     args, count = list(args), None
     if name in SEQUENCES and args:
         listed = list(args[0])
         args[:1], count = listed, len(listed)
+    given: dict[Any, Any] = {**dict(enumerate(args)), **{k: v for k, v in named.items() if v is not np._NoValue}, None: None}
     try:
-        bound = bind(KERNELS[DOMAIN, op][-1], name, args, {k: v for k, v in named.items() if v is not np._NoValue}, count)
+        inputs, attrs = _places_of(KERNELS[DOMAIN, op][-1].run, name, len(args), tuple(given)[len(args) : -1], count)
     except TypeError as error:
         raise MalformedBody(f"{trace.refused('cannot be traced')}: {error}") from error
+    static = {key: _static(trace, given[place], key, name) for key, place in attrs.items()}
+    return trace.add(op, [given[place] for place in inputs], **static)
+
+
+@functools.lru_cache(maxsize=1024)
+def _places_of(
+    run: Any, name: str, count: int, names: tuple[str, ...], count_of_inputs: int | None
+) -> tuple[list[Any], dict[str, Any]]:
+    """Which arguments of a call, by number or name, are a kernel's inputs (None for an omitted one) and attributes."""
+    bound = bind(run, name, range(count), {key: key for key in names}, count_of_inputs)
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
-    for key, given in bound.arguments.items():
+    for key, place in bound.arguments.items():
         kind = bound.signature.parameters[key].kind
         if kind is kind.KEYWORD_ONLY:
-            attrs[key] = _static(trace, given, key, name)
+            attrs[key] = place
         else:
             inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
-            inputs += list(given) if kind is kind.VAR_POSITIONAL else [given]
-    return trace.add(op, inputs, **attrs)
+            inputs += list(place) if kind is kind.VAR_POSITIONAL else [place]
+    return inputs, attrs
 
 
 def _static(trace: Trace, given: Any, key: str, name: str) -> Any:

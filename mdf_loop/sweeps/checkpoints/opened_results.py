@@ -8,9 +8,11 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.models.saving import open_results
+from mdf_loop.options import public
 from mdf_loop.readers.model_files import as_path
 
 
+@public
 def open(path: Any, /) -> Any:
     """Read results: what :meth:`Results.save`, ``record_to``, ``checkpoint`` and ``mdf-loop run`` wrote, or a Dataset of a sweep.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError
-from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, xarray
+from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, with_units, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.merging import Merged, Merging
@@ -119,6 +120,7 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool) -> Labels:
     for name in ("iterations", "stop", "every"):
         attrs.pop(name)
     rows = [name for name in names if name in collected and keeps_rows(reduce, name)]
+    attrs |= {"units": json.dumps(units)} if (units := task.model.units) else {}
     return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces)
 
 
@@ -144,6 +146,8 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
         variables[label] = axes.of(label, rows.shape, name in labels.by_iteration, more=more), rows
         if name in ragged:
             variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
+    units = json.loads(labels.attrs.get("units", "{}"))
     attrs = {**labels.attrs, "errors": list(errors), "failed": len(table.errors), "complete": table.complete}
     times = axes.times({*variables, *labels.coordinates})
-    return xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs)
+    attrs.pop("units", None)
+    return with_units(xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs), units)

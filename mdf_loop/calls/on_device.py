@@ -1,0 +1,139 @@
+"""Engine ``jax``: what JAX runs of a model or a loop, and a warning where another engine has to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from mdf_loop.calls.callables import Called, name_of
+from mdf_loop.errors import MalformedBody, NotLowered, UnsupportedOp, warn_user
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.options import Run
+from mdf_loop.settings.random_streams import Seed
+
+if TYPE_CHECKING:
+    from mdf_loop.backends.jax.function import JaxFunction
+    from mdf_loop.calls.prepared import PreparedLoop
+
+T = TypeVar("T")
+
+MOST_REFUSED = 64
+"""Kinds of calls that JAX has no form for, of which it is remembered why."""
+
+
+class OnDevice:
+    """What JAX runs of a model or a loop.
+
+    Parameters
+    ----------
+    name : str
+        What warnings call it.
+    make : callable
+        ``make(outputs)`` is the function for some outputs, or for all where they are None.
+    """
+
+    def __init__(self, name: str, make: Callable[[Any], JaxFunction]) -> None:
+        self.name, self._make = name, make
+        self._functions: dict[Hashable, JaxFunction] = {}
+        self._refused: dict[Hashable, str] = {}
+        self._warned: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled without what was compiled."""
+        return type(self), (self.name, self._make)
+
+    def found(
+        self, inputs: Mapping[str, Any], call: Callable[[JaxFunction], T], outputs: tuple[str, ...] | None = None
+    ) -> T | None:
+        """What a call of the function gives; None, with a warning, if it has no form in JAX or is wrong.
+
+        Raises
+        ------
+        ArgumentError
+            The call is wrong, or JAX has 32 bits where the model needs 64.
+        """
+        kind = (outputs, *((name, *_kind_of(value)) for name, value in inputs.items()))
+        if kind in self._refused:
+            self.left(self._refused[kind])
+            return None
+        try:
+            if outputs not in self._functions:
+                self._functions[outputs] = self._make(outputs)
+            return call(self._functions[outputs])
+        except (UnsupportedOp, NotLowered, MalformedBody) as reason:
+            if len(self._refused) >= MOST_REFUSED:
+                self._refused.clear()
+            self._refused[kind] = str(reason)
+            self.left(str(reason))
+            return None
+
+    def is_left(self, run: Run) -> bool:
+        """Whether options ask for what JAX cannot do, whatever it runs; warns if so."""
+        ends = {
+            "options(max_iterations=)": run.options.max_iterations is not None,
+            "options(timeout=)": run.deadline is not None,
+            "options(progress=)": run.watch is not None,
+        }
+        asked = [name for name, is_asked in ends.items() if is_asked]
+        if asked:
+            self.left(f"{' and '.join(asked)} looks at a loop while it runs, and JAX runs it as a whole")
+        return bool(asked)
+
+    def left(self, reason: str) -> None:
+        """Say, once, that engine ``numpy`` runs it, and why."""
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warn_user(f"{self.name} runs in engine 'numpy', not by JAX: {reason}")
+
+
+def _kind_of(value: Any) -> tuple[Any, ...]:
+    """What decides whether there is a form for an input: its type, and the value of a whole number."""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", ())
+    is_whole = isinstance(value, int) or (dtype is not None and shape == () and dtype.kind in "biu")
+    return type(value), str(dtype), shape, int(value) if is_whole else None
+
+
+def loop_by_jax(prepared: PreparedLoop, arguments: Arguments, run: Run) -> list[Any] | None:
+    """The results of a loop that was called by itself; None, with a warning, if it has no form in JAX."""
+    record, device = prepared.record, prepared.on_device
+    if called := next((value.function for value in arguments.captured if isinstance(value, Called)), None):
+        device.left(f"{name_of(called)!r} is called in each iteration; @mdf_loop.body makes it a body that JAX can run")
+        return None
+    named = [*prepared.names, *record.body.captures]
+    if not {"M", "cond"}.isdisjoint(named):
+        device.left("a value of its body is called M or cond, as the trip count and the condition are")
+        return None
+    if device.is_left(run):
+        return None
+    from mdf_loop.backends.jax.many import traced
+
+    limits = {} if record.scanned else {"M": arguments.trip_count, "cond": arguments.go}
+    values = [*map(traced, [*arguments.carried, *arguments.scanned]), *arguments.captured]
+    inputs = {**limits, **dict(zip(named, values, strict=True))}
+    key = key_of(run.stream.seed)
+    found = device.found(inputs, lambda function: function(key=key, **inputs))
+    return None if found is None else [row for row, _ in in_rows(found, ()).values()]
+
+
+def key_of(seed: Seed) -> int:
+    """A number that begins a key of JAX, from a seed of ours."""
+    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def in_rows(found: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
+    """Outputs as numpy's arrays, each with the lengths of its rows; one that stands alone is cut to its length."""
+    made: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
+    for name, value in found.items():
+        if name.removesuffix("_length") in found and name.endswith("_length"):
+            continue
+        array, lengths = np.asarray(value), found.get(f"{name}_length")
+        if not lead:
+            made[name] = (array if lengths is None else array[: int(lengths)])[()], None
+        elif array.ndim > len(lead):
+            made[name] = array, np.full(lead, array.shape[1]) if lengths is None else np.asarray(lengths)
+        else:
+            made[name] = array, None
+    return made

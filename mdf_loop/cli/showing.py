@@ -1,0 +1,155 @@
+"""Commands that show what a model gives: ``plot``, ``explore`` and ``report``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mdf_loop.cli.parameters import (
+    Debug,
+    File,
+    Input,
+    Json,
+    Record,
+    Seed,
+    Set,
+    Steps,
+    Trials,
+    Trusted,
+    given_inputs,
+    recording,
+    stepping,
+)
+from mdf_loop.cli.problems import at_work
+from mdf_loop.cli.sweeping import axis
+from mdf_loop.errors import MalformedBody
+
+
+def refuse_other_pictures(path: Path | None) -> None:
+    """See that a picture can be written to a file of that name, before anything runs.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    from mdf_loop.plots.figures import KINDS
+
+    if path is not None and path.suffix.lower()[1:] not in KINDS:
+        raise MalformedBody(f"a picture is written to a {', '.join(f'.{kind}' for kind in KINDS)} file; got {str(path)!r}")
+
+
+def save_picture(source: Any, path: Path, names: list[str] | None = None) -> None:
+    """Write a picture of results.
+
+    Raises
+    ------
+    LoopError
+        There is nothing to draw, matplotlib is not installed, or the file cannot be written.
+    """
+    from mdf_loop.plots.figures import figure, written
+    from mdf_loop.writers.atomic_files import replacing
+
+    content = written(figure(source, names or ()), path.suffix.lower()[1:])
+    with replacing(path) as file:
+        file.write(content)
+
+
+def plot(
+    file: Annotated[Path, typer.Argument(help="Results: a .npz, .nc or .zarr file of `run -o` or `sweep -o`.")],
+    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values; all without names.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path("plot.png"),
+    debug: Debug = False,
+    json_: Json = False,
+) -> None:
+    """Draw results that were kept in a file: trajectories, histograms of trials, curves and heat maps of sweeps."""
+    from mdf_loop.sweeps.checkpoints.opened_results import open as open_results
+
+    with at_work(file):
+        refuse_other_pictures(output)
+        save_picture(open_results(file), output, names)
+    _say_written(file, output, json_)
+
+
+def explore(
+    file: File,
+    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values that are drawn.")] = None,
+    over: Annotated[list[str] | None, typer.Option("--over", metavar="NAME=FROM:TO", help="A slider: drift=0:2.")] = None,
+    trials: Trials = None,
+    seed: Seed = 0,
+    set_: Set = None,
+    input_: Input = None,
+    record: Record = None,
+    steps: Steps = None,
+    port: Annotated[int, typer.Option("--port", help="Of the page; any that is free if it is 0.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show a model with sliders, as a page for the browsers of this computer; Ctrl-C ends it.
+
+    Without --over there is a slider for each number of the model with a default.
+    """
+    from mdf_loop.options import options
+    from mdf_loop.pages.explore import explore as explore_model
+
+    def say(address: str) -> None:
+        print(json.dumps({"address": address}) if json_ else f"{file.name}: {address} (Ctrl-C ends it)", flush=True)
+
+    with at_work(file), options(trusted=trusted):
+        given = given_inputs(set_, input_) | dict(map(_range, over or []))
+        explore_model(file, *names or (), trials=trials, seed=seed, record=record, steps=steps, **given).show(port, browser, say)
+
+
+def _range(text: str) -> tuple[str, tuple[float, float]]:
+    """A name and from where to where it moves: ``drift=0:2``.
+
+    Raises
+    ------
+    MalformedBody
+        It is none.
+    """
+    name, _, said = text.partition("=")
+    try:
+        low, high = map(json.loads, said.split(":"))
+    except (ValueError, RecursionError) as error:
+        raise MalformedBody(f"--over takes NAME=FROM:TO, such as drift=0:2; got {text!r}") from error
+    return name, (low, high)
+
+
+def report(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The report: an .html file.")] = Path("report.html"),
+    over: Annotated[
+        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="A sweep: 0:2:100 (from, to, how many), or 1,1.5,2.")
+    ] = None,
+    trials: Trials = None,
+    seed: Seed = None,
+    set_: Set = None,
+    input_: Input = None,
+    record: Record = None,
+    steps: Steps = None,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a report: a model, its drawing, a run and a sweep, as one HTML file that needs no other."""
+    from mdf_loop.options import options
+    from mdf_loop.pages.report import report as report_of
+    from mdf_loop.writers.atomic_files import replacing
+
+    with at_work(file), options(trusted=trusted):
+        if output.suffix.lower() not in (".html", ".htm"):
+            raise MalformedBody(f"a report is written to an .html file; got {str(output)!r}")
+        arguments = given_inputs(set_, input_) | stepping(steps, None, seed=seed) | recording(None, record, 1, None)
+        page = report_of(file, arguments, dict(map(axis, over or [])), trials)
+        with replacing(output) as written:
+            written.write(page.encode())
+    _say_written(file, output, json_)
+
+
+def _say_written(file: Path, output: Path, as_text: bool) -> None:
+    print(json.dumps({"file": str(file), "written": str(output)}) if as_text else f"{file}: written to {str(output)!r}")
