@@ -117,7 +117,7 @@ def test_code_that_runs_for_long_is_made_with_care(model, monkeypatch, care):
 def test_python_and_machine_code_are_made_of_one_step(model, monkeypatch):
     _, check = model
     lowered, plain = [], graphs.lower_graph
-    monkeypatch.setattr(graphs, "lower_graph", lambda *given_: lowered.append(given_) or plain(*given_))
+    monkeypatch.setattr(graphs, "lower_graph", lambda *given_, **how: lowered.append(given_) or plain(*given_, **how))
     for engine in ("numpy", "jit"):
         with options(engine=engine), watched_programs() as ran:
             check()
@@ -130,7 +130,7 @@ def test_where_a_guess_makes_a_difference_there_are_two(request, monkeypatch):
         y = Slice (x, a, b) }}"""
     made = backend.prepare(onnx.parser.parse_model(text))
     lowered, plain = [], graphs.lower_graph
-    monkeypatch.setattr(graphs, "lower_graph", lambda *given_: lowered.append(given_) or plain(*given_))
+    monkeypatch.setattr(graphs, "lower_graph", lambda *given_, **how: lowered.append(given_) or plain(*given_, **how))
     for engine in ("numpy", "jit"):
         with options(engine=engine):
             (found,) = made.run([np.arange(9, dtype=np.float32), np.array([2]), np.array([5])])

@@ -170,7 +170,6 @@ def test_without_panel_an_error_says_what_to_install(monkeypatch):
 def browser():
     """Chromium, as playwright drives it: the one of the system."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    pytest.importorskip("panel", reason='panel is not installed: pip install "mdf-loop[explore]"')
     path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if path is None:
         pytest.skip("there is no chromium or chrome here")
@@ -183,6 +182,7 @@ def browser():
 @pytest.fixture
 def served():
     """Start ``mdf-loop explore`` and give its address."""
+    pytest.importorskip("panel", reason='panel is not installed: pip install "mdf-loop[explore]"')
     started = []
 
     def serve(*arguments):
