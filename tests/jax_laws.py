@@ -11,8 +11,8 @@ from mdf_loop.backends.jax.drawn import Keys
 from mdf_loop.backends.jax.static_step import lowered
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.calls.compiled import compile as compile_body
+from mdf_loop.calls.loop_alone import LoopAlone, with_constants
 from mdf_loop.errors import LoopError, UnsupportedOp
-from mdf_loop.models.jax.jax_sources import LoopAlone, with_constants
 from mdf_loop.step.build import type_of_value
 
 FLOAT, DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
@@ -115,7 +115,7 @@ def in_a_loop(name):
     others = [entry for entry in case.model.opset_import if entry.domain]
     opsets = [helper.make_opsetid("", _version(case)), *others]
     model = helper.make_model(body, opset_imports=opsets, ir_version=case.model.ir_version, functions=case.model.functions)
-    source = LoopAlone(compile_body(model))
+    source = LoopAlone(compile_body(model).record)
     captured = {names[k]: x for k, x in enumerate(given) if k not in taken}
     captured |= {f"{names[k]}_rows_": np.stack([row[k] for row in rows]) for k in taken}
     captured = {name: x for name, x in captured.items() if name in source.inputs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ class OpenGraph:
     inputs : mapping of str to str
         Which of its inputs and captures is which open input of the model.
     history : OpenRun or None
-        The passes of a scheduled model that become its outputs.
+        How its outputs make up those of all evaluations of a scheduled graph.
     """
 
     body: Body
@@ -57,7 +57,7 @@ class LoopAlone:
         self.outputs: Mapping[str, Any] = Ports({name: Output(name, types[name], "loop") for name in self._outputs})
         self._asked = asked_types(body, [(c.input, c.output) for c in record.carried]) if body.typed else {}
 
-    def opened(self, known: Mapping[str, Any], traced: Collection[str]) -> OpenGraph:
+    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Any]) -> OpenGraph:
         """A graph of this one loop."""
         record = self.record
         for name in (*known, *traced):

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.convert.scheduled.open_start import OpenRun
 from mdf_loop.errors import UnsupportedOp
 
 
-def histories(run: OpenRun, names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
+class PassRows(Protocol):
+    """How the values of passes make up those of evaluations.
+
+    Attributes
+    ----------
+    steps : int
+        How many evaluations there are.
+    alone : int
+        How many values of an output stand in front of those that a loop has stacked.
+    width : int
+        How many there are with these.
+    tells_ends : bool
+        Whether it is said after which passes an evaluation was over; if not, after each.
+    """
+
+    steps: int
+    alone: int
+    tells_ends: bool
+
+    @property
+    def width(self) -> int: ...
+
+
+def histories(run: PassRows, names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
     """Outputs by name, a row for each evaluation; an evaluation without a pass has the row of the one before.
 
     Parameters
     ----------
-    run : OpenRun
+    run : PassRows
     names : sequence of str
         The outputs that are wanted.
     found : sequence of array
@@ -38,7 +60,7 @@ def histories(run: OpenRun, names: Sequence[str], found: Sequence[Any]) -> dict[
     return {name: jnp.take(rows, at, axis=0) for name, rows in columns.items()}
 
 
-def _rows(name: str, parts: Sequence[Any], run: OpenRun) -> Any:
+def _rows(name: str, parts: Sequence[Any], run: PassRows) -> Any:
     """Values of passes in one array, in the type that holds them all."""
     rows = [jnp.asarray(part)[None] for part in parts[: run.alone]]
     rows += [jnp.asarray(part.array if isinstance(part, Padded) else part) for part in parts[run.alone :]]

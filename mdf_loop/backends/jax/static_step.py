@@ -9,9 +9,6 @@ from typing import Any, cast
 
 import jax
 import numpy as np
-import onnx
-from onnx import helper
-from onnx.defs import onnx_opset_version
 
 from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
 from mdf_loop.backends.jax.drawn import Draws
@@ -26,7 +23,7 @@ from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import DOMAIN
-from mdf_loop.readers.onnx.opsets import every_node, own_domain
+from mdf_loop.readers.onnx.inlining import written_out
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.fixpoint import Settling
@@ -35,8 +32,6 @@ from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
 from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import Uses, is_always_true, regions_of, uses_of, values_in
-from mdf_loop.types.schemas import schema_of
-from mdf_loop.writers.onnx_graph import write_node, write_type
 
 try:
     from jax import enable_x64
@@ -73,7 +68,7 @@ class JaxLowering(StaticLowering):
                 return [y if is_open(x) else x]
             if all(z.type.dtype is not None for z in (test, x, y)):
                 return [self._chosen(truth(self.b, test), x, y)]
-        if not entry.native and (body := written_out(node, [None if x is None else x.type for x in args])) is not None:
+        if not entry.native and (body := self._written_out(node, args)) is not None:
             return self.body(body, dict(zip(body.inputs, [x for x in args if x is not None], strict=True)))
         mark = self.b.mark()
         found = super()._applied(node, bound, entry, args, names)
@@ -81,6 +76,12 @@ class JaxLowering(StaticLowering):
             return found
         self.b.rewind(mark)
         return self.b.apply(Apply(node, bound.call, results=len(types)), cast(Sequence[Value], args), types)
+
+    def _written_out(self, node: Node, args: Sequence[Value | None]) -> Body | None:
+        """An operator of ONNX in other operators; None if ONNX does not say it so."""
+        types = [None if x is None else ValueType(x.type.dtype, x.type.shape) for x in args]  # type: ignore[arg-type]
+        model = written_out(node, types)
+        return None if model is None else read(model, kind="branch")
 
     def _inferred(self, node: Node, bound: Bound, args: Sequence[Value | None]) -> list[Type] | None:
         """The types of what a kernel gives over arrays of JAX; None where it does not run over them."""
@@ -158,24 +159,6 @@ class JaxLowering(StaticLowering):
 def is_open(x: Value) -> bool:
     """Whether a value is one that is carried and has no type yet: nothing reads it before the first iteration is over."""
     return x.type.dtype is None and (x.op == "param" or (x.op == "const" and x.attr is None))
-
-
-def written_out(node: Node, types: Sequence[Type | None]) -> Body | None:
-    """An operator of ONNX in other operators, as ONNX's schema says it for inputs of these types; None if it does not."""
-    schema = schema_of(node.op, node.opset, node.domain)
-    if schema is None or not schema.has_context_dependent_function:
-        return None
-    said = [onnx.TypeProto() if x is None else write_type(ValueType(x.dtype, x.shape)) for x in types]  # type: ignore[arg-type]
-    written = schema.get_context_dependent_function(write_node(node).SerializeToString(), [x.SerializeToString() for x in said])
-    function = onnx.FunctionProto.FromString(written)
-    for inner in every_node(function.node):
-        inner.domain = own_domain(inner.domain)
-    versions = {"": onnx_opset_version(), **{own_domain(entry.domain): entry.version for entry in function.opset_import}}
-    inputs = [name for name, x in zip(function.input, types, strict=False) if x is not None]
-    untyped = [[helper.make_value_info(x, onnx.TypeProto()) for x in names] for names in (inputs, function.output)]
-    graph = helper.make_graph(function.node, node.op, untyped[0], untyped[1][: len(node.outputs)])
-    opsets = [helper.make_opsetid(*entry) for entry in versions.items()]
-    return read(helper.make_model(graph, opset_imports=opsets), kind="branch")
 
 
 def _is_elementwise(region: Region, param: Value) -> bool:

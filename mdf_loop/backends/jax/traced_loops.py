@@ -234,21 +234,21 @@ class TracedLoop:
 
     def _scan(self, step: Step, start: Any, given: Operands, length: int) -> tuple[Any, Any]:
         """A scan; of a long one only each k-th state is kept for gradients, where that is asked for."""
-        k, axes, plain = self.w.how.checkpoint, manual_axes(given), step
+        k, axes = self.w.how.checkpoint, manual_axes(given)
 
-        def step(now: Any, x: Any) -> tuple[Any, Any]:
-            now, row = plain(now, x)
+        def once(now: Any, x: Any) -> tuple[Any, Any]:
+            now, row = step(now, x)
             return varying(now, axes), row
 
         start = varying(start, axes)
         each = jnp.arange(length), tuple(x[:length] for x in given.parts), jax.tree.map(lambda x: x[:length], given.noise)
         if not k or length <= k:
-            return lax.scan(step, start, each, length)
+            return lax.scan(once, start, each, length)
         whole = length - length % k
         pieces = jax.tree.map(lambda x: x[:whole].reshape(whole // k, k, *x.shape[1:]), each)
-        now, rows = lax.scan(jax.checkpoint(lambda now, piece: lax.scan(step, now, piece)), start, pieces)
+        now, rows = lax.scan(jax.checkpoint(lambda now, piece: lax.scan(once, now, piece)), start, pieces)
         rows = jax.tree.map(lambda x: x.reshape(whole, *x.shape[2:]), rows)
-        now, rest = lax.scan(step, now, jax.tree.map(lambda x: x[whole:], each))
+        now, rest = lax.scan(once, now, jax.tree.map(lambda x: x[whole:], each))
         return now, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), rows, rest)
 
 

@@ -183,20 +183,21 @@ class Walk:
 
 def manual_axes(tree: Any) -> frozenset[str]:
     """The axes of a ``shard_map`` around over which some of these values differ from device to device."""
-    typeof = getattr(jax, "typeof", None)  # which JAX has since such values have a type of their own
-    leaves = [] if typeof is None else jax.tree.leaves(tree)
-    types = map(typeof, leaves)
-    return frozenset().union(*(getattr(getattr(t, "mat", None), "varying", None) or getattr(t, "vma", ()) for t in types))
+    if not hasattr(jax, "typeof"):  # before such values had types of their own
+        return frozenset()
+    types = [jax.typeof(x) for x in jax.tree.leaves(tree)]
+    found: list[Any] = [getattr(getattr(t, "mat", None), "varying", None) or getattr(t, "vma", ()) for t in types]
+    return frozenset().union(*found)
 
 
 def varying(tree: Any, axes: frozenset[str]) -> Any:
     """Values of the type of those that differ over these axes: a loop carries one type, and branches give one."""
+    cast: Any = getattr(lax, "pcast", None) or getattr(lax, "pvary", None)
 
     def one(x: Any) -> Any:
         missing = tuple(axes - manual_axes(x))
-        if not missing:
-            return x
-        return lax.pcast(x, missing, to="varying") if hasattr(lax, "pcast") else lax.pvary(x, missing)
+        named = {"to": "varying"} if hasattr(lax, "pcast") else {}
+        return cast(x, missing, **named) if missing else x
 
     return jax.tree.map(one, tree) if axes else tree
 

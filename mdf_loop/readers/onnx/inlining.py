@@ -14,10 +14,14 @@ from typing import Any
 
 import onnx
 from onnx import helper
+from onnx.defs import onnx_opset_version
 
 from mdf_loop.errors import MalformedBody, let_through
+from mdf_loop.ir import Node, ValueType
 from mdf_loop.ir.well_formed import in_order
 from mdf_loop.readers.onnx.opsets import every_node, graphs_of, imported, marked, own_domain
+from mdf_loop.types.schemas import schema_of
+from mdf_loop.writers.onnx_graph import write_node, write_type
 
 SOME_BYTES, PER_BYTE, PER_NODE = 1 << 24, 16, 64
 """Written out, a model may take so many bytes whatever its size, and so many more for each byte of it; a node counts for so many
@@ -165,3 +169,23 @@ def _written_out(nodes: Any, sizes: Mapping[Key, int]) -> int:
     return sum(PER_NODE + node.ByteSize() for node in nodes) + sum(
         sizes.get(_key(node.domain, node.op_type, node.overload), 0) for node in every_node(nodes)
     )
+
+
+def written_out(node: Node, types: Sequence[ValueType | None]) -> onnx.ModelProto | None:
+    """An operator of ONNX as a model of other operators, as its schema says it for inputs of these types; None if it does not.
+
+    An input that is left out has no type, and is no input of the model.
+    """
+    schema = schema_of(node.op, node.opset, node.domain)
+    if schema is None or not schema.has_context_dependent_function:
+        return None
+    said = [onnx.TypeProto() if kind is None else write_type(kind) for kind in types]
+    text = schema.get_context_dependent_function(write_node(node).SerializeToString(), [x.SerializeToString() for x in said])
+    function = onnx.FunctionProto.FromString(text)
+    for inner in every_node(function.node):
+        inner.domain = own_domain(inner.domain)
+    versions = {"": onnx_opset_version(), **{own_domain(entry.domain): entry.version for entry in function.opset_import}}
+    inputs = [name for name, kind in zip(function.input, types, strict=False) if kind is not None]
+    untyped = [[helper.make_value_info(x, onnx.TypeProto()) for x in names] for names in (inputs, function.output)]
+    graph = helper.make_graph(function.node, node.op, untyped[0], untyped[1][: len(node.outputs)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*entry) for entry in versions.items()])
