@@ -11,10 +11,10 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mdf_loop.errors import LoopStopped
-from mdf_loop.ir import record
 
 log = logging.getLogger("mdf_loop.progress")
 
@@ -28,7 +28,7 @@ ENDLESS = 1 << 53
 """A trip count from here on is a way to say that there is none."""
 
 
-@record
+@dataclass(frozen=True)
 class Report:
     """How far a run has come, or a sweep.
 
