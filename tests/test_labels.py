@@ -1,6 +1,7 @@
 """Labels of results: runs, trials and sweeps call the same dimensions by the same names, and no value hides another."""
 
 import copy
+import json
 
 import numpy as np
 import onnx.parser
@@ -153,3 +154,28 @@ def test_explain_says_that_steps_are_missing(capsys):
 
 def vars_of(node):
     return {"parameters": node.parameters, "output_ports": node.output_ports}
+
+
+@pytest.mark.parametrize("bound", [[1.0, 0.5], [1.0, [1.0, 2.0], [1.0, 3.0]]], ids=["no errors", "errors"])
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_a_dataset_is_read_again_that_xarray_wrote_or_we(suffix, bound, tmp_path):
+    pytest.importorskip({"nc": "h5netcdf", "zarr": "zarr"}[suffix])
+    from mdf_loop.models.saving import writable, write_dataset
+
+    over = [{"drift": 1.0, "bound": each} for each in bound]
+    s = mdf_loop.sweep(DIFFUSION, over, trials=2, seed=1, outputs=["reaction_time"])
+    write_dataset(writable(s), tmp_path / f"own.{suffix}")
+    s.to_netcdf(tmp_path / "theirs.nc", engine="h5netcdf") if suffix == "nc" else s.to_zarr(tmp_path / "theirs.zarr")
+    for name in ("own", "theirs"):
+        found = mdf_loop.open(tmp_path / f"{name}.{suffix}")
+        assert found.equals(s)
+        assert found.attrs["errors"] == s.attrs["errors"]
+        assert found.attrs["seed"] == "1"
+    mdf_loop.run(DIFFUSION, seed=1).to_xarray().to_netcdf(tmp_path / "r.nc", engine="h5netcdf")
+    assert mdf_loop.open(tmp_path / "r.nc").attrs["stop"] == "condition"
+
+
+def test_what_a_dataset_says_of_itself():
+    s = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}, trials=2, seed=1, noise=0.5)
+    assert (s.attrs["model"], s.attrs["seed"], s.attrs["complete"]) == ("drift_diffusion", "1", 12)
+    assert json.loads(s.attrs["inputs"]) == {"noise": 0.5}

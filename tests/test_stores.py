@@ -20,8 +20,8 @@ from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted
 from mdf_loop.sweeps import chunked_run
 from mdf_loop.sweeps.stores import tries
 from mdf_loop.sweeps.stores.arrays import chunk_files, group_files
+from mdf_loop.sweeps.stores.block_writer import BlockWriter
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_shape
-from mdf_loop.sweeps.stores.written import BlockWriter
 
 xarray = pytest.importorskip("xarray")
 zarr = pytest.importorskip("zarr")

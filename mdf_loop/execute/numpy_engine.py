@@ -26,7 +26,7 @@ from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
 from mdf_loop.execute.nan_conditions import Compared
-from mdf_loop.execute.programs import Completed, Programs
+from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
@@ -71,11 +71,6 @@ def watched_loops() -> Iterator[list[NumpyLoop]]:
     found: list[NumpyLoop] = []
     with holding(_watching, found):
         yield found
-
-
-def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:
-    """What the program of a loop is given; hidden values are carried like others."""
-    return [np.int64(given.trip_count or 0), *given.carried, *hidden, *given.scanned, *given.captured]
 
 
 class NumpyLoop(InterpretedLoop):
@@ -421,7 +416,7 @@ class NumpyLoop(InterpretedLoop):
         begun = time.perf_counter()
         try:
             with session.run.computing_ahead():
-                batch, finals, going = self._block(session, stage, length, saved)
+                batch, finals, going = stage.run(session, length, saved)
             blocks.take_over(session, batch, finals, going)
         except MemoryError as error:
             if length <= SMALLEST:
@@ -441,18 +436,6 @@ class NumpyLoop(InterpretedLoop):
             following = max(following, stage.length)
         stage.length = max(min(following, most), 1)
         return True
-
-    @staticmethod
-    def _block(session: Session, stage: Stage, length: int, saved: Any) -> tuple[Batch, dict[str, Any], bool]:
-        """Compute a block, and once more where what was stepped went beyond the end that was found afterwards."""
-        blocks, plan = stage.blocks, stage.blocks.plan
-        batch, finals, going = blocks.run(session, stage.same, stage.slices, length)
-        is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
-        if batch.length < length and (is_late or batch.overran):
-            if saved is not None:
-                session.run.stream.restore(saved)
-            batch, finals, going = blocks.run(session, stage.same, stage.slices, batch.length)
-        return batch, finals, going
 
     def _given_up(self, session: Session, length: int, error: BaseException, saved: Any) -> bool:
         """Put back what a block drew, forget what it may have collected, and say why it failed."""

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended
 from mdf_loop.errors import PartialResults, let_through
-from mdf_loop.execute.interpret import InterpretedLoop, Moment
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Moment
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
@@ -334,6 +336,11 @@ class Programs:
         entry.is_refused = entry.failures >= MOST_FAILURES
         if isinstance(error, ValueError | ArithmeticError) and not entry.careful:  # Python may refuse what is nan to numpy
             entry.careful, entry.made = True, None
+
+
+def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:
+    """What the program of a loop is given; hidden values are carried like others."""
+    return [np.int64(given.trip_count or 0), *given.carried, *hidden, *given.scanned, *given.captured]
 
 
 class Completed:

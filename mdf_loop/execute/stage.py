@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.interpret import Session
 from mdf_loop.execute.tiers.paying import WATCHED
@@ -71,6 +72,17 @@ class Stage:
             return max(min(length, int(most / max(self.pace, 1e-9))), 1)
         is_unknown = not self.is_paced and run.options.how.compiles_what_pays
         return min(length, self.telling) if is_unknown else length
+
+    def run(self, session: Session, length: int, saved: Any) -> tuple[Batch, dict[str, Any], bool]:
+        """Compute a block, and once more where what was stepped went beyond the end that was found afterwards."""
+        plan = self.blocks.plan
+        batch, finals, going = self.blocks.run(session, self.same, self.slices, length)
+        is_late = plan.condition == "batched" and (plan.draws or not all(map(callable, finals.values())))
+        if batch.length < length and (is_late or batch.overran):
+            if saved is not None:
+                session.run.stream.restore(saved)
+            batch, finals, going = self.blocks.run(session, self.same, self.slices, batch.length)
+        return batch, finals, going
 
     def took(self, length: int, seconds: float) -> None:
         """A block of so many iterations took so long."""

@@ -1,8 +1,7 @@
 """The builder: typed values, one after the other, into the region that is open.
 
 Its methods are the primitives (``b.add(x, y)``, see :mod:`mdf_loop.step.primitives`), which broadcast, and the structural
-operations.  Numbers may stand for values.  What is constant is computed at once, and what is known to be the value itself
-is returned as it is: no pass has to find that out later.
+operations, and take numbers for values.  Constants are computed at once, and what is the value itself is returned as it is.
 """
 
 from __future__ import annotations
@@ -444,8 +443,7 @@ class Builder(OfLists):
         """An operator as a whole; as many values as it gives."""
         if operator.results == 1:
             return (self.put_in("apply", args, types[0], operator),)
-        whole = self.put_in("apply", args, UNKNOWN, operator)
-        return self.items(whole, types)
+        return self.items(self.put_in("apply", args, UNKNOWN, operator), types)
 
     def items(self, whole: Value, types: Sequence[Type]) -> tuple[Value, ...]:
         """The results of a value that has several."""

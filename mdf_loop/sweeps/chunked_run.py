@@ -28,7 +28,7 @@ from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Span, Table
 from mdf_loop.sweeps.stores.arrays import zarr
 from mdf_loop.sweeps.stores.regular import RowLayout
-from mdf_loop.sweeps.stores.store import Counted, SweepStore
+from mdf_loop.sweeps.stores.store import StoreCounts, SweepStore
 from mdf_loop.sweeps.stores.tries import PLACES, Tries, layout_of_tries
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import Work, here, in_threads
@@ -132,7 +132,7 @@ def _told(asked: Any) -> Iterator[None]:
         yield
 
 
-def warn_of_failed(task: Task, table: Table | Merged | Counted) -> None:
+def warn_of_failed(task: Task, table: Table | Merged | StoreCounts) -> None:
     """Say how many runs failed, and why the first one did."""
     if table.errors:
         first = min(table.errors)
@@ -197,7 +197,7 @@ def _spread(task: Work, pieces: Pieces, run: Run, workers: int, client: Any) -> 
     return in_threads(task, pieces, workers) if workers > 1 else here(task, pieces)
 
 
-def _errors(task: Task, table: Table | Merged | Counted) -> list[str]:
+def _errors(task: Task, table: Table | Merged | StoreCounts) -> list[str]:
     """What went wrong, each with its place; of trials that are reduced the first at each point."""
     failed = sorted(table.errors)
     if task.reduce is not None:

@@ -18,7 +18,8 @@ import numpy as np
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.machine_runs import columns_of, run_many
-from mdf_loop.execute.numpy_engine import NumpyLoop, program_values
+from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.machine_runs import columns_of
-from mdf_loop.execute.numpy_engine import program_values
+from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.between_loops import Request, is_passed_on

@@ -14,7 +14,7 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.execute.numpy_engine import program_values
+from mdf_loop.execute.programs import program_values
 from mdf_loop.ir import Body, Loop
 from mdf_loop.models.between_loops import BetweenLoops, Request, result_in
 from mdf_loop.models.mdf import MdfModel

@@ -1,7 +1,7 @@
 """A sweep whose rows go straight to arrays on a disk or in a storage: checkpoint and result are the same.
 
 It is a checkpoint (:mod:`mdf_loop.sweeps.checkpoints.checkpoint`) of blocks in the place of runs.  Workers run and write them
-(:mod:`mdf_loop.sweeps.stores.written`); this process counts.  Workers get blocks that were done before as well, to check them.
+(:mod:`mdf_loop.sweeps.stores.block_writer`); this process counts.  Workers check blocks that were done before.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.rows.labels import Labels, labelled
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 from mdf_loop.sweeps.stores.arrays import LENGTH, group_files
+from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout
-from mdf_loop.sweeps.stores.written import BlockWriter, Noted
 from mdf_loop.sweeps.task import Task
 
 MOST_ERRORS = 1000
 """Errors that are kept, those of the first runs; the others are counted."""
 
 
-class Counted:
+class StoreCounts:
     """What is known of the runs that are done, in the place of a table of what they gave.
 
     Parameters
@@ -95,7 +95,7 @@ class SweepStore(Checkpoint):
         self._make, self._presence = make, ""
         self._layout: RowLayout | None = None
         super().__init__(path, task, labels)
-        self.counted = Counted(labels, self.layout)
+        self.counted = StoreCounts(labels, self.layout)
 
     @property
     def layout(self) -> RowLayout:
@@ -146,9 +146,9 @@ class SweepStore(Checkpoint):
 
     def _see_group(self, names: list[str]) -> None:
         if "zarr.json" not in names:
-            self._publish(Counted(self.labels, self.layout), [])
+            self._publish(StoreCounts(self.labels, self.layout), [])
 
-    def _publish(self, counted: Counted, errors: Iterable[str]) -> None:
+    def _publish(self, counted: StoreCounts, errors: Iterable[str]) -> None:
         """Write what the arrays are, and how many runs are done."""
         template = labelled(self.labels, counted, list(errors))  # type: ignore[arg-type]
         is_whole = counted.complete == self.task.size and not counted.failed
