@@ -147,6 +147,8 @@ def known_value(x: Value) -> Any:
     """
     if x.op == "broadcast" and x.type.is_static and x.args[0].op == "const":
         return np.broadcast_to(x.args[0].attr, x.type.shape)  # type: ignore[arg-type]
+    if x.op == "as_array":
+        return np.asarray(known_value(x.args[0]))
     if x.op != "const":
         raise ValueError("only the run can tell")
     return x.attr

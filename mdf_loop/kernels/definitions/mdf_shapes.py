@@ -235,7 +235,11 @@ def _filled(b: Any, shape: Sequence[int], value: Any, dtype: np.dtype) -> Any:
 
 
 def _filled_like(b: Any, like: Any, value: Any, dtype: Any) -> Any:
-    return _filled(b, static(like), value, like.type.dtype if dtype is None else np.dtype(dtype))
+    all_given(like)
+    wanted = like.type.dtype if dtype is None else np.dtype(dtype)
+    if is_number(like) and not b.traces:  # of a number numpy makes an array without dimensions
+        return b.as_array(_filled(b, (), value, wanted))
+    return _filled(b, static(like), value, wanted)
 
 
 def _like(number: int) -> Call:
