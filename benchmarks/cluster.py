@@ -28,10 +28,10 @@ from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.pieces import FAR_AWAY, Pieces, Uncut
 from mdf_loop.sweeps.rows.labels import Labels, labels_of_sweep
 from mdf_loop.sweeps.rows.rows_of_runs import Ran
+from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_shape
 from mdf_loop.sweeps.stores.store import SweepStore
 from mdf_loop.sweeps.stores.tries import BLOCK, MOST_BLOCKS, Tries, layout_of_tries, rows_of
-from mdf_loop.sweeps.stores.written import BlockWriter, Noted
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import AHEAD
 

@@ -20,6 +20,7 @@ from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, m
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_runs import free_places
+from mdf_loop.integrations.patches.no_eval import conditions_of, refuse_keywords
 from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
@@ -72,6 +73,8 @@ class OnceGraph:
         self._made: dict[Hashable, OnceEvaluation] = {}
         with _left_to_mdf(graph):
             check_graph(graph)
+            for path, condition in conditions_of(graph):
+                refuse_keywords(condition, path)
             values = {(node, id): getattr(owner, slot, None) for node, id, owner, slot in free_places(graph)}
         self._numbers = {place: value for place, value in values.items() if type(value) in (int, float)}
         try:
