@@ -248,15 +248,15 @@ def _shared(side: str) -> Iterator[None]:
     from mdf_loop.backends.llvm import compiled_program
     from mdf_loop.backends.llvm.linking import machine, prologue
 
-    functions = machine.machine().functions
-    before = functions.pop(prologue.GROW, None)
+    functions, grow = machine.machine().functions, (prologue.GROW, machine.OPTIMISATION)
+    before = functions.pop(grow, None)
     if _growing.get(side) is not None:
-        functions[prologue.GROW] = _growing[side]
+        functions[grow] = _growing[side]
     compiled_program._entries.cache_clear()
     try:
         yield
     finally:
-        _growing[side] = functions.pop(prologue.GROW, None)
+        _growing[side] = functions.pop(grow, None)
         if before is not None:
-            functions[prologue.GROW] = before
+            functions[grow] = before
         compiled_program._entries.cache_clear()

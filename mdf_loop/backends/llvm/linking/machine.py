@@ -148,7 +148,9 @@ class Machine:
 
     def _function(self, symbol: str, level: int = OPTIMISATION) -> tuple[str, Any]:
         """The library with one of our functions, compiled on a level, and its addresses."""
-        names, text = (prologue.NAMES, prologue.around) if symbol in prologue.NAMES else ((symbol,), lambda: text_of(symbol))
+        names, text = ((symbol,), lambda: text_of(symbol))
+        if symbol in prologue.NAMES:  # all programs share them
+            names, text, level = prologue.NAMES, prologue.around, OPTIMISATION
         key = names[0], level
         if key not in self.functions:
             self.functions[key] = self._link(self._object(text(), level), names, [])
