@@ -39,8 +39,8 @@ def noisy(number, limit=0.5):
 
 def made(monkeypatch):
     """How often a body was read, as it is counted from now on."""
-    found, original = [], scheduled._loop
-    monkeypatch.setattr(scheduled, "_loop", lambda *args: found.append(args) or original(*args))
+    found, original = [], scheduled.loop_behind
+    monkeypatch.setattr(scheduled, "loop_behind", lambda *args: found.append(args) or original(*args))
     return found
 
 

@@ -48,6 +48,7 @@ EXAMPLES = [
     "gallery/predator_and_prey.yaml",
     "gallery/rnn.yaml",
     "gallery/rnn_weights.yaml",
+    "gallery/subjects.yaml",
 ]
 
 WITHOUT = {
@@ -58,6 +59,8 @@ WITHOUT = {
     "gallery/game_of_life.yaml": "its cells are whole numbers",
     "gallery/greedy_decoding.yaml": "its tokens are whole numbers, and its score is that of the tokens",
     "gallery/newton_fractal.yaml": "it says to which root a point goes, which is constant but for jumps",
+    "gallery/posterior.yaml": "it says when and at which bound a random walk ends",
+    "gallery/spikes.yaml": "its spikes are jumps of the voltage",
     "gallery/threshold.yaml": "its only input decides when it ends",
 }
 """Examples that have no gradient, or none that differences find, and why."""

@@ -148,12 +148,12 @@ class Machine:
 
     def _function(self, symbol: str, level: int = OPTIMISATION) -> tuple[str, Any]:
         """The library with one of our functions, compiled on a level, and its addresses."""
-        names, text = ((symbol,), lambda: text_of(symbol))
-        if symbol in prologue.NAMES:  # all programs share them
-            names, text, level = prologue.NAMES, prologue.around, OPTIMISATION
+        is_shared = symbol in prologue.NAMES  # by all programs
+        names, level = (prologue.NAMES, OPTIMISATION) if is_shared else ((symbol,), level)
         key = names[0], level
         if key not in self.functions:
-            self.functions[key] = self._link(self._object(text(), level), names, [])
+            text = prologue.around() if is_shared else text_of(symbol)
+            self.functions[key] = self._link(self._object(text, level), names, [])
         return self.functions[key]
 
     def _object(self, text: str, level: int = OPTIMISATION) -> bytes:
