@@ -93,7 +93,10 @@ def _equation(choose: random.Random, node: Any) -> None:
 
 def _output(choose: random.Random, node: Any) -> None:
     text = choose.choice(["run[3]", "run[0] + run[2]", "run[1][0]", "rum", "gain ^ 2", "gain + 'x'", "run[2][5]", "dt * gain"])
-    choose.choice([node["output_ports"], node["parameters"]])["after"] = {"value": text}
+    if choose.random() < 0.5:  # in a parameter that is read: what nothing reads is not computed
+        node["parameters"]["late"] = {"value": text}
+        text = "late"
+    node["output_ports"]["after"] = {"value": text}
 
 
 BREAKS: list[Callable[[random.Random, Any], None]] = [_value, _default, _argument, _condition, _equation, _output]
