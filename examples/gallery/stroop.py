@@ -50,7 +50,7 @@ axes[0].legend()
 
 # %%
 # What a step takes, in time of the processor, after a call that compiles.
-with mdf_loop.options(engine="jit"):
+with mdf_loop.options(engine="auto"):
     response(RED, GREEN, COLOUR, 100_000)
     begin = time.process_time()
     response(RED, GREEN, COLOUR, 100_000)
