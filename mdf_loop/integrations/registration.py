@@ -39,7 +39,7 @@ from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
-from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
+from mdf_loop.readers.expressions.expression_text import refuse_onnx_text, tree_if_any
 from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -391,10 +391,7 @@ def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
 
 def _count(value: Any) -> int:
     """How many values an argument is: as many as a tuple has, or one."""
-    try:
-        written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return 1
+    written = tree_if_any(value) if isinstance(value, str) else None
     return len(written.elts) if isinstance(written, ast.Tuple) else 1
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import COMPARISONS
-from mdf_loop.ir import Body, Node, record
+from mdf_loop.ir import record
 from mdf_loop.readers.expressions.expression import harmless
-from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, Number, Unavailable, Value, literal
+from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, Findings, Number, Part, Unavailable, Value, literal
 
 Key = tuple[str, ...]
 """What a value is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
@@ -174,10 +174,6 @@ def contrary(builder: BodyBuilder, value: Value) -> Value:
     return builder.node("not", [value], "condition", number=Number.BOOL)
 
 
-Part = tuple[Sequence[Node], Sequence[Value]]
-"""The nodes of a branch, and its values."""
-
-
 def one_of(builder: BodyBuilder, condition: Value, then: Part, otherwise: Part, base: str, apart: bool = False) -> list[Value]:
     """The values of one of two branches: both computed where that can do no harm, else (or if ``apart``) an If."""
     (then_nodes, then_values), (else_nodes, else_values) = then, otherwise
@@ -188,14 +184,9 @@ def one_of(builder: BodyBuilder, condition: Value, then: Part, otherwise: Part, 
     if not apart and harmless(builder, [*then_nodes, *else_nodes]):
         builder.nodes += [*then_nodes, *else_nodes]
         return [a if a is b else chosen(builder, condition, a, b, base) for a, b in pairs]
-    outputs = tuple(builder.fresh(value.name or base) for value in then_values)
-    bodies = [
-        _branch(builder, nodes, values, f"{base} {name}") for name, (nodes, values) in (("runs", then), ("waits", otherwise))
-    ]
-    captures = tuple(dict.fromkeys(name for body in bodies for name in body.captures))
-    attrs = {"then_branch": bodies[0], "else_branch": bodies[1]}
-    added = builder.add(Node("If", (builder.name(condition),), outputs, attrs, base, builder.opset, "", captures), True)
-    return [Value(new.name, max(a.number, b.number)) for new, (a, b) in zip(added, pairs, strict=True)]
+    outputs = [builder.fresh(value.name or base) for value in then_values]
+    made = builder.one_of(condition, then, otherwise, outputs, base)
+    return [Value(new.name, max(a.number, b.number)) for new, (a, b) in zip(made, pairs, strict=True)]
 
 
 def chosen(builder: BodyBuilder, condition: Value, then: Value, otherwise: Value, base: str) -> Value:
@@ -203,14 +194,6 @@ def chosen(builder: BodyBuilder, condition: Value, then: Value, otherwise: Value
     if is_known(condition):
         return then if condition.literal else otherwise
     return builder.node("choose", [condition, then, otherwise], base, number=max(then.number, otherwise.number))
-
-
-def _branch(builder: BodyBuilder, nodes: Sequence[Node], values: Sequence[Value], name: str) -> Body:
-    outputs = tuple(map(builder.name, values))
-    written = {out for node in nodes for out in node.outputs}
-    reads = [read for node in nodes for read in node.reads] + list(outputs)
-    captures = tuple(dict.fromkeys(read for read in reads if read not in written))
-    return Body(name, (), outputs, tuple(nodes), {}, captures, opsets={"": builder.opset, DOMAIN: 1}, typed=False)
 
 
 def branch_of(builder: BodyBuilder, make: Callable[[], Sequence[Value]]) -> Part:

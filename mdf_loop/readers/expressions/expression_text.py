@@ -116,6 +116,19 @@ def tree_of(text: str) -> ast.expr:
     return ast.parse(text.strip(), mode="eval").body
 
 
+def tree_if_any(text: str) -> ast.expr | None:
+    """The syntax tree of a text; None where Python cannot read it."""
+    try:
+        return tree_of(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def names_in(tree: ast.expr) -> list[str]:
+    """All names in an expression, those of modules and functions as well."""
+    return [part.id for part in ast.walk(tree) if isinstance(part, ast.Name)]
+
+
 def as_name(text: str) -> str:
     """A name as Python has it in expressions: some letters are others there (NFKC)."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)

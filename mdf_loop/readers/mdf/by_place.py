@@ -15,7 +15,7 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
-from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_if_any, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -127,10 +127,8 @@ def _in_order(parameters: Sequence[Any]) -> list[Any]:
 def _reads(text: Any) -> list[str]:
     if not isinstance(text, str) or len(text) > LONGEST:
         return []
-    try:
-        return variables(tree_of(text))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return []
+    tree = tree_if_any(text)
+    return [] if tree is None else variables(tree)
 
 
 class _Copied:
