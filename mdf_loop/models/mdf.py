@@ -14,8 +14,8 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.run_order import output_ports
-from mdf_loop.convert.scheduled.slots import Key
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.convert.scheduled.single_pass import OnceBody, read_once
-from mdf_loop.convert.scheduled.slots import GivenInput, Key
+from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, malformed
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping

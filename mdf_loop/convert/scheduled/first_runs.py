@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.slots import GivenInput, Key, Reading, Store
+from mdf_loop.convert.scheduled.conditions import Key
+from mdf_loop.convert.scheduled.slots import GivenInput, Reading, Store
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, record

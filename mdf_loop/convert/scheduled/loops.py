@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.loading import load
+from mdf_loop.convert.scheduled.conditions import UPDATES, Key
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.lowered_runs import execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
-from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, RunPlan
+from mdf_loop.convert.scheduled.plan import Lowered, RunPlan
 from mdf_loop.convert.scheduled.run_order import read_schedule
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,
     GivenInput,
-    Key,
     Reading,
     Store,
     both,

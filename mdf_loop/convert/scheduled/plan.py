@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, AllRan, CallsSoFar, JustRan, Passes, Usable
+from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, UPDATES, AllRan, Counted, JustRan, Key, calls
 from mdf_loop.convert.scheduled.first_runs import NodeRun
 from mdf_loop.convert.scheduled.run_order import Schedule, output_ports
-from mdf_loop.convert.scheduled.slots import Key
 from mdf_loop.ir import Loop, record
-
-UPDATES: Key = ("evaluations",)
-"""How many evaluations of the graph are over."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +57,9 @@ class RunPlan:
         """The counts that conditions look at, and what each is relative to."""
         found: dict[Key, str] = {}
         for part in self.schedule.looks_at:
-            if isinstance(part, Passes):
-                found["passes", part.scale] = part.scale
-            elif isinstance(part, CallsSoFar | AllRan):
-                found |= {("calls", name, part.scale): part.scale for name in part.nodes}
-            elif isinstance(part, Usable):
-                found["usable", part.dependency, part.owner] = UPDATE
+            part = calls(part.nodes, "greater_equal", 1, part.scale) if isinstance(part, AllRan) else part
+            if isinstance(part, Counted):
+                found |= {key: UPDATE if key[0] == "usable" else key[-1] for key in part.keys if key != UPDATES}
             elif isinstance(part, JustRan):
                 found["just ran", part.node] = SEQUENCE
         return found

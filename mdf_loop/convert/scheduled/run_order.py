@@ -20,19 +20,18 @@ from mdf_loop.convert.scheduled.conditions import (
     PASS,
     UPDATE,
     AllRan,
-    CallsSoFar,
     Condition,
     ConditionReader,
+    Counted,
     Every,
     JustRan,
     Not,
-    Passes,
     Some,
     Threshold,
-    Usable,
     called_in,
     parts_of,
     simplified,
+    usable,
 )
 from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
@@ -72,13 +71,8 @@ class Schedule:
             return False
         ran = set(self.sets[place - 1])
         for part in parts_of(self.termination):
-            watched = (
-                {part.node}
-                if isinstance(part, Threshold)
-                else set(part.nodes)
-                if isinstance(part, CallsSoFar | AllRan)
-                else set()
-            )
+            counted = part.nodes if isinstance(part, Counted | AllRan) else ()
+            watched = {part.node} if isinstance(part, Threshold) else set(counted)
             if isinstance(part, JustRan) or watched & ran:
                 return True
         return False
@@ -153,7 +147,7 @@ def _conditions(graph: Any, waits: Mapping[str, list[str]]) -> dict[str, Conditi
         if name in said:
             conditions[name] = ConditionReader(graph, name).read(said.pop(name))
         else:
-            parts = tuple(Usable(other, name, 1) for other in needs)
+            parts = tuple(usable(other, name, 1) for other in needs)
             conditions[name] = Every(parts) if len(parts) != 1 else parts[0]
     if said:
         raise UnknownNode(f"there is a condition of {next(iter(said))!r}, which is no node of the graph", (graph.id,))
@@ -167,10 +161,10 @@ def _without_what_is_sure(
     result: dict[str, Condition] = {}
 
     def sure(condition: Condition) -> bool:
-        if not isinstance(condition, Usable):
+        if not isinstance(condition, Counted) or not condition.waits:
             return False
-        ahead = level[condition.dependency] < level[condition.owner]
-        return ahead and condition.n <= 1 and result.get(condition.dependency) == ALWAYS
+        dependency, owner = condition.waits
+        return level[dependency] < level[owner] and condition.n <= 1 and result.get(dependency) == ALWAYS
 
     for names in sets:
         result |= {name: simplified(conditions[name], sure) for name in names}
@@ -202,15 +196,13 @@ def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) ->
 
 def _only_rises(condition: Condition, others: set[str]) -> bool:
     """Whether further calls of the others can only make a condition true, so that looking again and again settles it."""
-    if isinstance(condition, Usable):
-        return True  # alone: with more conditions around it, who is first decides what is left to count
     if isinstance(condition, Every | Some):
-        if any(isinstance(part, Usable) and part.dependency in others for part in parts_of(condition)):
-            return False
+        if any(isinstance(part, Counted) and others.intersection(part.waits[:1]) for part in parts_of(condition)):
+            return False  # who is first decides what is left to count
         return all(_only_rises(part, others) for part in condition.parts)
     if isinstance(condition, Not):
         return not called_in(condition.part) & others
-    if isinstance(condition, CallsSoFar):
+    if isinstance(condition, Counted):
         return condition.comparison in ("greater", "greater_equal") or not others.intersection(condition.nodes)
     return True
 
@@ -236,7 +228,9 @@ def _termination(graph: Any) -> Condition:
         found[name] = ConditionReader(graph, "").read(source)
     condition: Condition = Some(tuple(found.values()))
     condition = simplified(condition, lambda part: False)
-    if any(isinstance(part, CallsSoFar | AllRan) and part.scale == PASS for part in parts_of(condition)):
+    parts = [*parts_of(condition)]
+    keys = {key for part in parts if isinstance(part, Counted) for key in part.keys if key[0] == "calls"}
+    if PASS in {*(key[-1] for key in keys), *(part.scale for part in parts if isinstance(part, AllRan))}:
         raise NotLowered("the condition of termination counts calls in one pass", (graph.id,))
     return condition
 
@@ -255,8 +249,8 @@ def _without_what_follows(condition: Condition, conditions: Mapping[str, Conditi
     for name in condition.nodes:
         own = conditions[name]
         for part in own.parts if isinstance(own, Every) else (own,):
-            if isinstance(part, Usable) and part.n > 0 and level[part.dependency] < level[name]:
-                follows.add(part.dependency)
+            if isinstance(part, Counted) and part.waits and part.n > 0 and level[part.waits[0]] < level[name]:
+                follows.add(part.waits[0])
     return AllRan(tuple(name for name in condition.nodes if name not in follows), condition.scale)
 
 
@@ -264,7 +258,7 @@ def _passes(termination: Condition, conditions: Mapping[str, Condition]) -> int 
     """How many passes an evaluation takes, if that depends on nothing that happens in it."""
     if isinstance(termination, AllRan) and termination.scale == UPDATE and set(termination.nodes) == set(conditions):
         return 1 if all(condition == ALWAYS for condition in conditions.values()) else None
-    if isinstance(termination, Passes) and termination.comparison == "greater_equal" and termination.scale == UPDATE:
+    if isinstance(termination, Counted) and termination == Counted((("passes", UPDATE),), "greater_equal", termination.n):
         return termination.n if isinstance(termination.n, int) and termination.n >= 1 else None
     return None
 

@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mdf_loop.convert.scheduled.conditions import COMPARISONS
+from mdf_loop.convert.scheduled.conditions import COMPARISONS, Key
 from mdf_loop.ir import record
 from mdf_loop.readers.expressions.expression import harmless
 from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, Findings, Number, Part, Unavailable, Value, literal
-
-Key = tuple[str, ...]
-"""What a value is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
 
 
 @record
