@@ -28,11 +28,9 @@ from mdf_loop.errors import (
     let_through,
     warn_user,
 )
-from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.integrations.engine_runs import as_given, places_of, with_inputs
 from mdf_loop.integrations.required_inputs import refuse_missing_inputs
 from mdf_loop.integrations.scheduled import run_in_mdf
-from mdf_loop.ir import Loop
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
@@ -84,7 +82,7 @@ class Shared:
     """
 
     def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping) -> None:
-        self.refusal, self._lowering, self._made = "", None, None
+        self.refusal, self._lowering = "", None
         self.graph, self.how, self.places = graph, how, dict[str, list[GivenInput]]()
         if inputs:
             self.graph = copied_with_room(graph)
@@ -97,7 +95,6 @@ class Shared:
             refuse_missing_inputs(graph, {})
 
     _lowering: ScheduledLowering | None
-    _made: tuple[Loop, Any] | None
 
     def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
         """The loop with the values that it begins with, for some inputs.
@@ -110,13 +107,6 @@ class Shared:
         lowering = self._lowering = self._lowering or ScheduledLowering(self.graph, *self.how[:4])
         given = {each: _own(as_given(inputs[name])) for name, places in self.places.items() for each in places}
         return lowering.lowered(run_node, given)
-
-    def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:
-        """What is made of the loop, once as long as it is the same one."""
-        made = self._made
-        if made is None or made[0] is not loop:
-            made = self._made = loop, make(loop)
-        return made[1]
 
 
 def _own(value: Any) -> Any:
@@ -197,16 +187,6 @@ class ScheduledLoop:
         own = self._own = self._own or Shared(self.graph, {}, self.how)
         return own.lowered({}, run_node)
 
-    def execute(self, lowered: Lowered, run: Run | None = None) -> dict[str, Any]:
-        """The outputs that the loop gives; see :func:`mdf_loop.convert.scheduled.loops.execute`."""
-        return execute(lowered, run, lambda loop, given, run: self.made_of(loop, NumpyLoop)(given, run))
-
-    def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:
-        """What is made of the loop, once as long as it is the same one."""
-        holder = self._own or self.shared
-        assert holder is not None
-        return holder.made_of(loop, make)
-
 
 class ScheduledLoops:
     """The loops of one graph, by what they depend on; the last ones that were asked for are kept.
@@ -227,7 +207,7 @@ class ScheduledLoops:
         """The outputs by name, from the loop or from MDF's engine; names are those of ONNX in a converted graph."""
         loop = self.find(inputs, how)
         lowered = loop.lowered(run)
-        outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else loop.execute(lowered)
+        outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else execute(lowered)
         return {self._names.get(id, id): value for id, value in outputs.items()}
 
     def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:
@@ -244,13 +224,9 @@ class ScheduledLoops:
         time = how.time_increment
         how = how._replace(steps=int(how.steps), time_increment=time.item() if isinstance(time, np.generic) else time)
         key = self._key(inputs, how)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
         ids = {name: id for id, name in self._names.items()}
         given = {ids.get(name, name): value for name, value in inputs.items()}
-        return self._keep(key, ScheduledLoop(self.graph, given, how, self._shared_by(given, how)))
+        return self._kept_in(self._kept, key, lambda: ScheduledLoop(self.graph, given, how, self._shared_by(given, how)))
 
     def _shared_by(self, given: Mapping[str, Any], how: Stepping) -> Shared | None:
         """The loop for all values of these types and shapes; None where a value is no number or array of numbers."""
@@ -259,23 +235,20 @@ class ScheduledLoops:
             return None
         kinds = [(name, type(each), np.asarray(each).dtype, np.shape(each)) for name, each in sorted(given.items())]
         key = self._key({}, how), tuple(kinds)
-        with self._lock:
-            if key in self._shared:
-                self._shared.move_to_end(key)
-                return self._shared[key]
-        made = Shared(self.graph, given, how)
-        with self._lock:
-            self._shared[key] = made
-            while len(self._shared) > self._most:
-                self._shared.popitem(last=False)
-        return made
+        return self._kept_in(self._shared, key, lambda: Shared(self.graph, given, how))
 
-    def _keep(self, key: Hashable | None, made: ScheduledLoop) -> ScheduledLoop:
+    def _kept_in(self, kept: OrderedDict[Hashable, T], key: Hashable | None, make: Callable[[], T]) -> T:
+        """What was made for a key before, or is made now."""
+        with self._lock:
+            if key in kept:
+                kept.move_to_end(key)
+                return kept[key]
+        made = make()
         with self._lock:
             if key is not None:
-                self._kept[key] = made
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+                kept[key] = made
+            while len(kept) > self._most:
+                kept.popitem(last=False)
         return made
 
     @staticmethod

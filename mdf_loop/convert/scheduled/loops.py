@@ -22,7 +22,7 @@ from mdf_loop.convert.scheduled.conditions import UPDATES, Key
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.lowered_runs import execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
-from mdf_loop.convert.scheduled.plan import Lowered, RunPlan
+from mdf_loop.convert.scheduled.plan import LoopBehind, Lowered, RunPlan
 from mdf_loop.convert.scheduled.run_order import read_schedule
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
@@ -277,14 +277,6 @@ def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
             raise NotCompiled(value.reason)
 
 
-@dataclass
-class LoopBehind:
-    """The loop behind the first passes, and what its hidden values are, by their names in the body."""
-
-    loop: Loop
-    keys: dict[str, Key]
-
-
 def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
     """All of the values at the beginning of a loop that its body depends on; None for values that it may depend on."""
     found: dict[Key, Any] = {}
@@ -315,6 +307,7 @@ def _begun(plan: RunPlan, start: Start, behind: LoopBehind, collect: bool) -> Lo
         len(plan.record),
         tuple(start.rows),
         hidden,
+        behind,
     )
 
 

@@ -14,11 +14,11 @@ from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.ir import Collected, Loop
+from mdf_loop.ir import Collected
 from mdf_loop.options import Run, start_run
 
-Runner = Callable[[Loop, Arguments, Run], Sequence[Any]]
-"""Runs a loop, and gives its results without what is recorded."""
+Runner = Callable[[Lowered, Arguments, Run], Sequence[Any]]
+"""Runs the loop of a graph, and gives its results without what is recorded."""
 
 
 def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None) -> dict[str, Any]:
@@ -42,10 +42,10 @@ def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None
     """
     if lowered.loop is None or lowered.trip_count == 0:
         return _outputs(lowered, lowered.first, lowered.steps)
-    loop, run, given = lowered.loop, run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden)
+    run, given = run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden)
     return keeping(
         run,
-        lambda: _outputs(lowered, call(loop, given, run) if call else NumpyLoop(loop)(given, run), lowered.steps),
+        lambda: _outputs(lowered, call(lowered, given, run) if call else lowered.made_of(NumpyLoop)(given, run), lowered.steps),
         lambda error: _known(lowered, error),
     )
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, UPDATES, AllRan, Counted, JustRan, Key, calls
 from mdf_loop.convert.scheduled.first_runs import NodeRun
 from mdf_loop.convert.scheduled.run_order import Schedule, output_ports
 from mdf_loop.ir import Loop, record
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,15 @@ class RunPlan:
         return found
 
 
+@dataclass
+class LoopBehind:
+    """The loop behind the first passes, what its hidden values are by their names in the body, and what runs it."""
+
+    loop: Loop
+    keys: dict[str, Key]
+    made: Any = None
+
+
 @record
 class Lowered:
     """A scheduled graph as a loop.
@@ -119,6 +130,8 @@ class Lowered:
         What was recorded of the passes that were run one by one.
     hidden : tuple or None
         What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
+    behind : LoopBehind or None
+        Where the loop comes from, which others may share.
     """
 
     loop: Loop | None
@@ -133,3 +146,15 @@ class Lowered:
     recorded: int = 0
     rows: tuple[tuple[Any, ...], ...] = ()
     hidden: tuple[Any, ...] | None = None
+    behind: LoopBehind | None = None
+
+    def made_of(self, make: Callable[[Loop], T]) -> T:
+        """What is made of the loop: once for all that share it."""
+        assert self.loop is not None
+        behind = self.behind
+        if behind is None or behind.loop is not self.loop:
+            return make(self.loop)
+        if behind.made is None:
+            behind.made = make(self.loop)
+        made: T = behind.made
+        return made

@@ -13,7 +13,7 @@ from typing import Any
 
 from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.scheduled.first_runs import interpreted
-from mdf_loop.convert.scheduled.loops import execute
+from mdf_loop.convert.scheduled.loops import Lowered, execute
 from mdf_loop.errors import ArgumentError, keeps_results, malformed
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.engine_runs import with_inputs
@@ -60,8 +60,8 @@ def recorded_passes(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: 
         if lowered.loop is not None:
             recorder.before |= rows
 
-        def call(record: Loop, given: Arguments, run: Run) -> Any:
-            made = loop.made_of(record, lambda record: _recording(record, tuple(keys), inside))
+        def call(lowered: Lowered, given: Arguments, run: Run) -> Any:
+            made = lowered.made_of(lambda record: _recording(record, tuple(keys), inside))
             return made.results_of(given, run, recorder)
 
         try:
