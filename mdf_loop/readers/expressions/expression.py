@@ -138,7 +138,7 @@ class Compiler(Walker[Value]):
     def operation(self, op: str, values: Sequence[Value], tree: ast.expr, out: str) -> Value:
         """The node of an operator."""
         if isinstance(tree, ast.BinOp):
-            values = self._operands(*values, tree)
+            values = self._operands(values[0], values[1], tree)
         return self.node(op, values, out, number_of(op, values))
 
     def _operands(self, left: Value, right: Value, tree: ast.BinOp) -> tuple[Value, Value]:
@@ -177,8 +177,9 @@ class Compiler(Walker[Value]):
         """One of two branches runs, as Python has it: an If."""
         condition = self.node("builtins.bool", [condition], number=Number.BOOL)
         varies = condition.varies or then[1].varies or otherwise[1].varies
-        branches = [(nodes, [value]) for nodes, value in (then, otherwise)]
-        (value,) = self.builder.one_of(condition, *branches, [out or self.builder.fresh(self.base)], self.base, varies)
+        first, second = ((nodes, [value]) for nodes, value in (then, otherwise))
+        outputs = [out or self.builder.fresh(self.base)]
+        (value,) = self.builder.one_of(condition, first, second, outputs, self.base, varies)
         return replace(value, number=number)
 
     def _call(self, tree: ast.Call, out: str) -> Value:

@@ -7,6 +7,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS
@@ -114,7 +115,7 @@ class Walker(ABC, Generic[T]):
         op = "and" if isinstance(tree.op, ast.And) else "or"
         value = self.operand(tree.values[0])
         for k, part in enumerate(tree.values[1:], 2):
-            value = self.logical(op, value, lambda part=part: self.operand(part), out if k == len(tree.values) else "")
+            value = self.logical(op, value, partial(self.operand, part), out if k == len(tree.values) else "")
         return value
 
     def _ifexp(self, tree: ast.IfExp, out: str) -> T:
