@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import SEQUENCE, UPDATE, UPDATES, AllRan, Counted, JustRan, Key, calls
 from mdf_loop.convert.scheduled.first_runs import NodeRun
 from mdf_loop.convert.scheduled.run_order import Schedule, output_ports
-from mdf_loop.ir import Loop, record
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,74 +84,3 @@ class RunPlan:
             if key[0] in kinds:
                 found.setdefault(key[place], []).append(key)
         return found
-
-
-@dataclass
-class LoopBehind:
-    """The loop behind the first passes, what its hidden values are by their names in the body, and what runs it."""
-
-    loop: Loop
-    keys: dict[str, Key]
-    made: Any = None
-
-
-@record
-class Lowered:
-    """A scheduled graph as a loop.
-
-    Attributes
-    ----------
-    loop : Loop or None
-        The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
-        is carried is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
-    trip_count : int or None
-        How many iterations; None where ``loop.keep_going`` alone ends it.
-    names : tuple of str
-        The outputs: every output port that no edge reads.
-    first : tuple
-        The outputs after the passes that were run one by one: the result, if the loop has no iteration.
-    evaluations : tuple of tuple
-        The outputs after each evaluation of the graph that was over by then; None where a node had not run.
-    steps : int
-        How many evaluations of the graph this is.
-    passes : int or None
-        How many passes, which are iterations, an evaluation has; None if that is found out by running.
-    is_collecting : bool
-        Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
-        the pass was the last one of its evaluation.
-    before : int
-        How many passes were run one by one.
-    recorded : int
-        How many values are recorded in each pass: the last collected ones of the loop.
-    rows : tuple of tuple
-        What was recorded of the passes that were run one by one.
-    hidden : tuple or None
-        What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
-    behind : LoopBehind or None
-        Where the loop comes from, which others may share.
-    """
-
-    loop: Loop | None
-    trip_count: int | None
-    names: tuple[str, ...]
-    first: tuple[Any, ...]
-    evaluations: tuple[tuple[Any, ...], ...]
-    steps: int
-    passes: int | None
-    is_collecting: bool = False
-    before: int = 0
-    recorded: int = 0
-    rows: tuple[tuple[Any, ...], ...] = ()
-    hidden: tuple[Any, ...] | None = None
-    behind: LoopBehind | None = None
-
-    def made_of(self, make: Callable[[Loop], T]) -> T:
-        """What is made of the loop: once for all that share it."""
-        assert self.loop is not None
-        behind = self.behind
-        if behind is None or behind.loop is not self.loop:
-            return make(self.loop)
-        if behind.made is None:
-            behind.made = make(self.loop)
-        made: T = behind.made
-        return made
