@@ -22,8 +22,7 @@ from mdf_loop.convert.scheduled.conditions import UPDATES, Key
 from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
-from mdf_loop.convert.scheduled.plan import RunPlan
-from mdf_loop.convert.scheduled.run_order import read_schedule
+from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,

@@ -26,7 +26,7 @@ from mdf_loop.convert.scheduled.conditions import (
 )
 from mdf_loop.convert.scheduled.first_runs import NodeRun, RunNode, Slots, interpreted, read_run
 from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, is_plain, port_value
-from mdf_loop.convert.scheduled.plan import RunPlan
+from mdf_loop.convert.scheduled.run_order import RunPlan
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,
