@@ -19,7 +19,6 @@ import numpy as np
 
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.scheduled.conditions import UPDATES, Key
-from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
@@ -28,11 +27,13 @@ from mdf_loop.convert.scheduled.slots import (
     TRUE,
     GivenInput,
     Reading,
+    RunNode,
     Store,
     both,
     compared,
     contrary,
     either_of,
+    interpreted,
     is_known,
 )
 from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed

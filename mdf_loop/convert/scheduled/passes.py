@@ -24,7 +24,6 @@ from mdf_loop.convert.scheduled.conditions import (
     calls,
     parts_of,
 )
-from mdf_loop.convert.scheduled.first_runs import NodeRun, RunNode, Slots, interpreted, read_run
 from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, is_plain, port_value
 from mdf_loop.convert.scheduled.run_order import RunPlan
 from mdf_loop.convert.scheduled.slots import (
@@ -32,7 +31,10 @@ from mdf_loop.convert.scheduled.slots import (
     TRUE,
     GivenInput,
     Key,
+    NodeRun,
     Reading,
+    RunNode,
+    Slots,
     Store,
     added,
     both,
@@ -42,8 +44,10 @@ from mdf_loop.convert.scheduled.slots import (
     contrary,
     divides,
     either_of,
+    interpreted,
     is_known,
     one_of,
+    read_run,
 )
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.ir import Node

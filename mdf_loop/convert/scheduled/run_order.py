@@ -39,7 +39,7 @@ from mdf_loop.convert.scheduled.conditions import (
     simplified,
     usable,
 )
-from mdf_loop.convert.scheduled.first_runs import NodeRun
+from mdf_loop.convert.scheduled.slots import NodeRun
 from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import default_value_of

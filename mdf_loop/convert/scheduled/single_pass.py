@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.convert.scheduled.first_runs import Slots
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
-from mdf_loop.convert.scheduled.slots import GivenInput, Reading
+from mdf_loop.convert.scheduled.slots import GivenInput, Reading, Slots
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value

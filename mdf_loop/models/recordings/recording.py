@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.convert.scheduled.first_runs import interpreted
 from mdf_loop.convert.scheduled.loops import Lowered, execute
+from mdf_loop.convert.scheduled.slots import interpreted
 from mdf_loop.errors import ArgumentError, keeps_results, malformed
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.engine_runs import with_inputs
