@@ -1,4 +1,4 @@
-"""Scheduled graphs that have become loops, run: the outputs by name, of the last evaluation or of all."""
+"""Scheduled graphs that have become loops, and how these run: the outputs by name, of the last evaluation or of all."""
 
 from __future__ import annotations
 

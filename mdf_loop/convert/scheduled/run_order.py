@@ -1,4 +1,4 @@
-"""When the nodes of a graph run: graph-scheduler's sets of nodes, their conditions, the end of an evaluation.
+"""What is to be run, and when: graph-scheduler's sets of nodes, their conditions, the end of an evaluation, counts.
 
 A *pass* goes through the sets in order; a set holds nodes that do not wait for each other.  Each node of a set runs if
 its condition holds.  Before each pass and before each set the condition of termination is looked at; where it holds,

@@ -1,7 +1,8 @@
 """Values while passes are built: what lives from pass to pass, arithmetic on what is known, one of two values.
 
 The same code makes a pass twice: first with values that are known, which is then run at once, and later with values
-that are carried, which becomes the body of the loop.
+that are carried, which becomes the body of the loop.  What a node computes of values that are known is read once for each kind
+of values, and run with any.
 """
 
 from __future__ import annotations
