@@ -30,7 +30,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.models.between_loops import BetweenLoops, Evaluation, Request, result_in
 from mdf_loop.options import Run
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, available
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.input_ports import with_values
@@ -276,7 +276,7 @@ def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key]
         store = OnceValues({each.key: value for each, value in given.items()}, builder, reading)
         Pass(plan, store, builder).run()
         keys = (*(("output", *place) for place in plan.outputs.values()), *record)
-        results = [_available(store, key) for key in keys]
+        results = [available(store.get(key), f"{key[1]}.{key[2]}") for key in keys]
         if not reading.changed:
             break
     loops = [Value(name) for node in builder.nodes if node.loop is not None for name in node.outputs[:1]]
@@ -285,10 +285,3 @@ def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key]
     inputs = {key: name for key, name in store.inputs.items() if name in names}
     body = replace(body, inputs=tuple(inputs.values()), outputs=body.outputs[: len(results)], state=())
     return OnceBody(check_body(body, (graph.id,)), tuple((node, id) for _, node, id in inputs), tuple(plan.outputs))
-
-
-def _available(store: OnceValues, key: Key) -> Value:
-    value = store.get(key)
-    if isinstance(value, Unavailable):
-        raise NotCompiled(f"{key[1]}.{key[2]}: {value.reason}")
-    return value

@@ -29,6 +29,7 @@ from mdf_loop.readers.expressions.values import (
     Part,
     Unavailable,
     Value,
+    available,
     literal,
 )
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -109,11 +110,7 @@ class Store:
 
     def given(self, given: GivenInput) -> Value:
         """What a run is given, which no pass changes."""
-        if self.builder is None:
-            return literal(self.known[given.key])
-        value = self.get(given.key)
-        assert isinstance(value, Value)
-        return replace(value, varies=False)
+        return replace(available(self.get(given.key)), varies=False)
 
     def set(self, key: Key, value: Value | Unavailable) -> None:
         """What a value is from now on."""
@@ -250,12 +247,6 @@ class Slots(Store):
         self.body.goes_on(key, value)
         self.inputs[key] = value.name
         return value
-
-    def given(self, given: GivenInput) -> Value:
-        """What a run is given, which no pass changes."""
-        value = self.get(given.key)
-        assert isinstance(value, Value)
-        return replace(value, varies=False)
 
 
 @record

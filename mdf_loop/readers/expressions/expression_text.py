@@ -11,12 +11,13 @@ of ``numpy.<f>``, ``math.<f>`` and a few of Python's own functions: those with a
 from __future__ import annotations
 
 import ast
+import copy
 import io
 import keyword
 import re
 import tokenize
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
@@ -127,6 +128,23 @@ def tree_if_any(text: str) -> ast.expr | None:
 def names_in(tree: ast.expr) -> list[str]:
     """All names in an expression, those of modules and functions as well."""
     return [part.id for part in ast.walk(tree) if isinstance(part, ast.Name)]
+
+
+class _Filled(ast.NodeTransformer):
+    """Expressions in the place of names."""
+
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self.given = given
+
+    def visit_Name(self, tree: ast.Name) -> ast.AST:
+        """A name that may be one of them."""
+        return copy.deepcopy(self.given.get(tree.id, tree))
+
+
+def filled(tree: ast.expr, given: Mapping[str, ast.expr]) -> ast.expr:
+    """An expression in which others take the place of names."""
+    made: ast.expr = _Filled(given).visit(copy.deepcopy(tree)) if given else tree
+    return made
 
 
 def as_name(text: str) -> str:

@@ -128,9 +128,19 @@ def read(scope: Scope, name: str) -> Value:
     NotCompiled
         It has none that operators can express here.
     """
-    value = scope[name]
+    return available(scope[name])
+
+
+def available(value: Value | Unavailable, where: str = "") -> Value:
+    """A value that operators can express here.
+
+    Raises
+    ------
+    NotCompiled
+        There is none; ``where`` is what has none.
+    """
     if isinstance(value, Unavailable):
-        raise NotCompiled(value.reason)
+        raise NotCompiled(f"{where}: {value.reason}" if where else value.reason)
     return value
 
 

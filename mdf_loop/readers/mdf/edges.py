@@ -14,7 +14,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, available, literal
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
@@ -146,9 +146,7 @@ def port_value(
 def _weighted(
     builder: BodyBuilder, base: str, edge: Any, values: Mapping[tuple[str, str], Value | Unavailable], path: tuple[str, ...]
 ) -> Value:
-    value = values[edge.sender, edge.sender_port]
-    if isinstance(value, Unavailable):
-        raise NotCompiled(value.reason)
+    value = available(values[edge.sender, edge.sender_port])
     if value.items is None and value.literal is None:
         raise MalformedBody(f"edge {edge.id!r} brings no value: output port {edge.sender}.{edge.sender_port} has none", path)
     weight = (edge.parameters or {}).get("weight", 1)
