@@ -45,7 +45,7 @@ class Constant:
 
 
 @record
-class Counted:
+class Count:
     """A count, or the sum of several, compared with ``n``; or, ``comparison`` ``"remainder"``, whether it is a multiple of ``n``.
 
     Attributes
@@ -122,17 +122,17 @@ class Not:
     part: Condition
 
 
-Condition = Constant | Counted | AllRan | JustRan | Threshold | Every | Some | Not
+Condition = Constant | Count | AllRan | JustRan | Threshold | Every | Some | Not
 
 
-def calls(nodes: tuple[str, ...], comparison: str, n: Any, scale: str) -> Counted:
+def calls(nodes: tuple[str, ...], comparison: str, n: Any, scale: str) -> Count:
     """How often nodes were called, altogether."""
-    return Counted(tuple(("calls", name, scale) for name in nodes), comparison, n)
+    return Count(tuple(("calls", name, scale) for name in nodes), comparison, n)
 
 
-def usable(dependency: str, owner: str, n: Any) -> Counted:
+def usable(dependency: str, owner: str, n: Any) -> Count:
     """``dependency`` was called at least ``n`` times since ``owner`` was."""
-    return Counted((("usable", dependency, owner),), "greater_equal", n)
+    return Count((("usable", dependency, owner),), "greater_equal", n)
 
 
 ALWAYS, NEVER = Constant(True), Constant(False)
@@ -154,8 +154,8 @@ _ON_EVALUATIONS = {
 _OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "EveryNCalls", "JustRan", "Threshold", "AfterNCallsCombined")
 _ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
 _STARTS: dict[str, Condition] = {
-    "AtEnvironmentStateUpdateStart": Counted((("passes", UPDATE),), "equal", 0),
-    "AtEnvironmentSequenceStart": Counted((UPDATES,), "equal", 0),
+    "AtEnvironmentStateUpdateStart": Count((("passes", UPDATE),), "equal", 0),
+    "AtEnvironmentSequenceStart": Count((UPDATES,), "equal", 0),
 }
 
 KNOWN = (*_OTHERS, *_ON_ALL, *_STARTS, "AtEnvironmentStateUpdateNStart", *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS)
@@ -204,7 +204,7 @@ class ConditionReader:
             n, scale = self._number(kind, arguments), self._scale(arguments, PASS)
             if kind == "EveryNPasses" and n == 0:
                 raise self.refused("is EveryNPasses(0), a division by zero")
-            return Counted((("passes", scale),), _ON_PASSES[kind], n)
+            return Count((("passes", scale),), _ON_PASSES[kind], n)
         if kind in _ON_CALLS:
             nodes = (self._dependency(kind, arguments),)
             return calls(nodes, _ON_CALLS[kind], self._number(kind, arguments), self._scale(arguments))
@@ -214,7 +214,7 @@ class ConditionReader:
         if kind in _ON_EVALUATIONS:
             if self._scale({"time_scale": SEQUENCE, **arguments}) != SEQUENCE:
                 raise self.refused(f"is {kind} in one evaluation of the graph, which is one")
-            return Counted((UPDATES,), _ON_EVALUATIONS[kind], self._number(kind, arguments))
+            return Count((UPDATES,), _ON_EVALUATIONS[kind], self._number(kind, arguments))
         if kind == "EveryNCalls":
             if not self.owner:
                 raise self.refused("is EveryNCalls, which counts since the node it belongs to was called")
@@ -331,7 +331,7 @@ def called_in(condition: Condition) -> set[str]:
     """The nodes whose calls a condition counts."""
     found: set[str] = set()
     for part in parts_of(condition):
-        if isinstance(part, Counted | AllRan):
+        if isinstance(part, Count | AllRan):
             found.update(part.nodes)
     return found
 

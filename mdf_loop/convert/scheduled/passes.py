@@ -16,7 +16,7 @@ from mdf_loop.convert.scheduled.conditions import (
     AllRan,
     Condition,
     Constant,
-    Counted,
+    Count,
     JustRan,
     Not,
     Some,
@@ -274,7 +274,7 @@ class Pass:
         builder = self.builder
         if isinstance(condition, Constant):
             return literal(condition.value)
-        if isinstance(condition, Counted):
+        if isinstance(condition, Count):
             return self._counts(condition)
         if isinstance(condition, JustRan):
             return self._just_ran(condition)
@@ -304,7 +304,7 @@ class Pass:
         branches = (([], [end]), looked) if end.literal else (looked, ([], [end]))
         return one_of(self.builder, value, *branches, "condition")[0]
 
-    def _counts(self, condition: Counted) -> Value:
+    def _counts(self, condition: Count) -> Value:
         total = literal(0)
         for key in condition.keys:
             total = added(self.builder, total, self._count(key), "calls")

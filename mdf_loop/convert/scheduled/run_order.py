@@ -26,7 +26,7 @@ from mdf_loop.convert.scheduled.conditions import (
     AllRan,
     Condition,
     ConditionReader,
-    Counted,
+    Count,
     Every,
     JustRan,
     Key,
@@ -78,7 +78,7 @@ class Schedule:
             return False
         ran = set(self.sets[place - 1])
         for part in parts_of(self.termination):
-            counted = part.nodes if isinstance(part, Counted | AllRan) else ()
+            counted = part.nodes if isinstance(part, Count | AllRan) else ()
             watched = {part.node} if isinstance(part, Threshold) else set(counted)
             if isinstance(part, JustRan) or watched & ran:
                 return True
@@ -168,7 +168,7 @@ def _without_what_is_sure(
     result: dict[str, Condition] = {}
 
     def sure(condition: Condition) -> bool:
-        if not isinstance(condition, Counted) or not condition.waits:
+        if not isinstance(condition, Count) or not condition.waits:
             return False
         dependency, owner = condition.waits
         return level[dependency] < level[owner] and condition.n <= 1 and result.get(dependency) == ALWAYS
@@ -204,12 +204,12 @@ def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) ->
 def _only_rises(condition: Condition, others: set[str]) -> bool:
     """Whether further calls of the others can only make a condition true, so that looking again and again settles it."""
     if isinstance(condition, Every | Some):
-        if any(isinstance(part, Counted) and others.intersection(part.waits[:1]) for part in parts_of(condition)):
+        if any(isinstance(part, Count) and others.intersection(part.waits[:1]) for part in parts_of(condition)):
             return False  # who is first decides what is left to count
         return all(_only_rises(part, others) for part in condition.parts)
     if isinstance(condition, Not):
         return not called_in(condition.part) & others
-    if isinstance(condition, Counted):
+    if isinstance(condition, Count):
         return condition.comparison in ("greater", "greater_equal") or not others.intersection(condition.nodes)
     return True
 
@@ -236,7 +236,7 @@ def _termination(graph: Any) -> Condition:
     condition: Condition = Some(tuple(found.values()))
     condition = simplified(condition, lambda part: False)
     parts = [*parts_of(condition)]
-    keys = {key for part in parts if isinstance(part, Counted) for key in part.keys if key[0] == "calls"}
+    keys = {key for part in parts if isinstance(part, Count) for key in part.keys if key[0] == "calls"}
     if PASS in {*(key[-1] for key in keys), *(part.scale for part in parts if isinstance(part, AllRan))}:
         raise NotLowered("the condition of termination counts calls in one pass", (graph.id,))
     return condition
@@ -256,7 +256,7 @@ def _without_what_follows(condition: Condition, conditions: Mapping[str, Conditi
     for name in condition.nodes:
         own = conditions[name]
         for part in own.parts if isinstance(own, Every) else (own,):
-            if isinstance(part, Counted) and part.waits and part.n > 0 and level[part.waits[0]] < level[name]:
+            if isinstance(part, Count) and part.waits and part.n > 0 and level[part.waits[0]] < level[name]:
                 follows.add(part.waits[0])
     return AllRan(tuple(name for name in condition.nodes if name not in follows), condition.scale)
 
@@ -265,7 +265,7 @@ def _passes(termination: Condition, conditions: Mapping[str, Condition]) -> int 
     """How many passes an evaluation takes, if that depends on nothing that happens in it."""
     if isinstance(termination, AllRan) and termination.scale == UPDATE and set(termination.nodes) == set(conditions):
         return 1 if all(condition == ALWAYS for condition in conditions.values()) else None
-    if isinstance(termination, Counted) and termination == Counted((("passes", UPDATE),), "greater_equal", termination.n):
+    if isinstance(termination, Count) and termination == Count((("passes", UPDATE),), "greater_equal", termination.n):
         return termination.n if isinstance(termination.n, int) and termination.n >= 1 else None
     return None
 
@@ -323,7 +323,7 @@ class RunPlan:
         found: dict[Key, str] = {}
         for part in self.schedule.looks_at:
             part = calls(part.nodes, "greater_equal", 1, part.scale) if isinstance(part, AllRan) else part
-            if isinstance(part, Counted):
+            if isinstance(part, Count):
                 found |= {key: UPDATE if key[0] == "usable" else key[-1] for key in part.keys if key != UPDATES}
             elif isinstance(part, JustRan):
                 found["just ran", part.node] = SEQUENCE
