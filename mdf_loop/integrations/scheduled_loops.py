@@ -27,9 +27,8 @@ from mdf_loop.errors import (
     let_through,
     warn_user,
 )
-from mdf_loop.integrations.engine_runs import as_given, places_of, with_inputs
+from mdf_loop.integrations.engine_runs import as_given, places_of, run_in_mdf, with_inputs
 from mdf_loop.integrations.required_inputs import refuse_missing_inputs
-from mdf_loop.integrations.scheduled import run_in_mdf
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
