@@ -11,9 +11,10 @@ refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import (
@@ -42,6 +43,7 @@ from mdf_loop.convert.scheduled.conditions import (
 from mdf_loop.convert.scheduled.slots import NodeRun
 from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
+from mdf_loop.readers.mdf.edges import sets_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 
@@ -122,28 +124,13 @@ def _waits(graph: Any) -> dict[str, list[str]]:
     return {name: list(needs) for name, needs in waits.items()}
 
 
-def _sets(graph: Any, waits: Mapping[str, list[str]]) -> list[list[str]]:
+def _sets(graph: Any, waits: Mapping[str, list[str]]) -> list[tuple[str, ...]]:
     """The nodes in the sets in which graph-scheduler looks at them."""
-    missing = {name: len(needs) for name, needs in waits.items()}
-    waiting: dict[str, list[str]] = {name: [] for name in waits}
-    for name, needs in waits.items():
-        for other in needs:
-            waiting[other].append(name)
-    sets: list[list[str]] = []
-    ready = [name for name, count in missing.items() if count == 0]
-    while ready:
-        sets.append(ready)
-        freed = []
-        for name in ready:
-            for other in waiting[name]:
-                missing[other] -= 1
-                if missing[other] == 0:
-                    freed.append(other)
-        ready = freed
-    if any(missing.values()):
-        cycle = ", ".join(repr(name) for name, count in missing.items() if count)
-        raise NotLowered(f"nodes {cycle} wait for each other in a cycle", (graph.id,))
-    return sets
+    try:
+        return sets_of(waits)
+    except CycleError as error:
+        cycle = ", ".join(map(repr, error.args[1][:-1]))
+        raise NotLowered(f"nodes {cycle} wait for each other in a cycle", (graph.id,)) from error
 
 
 def _conditions(graph: Any, waits: Mapping[str, list[str]]) -> dict[str, Condition]:
@@ -162,7 +149,7 @@ def _conditions(graph: Any, waits: Mapping[str, list[str]]) -> dict[str, Conditi
 
 
 def _without_what_is_sure(
-    conditions: Mapping[str, Condition], level: Mapping[str, int], sets: list[list[str]]
+    conditions: Mapping[str, Condition], level: Mapping[str, int], sets: Sequence[Sequence[str]]
 ) -> dict[str, Condition]:
     """Nodes that wait once for nodes that run in every pass run in every pass themselves."""
     result: dict[str, Condition] = {}
@@ -178,7 +165,7 @@ def _without_what_is_sure(
     return result
 
 
-def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) -> tuple[str, ...]:
+def _order(graph: Any, names: Sequence[str], conditions: Mapping[str, Condition]) -> tuple[str, ...]:
     """The nodes of a set, each behind those of them whose calls its condition counts."""
     here = set(names)
     needs = {name: (called_in(conditions[name]) & here) - {name} for name in names}
