@@ -146,8 +146,8 @@ def _operator(compiler: Compiler, op: str, tree: ast.Call, out: str) -> Value:
 
 def bind(
     run: Callable[..., Any], name: str, args: Sequence[Any], named: Mapping[str, Any], count: int | None = None
-) -> inspect.BoundArguments:
-    """The arguments of a call of a function by the signature of its kernel; the first ``count`` of them are inputs.
+) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs (None for an omitted one) and attributes of a call by the signature of a kernel; ``count`` come as inputs.
 
     Raises
     ------
@@ -160,9 +160,18 @@ def bind(
     try:
         if len(placed) < len(args[count:]) or placed.keys() & named:
             raise TypeError("too many positional arguments")
-        return signature.bind(*args[:count], **placed, **named)
+        bound = signature.bind(*args[:count], **placed, **named).arguments
     except TypeError as error:
         raise TypeError(f"{name}{signature} is called with other arguments: {error}") from error
+    inputs: list[Any] = []
+    attrs: dict[str, Any] = {}
+    for place, (key, parameter) in enumerate(signature.parameters.items()):
+        if key in bound and parameter.kind is parameter.KEYWORD_ONLY:
+            attrs[key] = bound[key]
+        elif key in bound:
+            inputs += [None] * (place - len(inputs))
+            inputs += bound[key] if parameter.kind is parameter.VAR_POSITIONAL else [bound[key]]
+    return inputs, attrs
 
 
 def _most_inputs(signature: inspect.Signature) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -129,19 +128,8 @@ class Walker(ABC, Generic[T]):
             args[:1] = self.elements(self.value(args[0]), name, tree)
             count = len(args) - len(tree.args) + 1
         try:
-            bound = bind(run, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
+            inputs, attrs = bind(run, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
         except TypeError as error:
             raise self.error(tree, str(error)) from error
-        inputs: list[T | None] = []
-        attrs: dict[str, Any] = {}
-        for place, (key, parameter) in enumerate(bound.signature.parameters.items()):
-            if key not in bound.arguments:
-                continue
-            given = bound.arguments[key]
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-                attrs[key] = self.attribute(given, key, name)
-                continue
-            parts = given if parameter.kind is inspect.Parameter.VAR_POSITIONAL else [given]
-            inputs += [None] * (place - len(inputs))
-            inputs += [self.argument(part, tree) for part in parts]
-        return inputs, attrs
+        values = [None if given is None else self.argument(given, tree) for given in inputs]
+        return values, {key: self.attribute(given, key, name) for key, given in attrs.items()}
