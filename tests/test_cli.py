@@ -278,7 +278,7 @@ def test_ctrl_c_writes_partial_results_too(tmp_path, capsys, monkeypatch):
         error.iteration, error.outputs = 2, {"total": np.float64(2)}
         raise error
 
-    monkeypatch.setattr("mdf_loop.models.running.run", run)
+    monkeypatch.setattr("mdf_loop.models.opening.run", run)
     code, wrote = partial_run(tmp_path)
     assert (code, wrote) == (130, {"total": 2.0})
     assert capsys.readouterr().err.count("after 2 iterations of the outermost loop") == 2
