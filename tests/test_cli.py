@@ -91,7 +91,7 @@ def test_debug_shows_the_traceback():
 @pytest.mark.parametrize(
     ("command", "function"),
     [
-        (("run", "m.yaml"), "models.running.run"),
+        (("run", "m.yaml"), "models.opening.run"),
         (("explain", "m.yaml"), "models.explaining.explain_model"),
         (("verify", "m.yaml"), "models.verifying.verify"),
         (("convert", "m.yaml", "m.onnx"), "convert.mdf_to_onnx.to_onnx"),

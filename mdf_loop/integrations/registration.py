@@ -32,7 +32,7 @@ from mdf_loop.integrations.patches.random_operators import drawn
 from mdf_loop.integrations.patches.stdout import print_or_log, silent, unheard_inside
 from mdf_loop.integrations.patches.timeouts import ending_in_time, ending_passes, keeping_partial
 from mdf_loop.integrations.required_inputs import refusing_missing_inputs
-from mdf_loop.integrations.stepped import CONDITIONS, SteppedLoop, mark_stepped, reading_names, starting_afresh, stepped_of
+from mdf_loop.integrations.scheduler import CONDITIONS, SteppedLoop, mark_stepped, reading_names, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
