@@ -206,7 +206,7 @@ def test_explain_says_that_no_loop_ran(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("place", "arguments"),
-    [("running.run", ["run"]), ("explaining.explain_model", ["explain"]), ("verifying.verify", ["verify"])],
+    [("opening.run", ["run"]), ("explaining.explain_model", ["explain"]), ("verifying.verify", ["verify"])],
 )
 @pytest.mark.parametrize(
     ("done", "message"),
