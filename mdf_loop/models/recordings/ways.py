@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import ArgumentError, LoopError
-from mdf_loop.integrations.registration import signature_of
+from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
+from mdf_loop.readers.mdf.node import bodies_of
 
 Way = tuple[str, ...]
 """The loops and branches on the way to a value, then its own name."""
@@ -171,18 +171,11 @@ def loops_of(graph: Any) -> Loops:
     """The loops of a graph whose bodies are there before anything runs."""
     found: dict[str, dict[str, Body]] = {}
     for node in graph.nodes:
-        literals = {p.id: p.value for p in node.parameters if isinstance(p.value, dict)}
         for thing in (*node.parameters, *node.functions):
             if thing.function not in ("onnx::Loop", "onnx::Scan") or getattr(thing, "value", None) is not None:
                 continue
-            args = thing.args or {}
-            source = args.get("body", "body")
-            source = literals.get(source) if isinstance(source, str) else source
-            try:
-                if isinstance(source, dict):
-                    found.setdefault(node.id, {})[thing.id] = read_once(source, *signature_of(thing.function, args))
-            except LoopError:  # said with all its circumstances when the node runs
-                continue
+            for body in bodies_of(thing, node, read_once):
+                found.setdefault(node.id, {})[thing.id] = body
     return found
 
 
