@@ -54,7 +54,7 @@ OPERATORS: dict[type, str] = {
     ast.NotEq: "not_equal",
 }
 
-_PLAIN = (
+PLAIN = (
     ast.BinOp,
     ast.UnaryOp,
     ast.BoolOp,
@@ -67,6 +67,7 @@ _PLAIN = (
     ast.Dict,
     ast.Name,
 )
+"""Parts of which everything inside is looked at and nothing else."""
 
 
 def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], ast.expr] | None = None) -> ast.expr:
@@ -250,7 +251,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         raise refused(node, text, path, f"a chain of {len(node.ops)} comparisons")
     elif isinstance(node, ast.Dict) and None in node.keys:
         raise refused(node, text, path, "** in a dict")
-    elif isinstance(node, _PLAIN):
+    elif isinstance(node, PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
         raise refused(node, text, path, f"{type(node).__name__}")

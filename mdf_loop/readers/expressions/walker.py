@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS
+from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS, PLAIN
 from mdf_loop.readers.expressions.function_calls import SEQUENCES, bind, dotted, signed
 from mdf_loop.readers.expressions.values import UNKNOWN
 
 T = TypeVar("T")
+
+
+_METHODS: dict[type, str] = {kind: f"_{kind.__name__.lower()}" for kind in (*PLAIN, ast.Constant, ast.Attribute, ast.Call)}
 
 
 class Walker(ABC, Generic[T]):
@@ -24,7 +27,7 @@ class Walker(ABC, Generic[T]):
 
     def value(self, tree: ast.expr, out: str = "") -> T:
         """What is made of a part."""
-        made: T = getattr(self, f"_{type(tree).__name__.lower()}")(tree, out)
+        made: T = getattr(self, _METHODS[type(tree)])(tree, out)
         return made
 
     def operand(self, tree: ast.expr) -> T:
@@ -100,15 +103,14 @@ class Walker(ABC, Generic[T]):
         return value
 
     def _compare(self, tree: ast.Compare, out: str) -> T:
-        steps = list(zip(tree.ops, tree.comparators, strict=True))
-        return self._comparison(self.operand(tree.left), steps, tree, out)
+        return self._comparison(self.operand(tree.left), tree, 0, out)
 
-    def _comparison(self, left: T, steps: Sequence[tuple[ast.cmpop, ast.expr]], tree: ast.expr, out: str) -> T:
+    def _comparison(self, left: T, tree: ast.Compare, place: int, out: str) -> T:
         """``a < b < c`` is ``a < b and b < c``, with b computed once."""
-        (op, part), *rest = steps
-        right = self.operand(part)
-        first = self.operation(OPERATORS[type(op)], [left, right], tree, "" if rest else out)
-        return self.logical("and", first, lambda: self._comparison(right, rest, tree, ""), out) if rest else first
+        right, following = self.operand(tree.comparators[place]), place + 1
+        is_last = following == len(tree.ops)
+        holds = self.operation(OPERATORS[type(tree.ops[place])], [left, right], tree, out if is_last else "")
+        return holds if is_last else self.logical("and", holds, lambda: self._comparison(right, tree, following, ""), out)
 
     def _boolop(self, tree: ast.BoolOp, out: str) -> T:
         op = "and" if isinstance(tree.op, ast.And) else "or"
