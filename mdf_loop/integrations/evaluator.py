@@ -48,7 +48,7 @@ def compute(text: str, scope: Mapping[str, Any]) -> Any:
     Exception
         Whatever Python and numpy raise where it cannot be computed.
     """
-    tree = _parsed(text) if len(text) < SHORT else _parsed.__wrapped__(text)
+    tree = parsed(text) if len(text) < SHORT else parsed.__wrapped__(text)
     if tree is None:
         raise SyntaxError(f"{text!r} is no expression")
     return Evaluation(scope).value(tree)
@@ -59,7 +59,7 @@ SHORT = 1000
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> ast.expr | None:
+def parsed(text: str) -> ast.expr | None:
     """The tree of an expression that is on the list; None for a text that Python cannot read."""
     load_kernels()
     refuse_length(text)
