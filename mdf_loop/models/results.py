@@ -188,7 +188,7 @@ def iterations_of(run: Run) -> int:
 
 
 def of_outermost(run: Run) -> tuple[Any, Any]:
-    """Iterations and stop of the loop that ran last, as far as it told."""
+    """Iterations and stop of the loop that ran last, as far as they are known."""
     progress = run.outermost
     if progress is None:
         return None, None
