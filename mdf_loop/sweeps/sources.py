@@ -32,6 +32,10 @@ from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledGraph
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.system.threads import Recent
+
+MOST = 64
+"""Types of inputs for which it is kept whether a model gives the same bits in all engines."""
 
 Steps = Generator[Request, Any, dict[str, Any]]
 """An evaluation under way: yields loops to be run, is sent their results, and returns the outputs by name."""
@@ -116,7 +120,7 @@ class OfNodes:
         self._loops = [node.loop.body for node in self.body.nodes if node.loop is not None]
         self.loops = len(self._loops)
         self.has_many = bool(self._loops)
-        self._exact: dict[Any, bool] = {}
+        self._exact = Recent[bool](MOST)
 
     @cached_property
     def draws(self) -> bool:
@@ -136,10 +140,9 @@ class OfNodes:
         values = program_values(given, [state.initial for state in record.body.state])
         types = tuple(type_of_value(value, not record.body.typed) for value in values)
         form = given.trip_count is not None, given.go is not None
-        key = changes(), form, types
-        if key not in self._exact:
-            self._exact[key] = _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
-        return self._exact[key]
+        return self._exact.of(
+            (changes(), form, types), lambda: _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
+        )
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -194,7 +197,7 @@ class OfOperators:
         self.loops = len(rep.body.nodes) - len(self.nodes)
         self._whole = CompiledGraph(rep.graph)
         self._between = BetweenLoops(rep.graph)
-        self._exact: dict[Any, bool] = {}
+        self._exact = Recent[bool](MOST)
 
     @cached_property
     def draws(self) -> bool:
@@ -212,9 +215,7 @@ class OfOperators:
         types = tuple(type_of_value(value, not self.rep.body.typed) for value in self.values(inputs))
         if any(map(draws, self.nodes)):
             return False
-        if (key := (changes(), types)) not in self._exact:
-            self._exact[key] = _is_exact(lambda: lower_graph(self.rep.body, types))
-        return self._exact[key]
+        return self._exact.of((changes(), types), lambda: _is_exact(lambda: lower_graph(self.rep.body, types)))
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""

@@ -7,7 +7,6 @@ from collections.abc import Generator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
-from mdf_loop.options import Deadline
 from mdf_loop.sweeps.crew import Crew, working
 from mdf_loop.sweeps.pieces import Pieces
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
@@ -31,7 +30,7 @@ def here(task: Work, pieces: Pieces) -> Generator[tuple[Span, Any]]:
         yield from ran.chunks
 
 
-def in_threads(task: Work, pieces: Pieces, workers: int, deadline: Deadline | None = None) -> Generator[tuple[Span, Any]]:
+def in_threads(task: Work, pieces: Pieces, workers: int) -> Generator[tuple[Span, Any]]:
     """Pieces in several threads, as they are done: numpy and compiled loops let go of Python's lock while they compute."""
     crew, waiting = Crew(workers), dict[Future[Ran], Span]()
 

@@ -18,6 +18,7 @@ from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
+from mdf_loop.calls.loop_alone import numbered
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options
 from mdf_loop.step.records import Type
@@ -102,18 +103,31 @@ class JaxFunction:
         Returns
         -------
         dict of str to jax.Array
-            A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many.
+            A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many
+            (``<name>_length_2`` where an output is called that).
         """
+        if key is not None and "key" in self.inputs:
+            raise ArgumentError(
+                "the model has an input called 'key', as the key of random numbers is: give the input another name"
+            )
         if noise is not None and not isinstance(noise, Mapping):
             if "noise" not in self.inputs:
                 raise KindError(f"noise must be a mapping of names in draws to numbers; got {in_words(noise)}")
             inputs, noise = {**inputs, "noise": noise}, None  # the model has an input of this name
+        found = self.rows(inputs, key, noise)
+        some = {name: value for name, value in found.items() if isinstance(value, Padded)}
+        named = numbered([*found, *(f"{name}_length" for name in some)])[len(found) :]
+        lengths = {name: value.length for name, value in zip(named, some.values(), strict=True)}
+        return {**found, **{name: value.array for name, value in some.items()}, **lengths}
+
+    def rows(self, inputs: Mapping[str, Any], key: Any, noise: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The same for inputs of any name; what a loop collected that may end early is :class:`Padded`."""
         known, traced = self._sorted(inputs)
         made = self._made(known, traced)
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key
         arrays = {name: jnp.asarray(value) for name, value in traced.items()}
         found = made.run(arrays, key, None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()})
-        return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}
+        return {name: found[name] for name in self.outputs if name in found}
 
     @property
     def draws(self) -> dict[str, NoisePlace]:
@@ -193,22 +207,14 @@ class JaxFunction:
                 found = step([arrays[name] for name in params], draws, **self._how)
                 names = [graph.outputs[k] for k in wanted]
                 is_collected = graph.history is not None and graph.history.is_collected
-                return histories(graph.history, names, found) if is_collected else _by_name(names, found)
+                if is_collected:
+                    return histories(graph.history, names, found)
+                arrays_found = (value if isinstance(value, Padded) else jnp.asarray(value) for value in found)
+                return dict(zip(names, arrays_found, strict=True))
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
 
         return Made(step, jax.jit(run))
-
-
-def _by_name(names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
-    """Outputs by name; rows of which only some count have their number beside them."""
-    made: dict[str, Any] = {}
-    for name, value in zip(names, found, strict=True):
-        if isinstance(value, Padded):
-            made[name], made[f"{name}_length"] = value
-        else:
-            made[name] = jnp.asarray(value)
-    return made
 
 
 def _given(step: JaxStep, noise: Mapping[str, Any]) -> GivenNoise:

@@ -24,8 +24,8 @@ def traced(value: Any) -> Any:
 
 def bytes_of_a_run(function: JaxFunction, inputs: Mapping[str, Any]) -> int:
     """How much room the outputs of a run take; nothing is computed."""
-    found = jax.eval_shape(lambda: function.together(key=0, **inputs))
-    return sum(output.size * output.dtype.itemsize for output in found.values())
+    found = jax.eval_shape(lambda: function.together.rows(inputs, 0))
+    return sum(output.size * output.dtype.itemsize for output in jax.tree.leaves(found))
 
 
 def vmapped(
@@ -35,7 +35,7 @@ def vmapped(
     seed: int,
     places: tuple[np.ndarray, np.ndarray],
 ) -> dict[str, Any]:
-    """The outputs of many runs, a row for each.
+    """The outputs of many runs, a row for each, as :meth:`JaxFunction.rows` gives them.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def vmapped(
     key = jax.random.key(seed)
 
     def one(columns: Mapping[str, Any], words: Any) -> dict[str, Any]:
-        return function.together(key=functools.reduce(jax.random.fold_in, words, key), **inputs, **columns)
+        return function.together.rows({**inputs, **columns}, functools.reduce(jax.random.fold_in, words, key))
 
     points, trials = places
     words = [np.asarray(numbers, np.uint32) for numbers in (points & 0xFFFFFFFF, points >> 32, trials)]  # as much as a key takes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import public
 from mdf_loop.settings.counts import counted
+from mdf_loop.settings.engines import needed
 
 if TYPE_CHECKING:
     from mdf_loop.backends.jax.function import JaxFunction
@@ -85,8 +85,7 @@ def to_jax(
     >>> list(f.outputs)
     ['voltage', 'recovery']
     """
-    if importlib.util.find_spec("jax") is None:
-        raise ArgumentError('to_jax needs jax, which is not installed: pip install "mdf-loop[jax]"')
+    needed("jax", "to_jax needs jax, which is not installed", "jax", ArgumentError)
     from mdf_loop.backends.jax.function import JaxFunction
 
     if max_steps is not None:
