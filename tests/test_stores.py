@@ -389,7 +389,7 @@ def test_a_place_where_nothing_can_be_written(tmp_path):
 
 def test_without_zarr(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "zarr", None)
-    with pytest.raises(LoopError, match=r'store= needs zarr: pip install "mdf-loop\[sweep\]"'):
+    with pytest.raises(LoopError, match=r"store= needs zarr: pip install .*\[sweep\]"):
         swept(store=tmp_path / "s.zarr")
 
 

@@ -17,7 +17,7 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
 from mdf_loop.options import current_options, options, public
 from mdf_loop.pages.ranges import Range, ranges_of
-from mdf_loop.plots.figures import figure, written
+from mdf_loop.plots.plot import figure, written
 from mdf_loop.progress import is_notebook
 from mdf_loop.settings.engines import needed
 from mdf_loop.system.html import escaped

@@ -98,6 +98,7 @@ def needed(module: str, who: str, extra: str, refusal: type[LoopError] = LoopErr
         It is not installed; says how to install it.
     """
     try:
+        importlib.import_module(module.partition(".")[0])
         return importlib.import_module(module)
     except ImportError as error:
         raise refusal(f"{who}: {install_line(extra)}") from error

@@ -18,10 +18,10 @@ from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.calls.loop_alone import numbered
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options
 from mdf_loop.step.records import Type
+from mdf_loop.types.ports import numbered
 
 MOST_KEPT = 32
 """Combinations of types for which a Step is kept."""
