@@ -196,7 +196,8 @@ class Table:
         if old is None:
             self._blank[name] = np.ones(self.count, bool)
         else:
-            self._write(array, slice(None), old)
+            with np.errstate(invalid="ignore"):  # rows that are not there yet may hold anything
+                self._write(array, slice(None), old)
         self.arrays[name] = array
         return array
 
