@@ -14,11 +14,11 @@ import numpy as np
 
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
 from mdf_loop.backends.jax.histories import histories
-from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.backends.jax.jnp_templates import canonical, no_number
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, did_you_mean, in_words, let_through
+from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options
 from mdf_loop.step.records import Type
 
@@ -57,10 +57,10 @@ class JaxSource(Protocol):
 
 @dataclass(frozen=True)
 class Made:
-    """The Step for some types, and the function of its inputs that JAX compiles."""
+    """The Step for some types, and the function of its inputs that JAX compiles; it says as well whether a loop overran."""
 
     step: JaxStep
-    run: Callable[..., dict[str, Any]]
+    run: Callable[..., tuple[dict[str, Any], Any]]
 
 
 class JaxFunction:
@@ -103,6 +103,12 @@ class JaxFunction:
         -------
         dict of str to jax.Array
             A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many.
+
+        Raises
+        ------
+        IterationLimit
+            A loop wants more than ``max_steps`` iterations.  Inside of ``jax.jit`` and ``jax.vmap``, where JAX has no errors, all
+            fractions of the result and their gradients are nan then, and whole numbers the lowest of their type.
         """
         if noise is not None and not isinstance(noise, Mapping):
             if "noise" not in self.inputs:
@@ -112,7 +118,10 @@ class JaxFunction:
         made = self._made(known, traced)
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key
         arrays = {name: jnp.asarray(value) for name, value in traced.items()}
-        found = made.run(arrays, key, None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()})
+        numbers = None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()}
+        found, overran = made.run(arrays, key, numbers)
+        if not (overran is None or isinstance(overran, jax.core.Tracer)) and overran:
+            raise IterationLimit(f"{self._source.name}: a loop wants more than max_steps={self._how['max_steps']} iterations")
         return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}
 
     @property
@@ -187,15 +196,16 @@ class JaxFunction:
             let_through(error)
             raise self._source.located(error) from error.__cause__
 
-        def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> dict[str, Any]:
+        def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> tuple[dict[str, Any], Any]:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
-                found = step([arrays[name] for name in params], draws, **self._how)
+                found, overran = step.computed([arrays[name] for name in params], draws, **self._how)
                 names = [graph.outputs[k] for k in wanted]
                 is_collected = graph.history is not None and graph.history.is_collected
-                return histories(graph.history, names, found) if is_collected else _by_name(names, found)
+                results = histories(graph.history, names, found) if is_collected else _by_name(names, found)
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
+            return (results if overran is None else {name: _unless(overran, x) for name, x in results.items()}), overran
 
         return Made(step, jax.jit(run))
 
@@ -209,6 +219,13 @@ def _by_name(names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
         else:
             made[name] = jnp.asarray(value)
     return made
+
+
+def _unless(overran: Any, x: Any) -> Any:
+    """A result, or no number where a loop overran; the gradients of nan are nan."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return x * jnp.where(overran, jnp.nan, 1).astype(x.dtype)
+    return x if x.dtype == bool else jnp.where(overran, no_number(x.dtype), x)
 
 
 def _given(step: JaxStep, noise: Mapping[str, Any]) -> GivenNoise:

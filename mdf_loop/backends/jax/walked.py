@@ -5,6 +5,7 @@ An array has exactly the element type that the Step says: numpy's rules for type
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -96,10 +97,16 @@ class How:
 
 
 class Walk:
-    """One region under way; ``known`` are the values so far."""
+    """One region under way; ``known`` are the values so far, ``limits`` whether loops in it wanted more than ``max_steps``."""
 
     def __init__(self, how: How, draws: Draws, known: Mapping[Value, Any] | None = None) -> None:
         self.how, self.draws, self.known = how, draws, dict(known or {})
+        self.limits: list[Any] = []
+
+    @property
+    def overran(self) -> Any:
+        """Whether a loop so far wanted more iterations than ``max_steps``; None where no loop can."""
+        return None if self.how.max_steps is None else functools.reduce(jnp.logical_or, self.limits, jnp.asarray(False))
 
     def results(self, region: Region, given: Sequence[Any]) -> list[Any]:
         """What a region gives."""
@@ -246,6 +253,7 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
     if how.definition is not None:
         inside = Walk(replace(w.how, whole=True), w.draws, w.known | dict(zip(v.args, args, strict=True)))
         found = inside.results(how.definition, ())
+        w.limits += inside.limits
         return found if how.results > 1 else found[0]
     if is_draw(v):
         return numbers_of(v, w.draws, args)
@@ -264,16 +272,21 @@ def _branch(w: Walk, v: Value, condition: Any) -> Any:
     branch: BranchRegion = v.attr
     condition = jnp.reshape(jnp.asarray(condition), ()) != 0
     axes = manual_axes([x for x in w.known.values() if isinstance(x, jax.Array)])
-    sides = [
-        lambda region=region: varying(Walk(w.how, w.draws, w.known).arrays(region, ()), axes)
-        for region in (branch.then, branch.other)
-    ]
-    then, other = map(jax.eval_shape, sides)
+
+    def side(region: Region) -> Any:
+        inside = Walk(w.how, w.draws, w.known)
+        return varying((inside.arrays(region, ()), inside.overran), axes)
+
+    sides = [functools.partial(side, region) for region in (branch.then, branch.other)]
+    then, other = (jax.eval_shape(side)[0] for side in sides)
     if then != other:
         raise w.how.refusal(v, f"its branches give values of different types or shapes: {then} and {other}")
     if w.how.selects:
-        return jax.tree.map(lambda x, y: jnp.where(condition, x, y), *(side() for side in sides))
-    return lax.cond(condition, *sides)
+        found, overran = jax.tree.map(lambda x, y: jnp.where(condition, x, y), *(side() for side in sides))
+    else:
+        found, overran = lax.cond(condition, *sides)
+    w.limits += [] if overran is None else [overran]
+    return found
 
 
 def _window(w: Walk, v: Value, x: Any, *at: Any) -> Any:
