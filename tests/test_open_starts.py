@@ -114,9 +114,19 @@ def test_published_examples(name):
     assert_all(mdf_loop.prepare(PUBLISHED[name][0]()), PUBLISHED[name][1])
 
 
-@pytest.mark.parametrize("seed", range(60))
+def with_slopes_of_slopes(made):
+    """A graph whose time derivatives read a parameter that MDF computes behind them, of what they have changed."""
+    for each in made.nodes:
+        for parameter in [p for p in each.parameters if p.time_derivative is not None]:
+            parameter.time_derivative = f"({parameter.time_derivative}) * late"
+            each.parameters.append(Parameter(id="late", value=f"1 - {parameter.id} * c"))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(80))
 def test_generated_graphs(seed):
-    model = mdf_loop.prepare(generated_graph(seed))
+    made = generated_graph(seed)
+    model = mdf_loop.prepare(with_slopes_of_slopes(made) if seed % 2 else made)
     for how in ({"steps": 3, "collect": True, "time_increment": 0.5}, {"steps": 3}):
         for name, value in changed_inputs(model):
             with mdf_loop.options(engine="interpret"), warnings.catch_warnings():

@@ -57,7 +57,7 @@ class JaxSource(Protocol):
 
 @dataclass(frozen=True)
 class Made:
-    """The Step for some types, and the function of its inputs that JAX compiles; it says as well whether a loop overran."""
+    """The Step for some types, and the function of its inputs that JAX compiles; it says as well whether something failed."""
 
     step: JaxStep
     run: Callable[..., tuple[dict[str, Any], Any]]
@@ -110,6 +110,13 @@ class JaxFunction:
             A loop wants more than ``max_steps`` iterations.  Inside of ``jax.jit`` and ``jax.vmap``, where JAX has no errors, all
             fractions of the result and their gradients are nan then, and whole numbers the lowest of their type.
         """
+        found, failed = self.flagged(key=key, noise=noise, **inputs)
+        if not (failed is None or isinstance(failed, jax.core.Tracer)) and failed:
+            raise IterationLimit(f"{self._source.name}: a loop wants more than max_steps={self._how['max_steps']} iterations")
+        return found
+
+    def flagged(self, /, *, key: Any = None, noise: Mapping[str, Any] | None = None, **inputs: Any) -> tuple[dict[str, Any], Any]:
+        """The same, and whether something has failed; None where nothing can."""
         if noise is not None and not isinstance(noise, Mapping):
             if "noise" not in self.inputs:
                 raise KindError(f"noise must be a mapping of names in draws to numbers; got {in_words(noise)}")
@@ -119,10 +126,8 @@ class JaxFunction:
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key
         arrays = {name: jnp.asarray(value) for name, value in traced.items()}
         numbers = None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()}
-        found, overran = made.run(arrays, key, numbers)
-        if not (overran is None or isinstance(overran, jax.core.Tracer)) and overran:
-            raise IterationLimit(f"{self._source.name}: a loop wants more than max_steps={self._how['max_steps']} iterations")
-        return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}
+        found, failed = made.run(arrays, key, numbers)
+        return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}, failed
 
     @property
     def draws(self) -> dict[str, NoisePlace]:
@@ -130,9 +135,14 @@ class JaxFunction:
         return {name: draw for name, (_, draw) in named_draws(self._step().region).items()}
 
     @cached_property
+    def watched(self) -> JaxFunction:
+        """The same, whose :meth:`flagged` knows of all that is an error of a run."""
+        return JaxFunction(self._source, self._wanted, **{**self._how, "flags": True})
+
+    @cached_property
     def together(self) -> JaxFunction:
         """The same for many runs at once, which end at different times: for ``jax.vmap``."""
-        return JaxFunction(self._source, self._wanted, **{**self._how, "together": True})
+        return JaxFunction(self._source, self._wanted, **{**self._how, "flags": True, "together": True})
 
     def explain(self) -> str:
         """How it runs, in words: its loops, and the random numbers it draws; as in the last call, or with the default inputs."""
@@ -199,13 +209,14 @@ class JaxFunction:
         def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> tuple[dict[str, Any], Any]:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
-                found, overran = step.computed([arrays[name] for name in params], draws, **self._how)
+                found, failed = step.computed([arrays[name] for name in params], draws, **self._how)
                 names = [graph.outputs[k] for k in wanted]
                 is_collected = graph.history is not None and graph.history.is_collected
                 results = histories(graph.history, names, found) if is_collected else _by_name(names, found)
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
-            return (results if overran is None else {name: _unless(overran, x) for name, x in results.items()}), overran
+            is_safe = failed is None or self._how.get("flags")  # what has failed is not looked at then
+            return results if is_safe else {name: _unless(failed, x) for name, x in results.items()}, failed
 
         return Made(step, jax.jit(run))
 
@@ -221,11 +232,11 @@ def _by_name(names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
     return made
 
 
-def _unless(overran: Any, x: Any) -> Any:
-    """A result, or no number where a loop overran; the gradients of nan are nan."""
+def _unless(failed: Any, x: Any) -> Any:
+    """A result, or no number where something failed; the gradients of nan are nan."""
     if jnp.issubdtype(x.dtype, jnp.inexact):
-        return x * jnp.where(overran, jnp.nan, 1).astype(x.dtype)
-    return x if x.dtype == bool else jnp.where(overran, no_number(x.dtype), x)
+        return x * jnp.where(failed, jnp.nan, 1).astype(x.dtype)
+    return x if x.dtype == bool else jnp.where(failed, no_number(x.dtype), x)
 
 
 def _given(step: JaxStep, noise: Mapping[str, Any]) -> GivenNoise:

@@ -200,14 +200,14 @@ class JaxStep:
         return self.computed(given, draws, **how)[0]
 
     def computed(self, given: Sequence[Any], draws: Draws, **how: Any) -> tuple[list[Any], Any]:
-        """Its results, and whether a loop wanted more than ``max_steps`` iterations; None where no loop can."""
+        """Its results, and whether something failed, such as a loop that wants too many iterations; None where nothing can."""
         if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
             raise ArgumentError(f"the model computes in {wide.type.dtype}, and {TURN_ON}")
         w = Walk(self.how(**how), draws)
         found = w.results(self.region, given)
         for value, x in zip(self.region.results, found, strict=True):
             w.refuse_text(value, x)
-        return found, w.overran if w.limits else None
+        return found, w.failed if w.failures else None
 
     def how(self, **how: Any) -> How:
         """How it is computed: ``max_steps``, ``checkpoint`` and ``checks``, as :func:`mdf_loop.to_jax` takes them."""

@@ -42,12 +42,12 @@ class Operands(NamedTuple):
 
 
 class LoopMoment(NamedTuple):
-    """What goes from one iteration to the next; ``overran`` is that of :class:`Walk`."""
+    """What goes from one iteration to the next; ``failed`` is that of :class:`Walk`."""
 
     stays: Any
     states: tuple[Any, ...]
     last: tuple[Any, ...]
-    overran: Any
+    failed: Any
 
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
@@ -133,9 +133,9 @@ class TracedLoop:
         return self._arranged(*found)
 
     def _arranged(self, end: LoopMoment, rows: Sequence[Any], number: Any) -> tuple[Any, ...]:
-        self.w.limits += [] if end.overran is None else [end.overran]
+        self.w.failures += [] if end.failed is None else [end.failed]
         if self.loop.last and number is not None:
-            self.w.how.check(number > 0, "there was no iteration, so there is no last value")
+            self.w.check(number > 0, "there was no iteration, so there is no last value")
         collected: list[Any] = [None] * len(self.loop.rows)
         for k, x in zip(self.kept, rows, strict=True):
             what = self.loop.collected[k]
@@ -162,15 +162,15 @@ class TracedLoop:
         for x, state in zip(states, now.states, strict=True):
             if x.shape != state.shape:
                 raise self.w.how.refusal(self.v, f"a carried value of shape {list(state.shape)} becomes {list(x.shape)}")
-        overran = None if now.overran is None else now.overran | w.overran
-        now = LoopMoment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind]), overran)
+        failed = None if now.failed is None else now.failed | w.failed
+        now = LoopMoment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind]), failed)
         return now, tuple(found[behind + k] for k in self.kept)
 
     def _first(self, given: Operands) -> LoopMoment:
         """What the first iteration begins with."""
         dtypes = [jax_dtype(x.type) for x in self.loop.last]
         last = tuple(jnp.full(x.type.shape, no_number(t), t) for x, t in zip(self.loop.last, dtypes, strict=True))
-        return LoopMoment(given.goes, given.states, last, None if self.w.how.max_steps is None else jnp.asarray(False))
+        return LoopMoment(given.goes, given.states, last, jnp.asarray(False) if self.w.how.may_fail else None)
 
     def _no_rows(self, length: int | None = None) -> tuple[Any, ...]:
         lead = () if length is None else (length,)
@@ -233,13 +233,14 @@ class TracedLoop:
 
     def _limited(self, given: Operands, now: LoopMoment, number: Any) -> LoopMoment:
         """The last moment, which knows whether there would have been one more iteration."""
-        if now.overran is None or self.most == self.count:
+        if self.most is None or self.most == self.count:
             return now
         wanted = unlimited() if given.count is None else given.count
         wanted = wanted if self.count is None else self.count
         goes_on = self._obeyed(now, False, given) & (number >= self.most) & (number < wanted)
-        self.w.how.check(~goes_on, "a loop wants more than max_steps iterations, which are {most}", most=self.most)
-        return now._replace(overran=now.overran | goes_on)
+        alone = Walk(self.w.how, self.w.draws)  # what it finds is carried out of here in ``failed``
+        alone.check(~goes_on, "a loop wants more than max_steps iterations, which are {most}", most=self.most)
+        return now._replace(failed=now.failed | goes_on)
 
     def _scan(self, step: Step, start: Any, given: Operands, length: int) -> tuple[Any, Any]:
         """A scan; of a long one only each k-th state is kept for gradients, where that is asked for."""
