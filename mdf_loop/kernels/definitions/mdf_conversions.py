@@ -94,6 +94,20 @@ for _name in ("array", "asarray"):
     _made(_name)
 
 
+@of_python("to_onnx")
+def to_onnx(b, x):
+    """A value as MDF hands it to an operator of ONNX: 32 bits of 64, whole numbers the other way round."""
+    all_given(x)
+    if x.type.weak and x.type.kind not in "bif":
+        raise ValueError("an int or a float")
+    is_one, x = is_number(x) and x.type.weak and x.type.kind != "b", strong(b, x)
+    x = b.cast(x, _HANDED[x.type.dtype]) if x.type.dtype in _HANDED else x
+    return b.reshape(x, (1,)) if is_one else x if not is_number(x) or x.type.is_array else b.as_array(x)
+
+
+_HANDED = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int32): np.dtype(np.int64)}
+
+
 @of_python("from_onnx")
 def from_onnx(b, x):
     """What MDF makes of the result of an operator of ONNX: 64 bits of 32."""
