@@ -18,6 +18,7 @@ from mdf_loop.backends.jax.walked import How, Walk
 from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node, ValueType
+from mdf_loop.kernels.definitions.mdf_conversions import to_onnx
 from mdf_loop.kernels.definitions.mdf_operators import truth
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
@@ -62,6 +63,8 @@ class JaxLowering(StaticLowering):
                 return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
             except KindError as error:
                 raise self.refusal(node, error) from error
+        if node.op == "to_onnx" and node.domain == DOMAIN and args[0] is not None:
+            return [to_onnx(self.b, args[0])]
         if node.op in CHOICES and node.domain == DOMAIN:
             test, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
             if is_open(x) or is_open(y):
