@@ -20,17 +20,14 @@ from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.chunked_run import warn_of_runs
-from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.row_programs import row_program
-from mdf_loop.sweeps.rows.filling import fill
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table
-from mdf_loop.sweeps.sources import source_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill
+from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import here
+from mdf_loop.sweeps.workers import current_crew, here
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.many_runs import RunColumns

@@ -17,9 +17,9 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
 from mdf_loop.options import current_options, options, public
 from mdf_loop.pages.ranges import Range, ranges_of
-from mdf_loop.plots.figures import figure, written
+from mdf_loop.plots.plot import figure, written
 from mdf_loop.progress import is_notebook
-from mdf_loop.settings.engines import install_line
+from mdf_loop.settings.engines import needed
 from mdf_loop.system.html import escaped
 
 PATIENCE = 5.0
@@ -43,11 +43,7 @@ def panel() -> Any:
     LoopError
         It is not installed.
     """
-    try:
-        import panel
-    except ImportError as error:
-        raise LoopError(f"explore needs panel: {install_line('explore')}") from error
-    return panel
+    return needed("panel", "explore needs panel", "explore")
 
 
 class Explorer:

@@ -21,11 +21,10 @@ from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.clusters import on_cluster
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.rows.filling import fill, keeping
 from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Span, Table
+from mdf_loop.sweeps.rows.rows_of_runs import Span, Table, fill, keeping
 from mdf_loop.sweeps.stores.arrays import zarr
 from mdf_loop.sweeps.stores.regular import RowLayout
 from mdf_loop.sweeps.stores.store import StoreCounts, SweepStore

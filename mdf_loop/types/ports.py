@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,3 +108,15 @@ def declared(kind: Any, shape: Any) -> ValueType:
     except TypeError:
         dtype = None
     return ValueType(dtype, tuple(d if isinstance(d, int | str) else None for d in shape) if shape is not None else None)
+
+
+def numbered(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of which each is there once: later ones have a number."""
+    found: list[str] = []
+    for name in names:
+        number = 2
+        base = name
+        while name in found:
+            name, number = f"{base}_{number}", number + 1
+        found.append(name)
+    return tuple(found)

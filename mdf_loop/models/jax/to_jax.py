@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import public
 from mdf_loop.settings.counts import counted
+from mdf_loop.settings.engines import needed
 
 if TYPE_CHECKING:
     from mdf_loop.backends.jax.function import JaxFunction
@@ -48,7 +48,8 @@ def to_jax(
         The outputs that are wanted; JAX computes nothing for the others.
     max_steps : int, optional
         The most iterations of a loop that says no number itself.  A loop that may end early has a gradient in reverse mode, and
-        collects values, up to a number that is known: its trip count, or this.
+        collects values, up to a number that is known: its trip count, or this.  More are an IterationLimit when the function is
+        called, and nan (of whole numbers the lowest of their type) inside of ``jax.jit`` and ``jax.vmap``.
     checkpoint : int
         For gradients keep one state in so many iterations, and compute the others again; 0 keeps all.
     checks : bool
@@ -85,8 +86,7 @@ def to_jax(
     >>> list(f.outputs)
     ['voltage', 'recovery']
     """
-    if importlib.util.find_spec("jax") is None:
-        raise ArgumentError('to_jax needs jax, which is not installed: pip install "mdf-loop[jax]"')
+    needed("jax", "to_jax needs jax, which is not installed", "jax", ArgumentError)
     from mdf_loop.backends.jax.function import JaxFunction
 
     if max_steps is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,9 +25,6 @@ from mdf_loop.types.fitting import handed_out, handed_out_partly
 
 FIRST, BYTES = 16, 1 << 21
 """Iterations of the first stretch, and bytes that a stretch may record."""
-
-Sink = Callable[[int, np.ndarray], None]
-"""Takes rows, and the place of the first of them."""
 
 
 class DrainedRows:

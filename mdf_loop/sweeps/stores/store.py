@@ -23,7 +23,7 @@ from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.rows.labels import Labels, labelled
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, earliest
-from mdf_loop.sweeps.stores.arrays import LENGTH, group_files
+from mdf_loop.sweeps.stores.arrays import group_files
 from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout
 from mdf_loop.sweeps.task import Task
@@ -113,7 +113,7 @@ class SweepStore(Checkpoint):
         address = os.path.abspath(str(self.place)) if local else str(self.place)
         points = digest_of_points(self.task.grid, 0, self.task.grid.size)
         belongs = digest_of([self._belongs, points, self.task.trials, self.layout.said()])
-        labels = {name: self.labels.label(name) for name in self.layout.forms}
+        labels = {name: (self.labels.label(name), self.labels.length_label(name)) for name in self.layout.forms}
         return BlockWriter(self.task, address, self.layout, labels, belongs)
 
     @property
@@ -161,7 +161,8 @@ class SweepStore(Checkpoint):
             if form.stands_in(self.labels.fill) and name not in counted.unclear and not (is_whole and name not in counted.ragged):
                 masked[label] = filling
             if name in counted.ragged:
-                chunks[label + LENGTH], fills[label + LENGTH] = self.layout.chunk, form.shape[0]
+                label = self.labels.length_label(name)
+                chunks[label], fills[label] = self.layout.chunk, form.shape[0]
         for path, content in group_files(template, chunks, fills, masked):
             self.place.write(path, content)
 
