@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -34,7 +33,7 @@ from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.typed import is_typed
-from mdf_loop.system.threads import lock
+from mdf_loop.system.threads import Recent
 
 T = TypeVar("T")
 
@@ -80,8 +79,7 @@ class Shared:
     """
 
     def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping) -> None:
-        self.refusal, self._lowering = "", None
-        self.graph, self.how, self.places = graph, how, dict[str, list[GivenInput]]()
+        self.graph, self.how, self.refusal, self.places = graph, how, "", dict[str, list[GivenInput]]()
         if inputs:
             self.graph = copied_with_room(graph)
             refuse_missing_inputs(with_inputs(graph, inputs), {})
@@ -92,7 +90,10 @@ class Shared:
         else:
             refuse_missing_inputs(graph, {})
 
-    _lowering: ScheduledLowering | None
+    @cached_property
+    def lowering(self) -> ScheduledLowering:
+        """What makes the loop."""
+        return ScheduledLowering(self.graph, *self.how[:4])
 
     def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
         """The loop with the values that it begins with, for some inputs.
@@ -102,9 +103,8 @@ class Shared:
         LoopError
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
-        lowering = self._lowering = self._lowering or ScheduledLowering(self.graph, *self.how[:4])
         given = {each: _own(as_given(inputs[name])) for name, places in self.places.items() for each in places}
-        return lowering.lowered(run_node, given)
+        return self.lowering.lowered(run_node, given)
 
 
 def _own(value: Any) -> Any:
@@ -127,13 +127,17 @@ class ScheduledLoop:
     def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping, shared: Shared | None) -> None:
         self._plain, self.inputs, self.how, self.shared = graph, inputs, how, shared
         self.refusal = ""
-        self._own: Shared | None = None
         self._same: Lowered | None = None
 
     @cached_property
     def graph(self) -> Any:
         """The graph with its inputs."""
         return with_inputs(self._plain, self.inputs)
+
+    @cached_property
+    def _alone(self) -> Shared:
+        """The loop for these inputs."""
+        return Shared(self.graph, {}, self.how)
 
     def lowered(self, run: Run, run_node: RunNode | None = None) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
@@ -182,8 +186,7 @@ class ScheduledLoop:
                 if not isinstance(reason, IterationError):
                     self.shared.refusal = str(reason)
                 run.stream.restore(drawn)
-        own = self._own = self._own or Shared(self.graph, {}, self.how)
-        return own.lowered({}, run_node)
+        return self._alone.lowered({}, run_node)
 
 
 class ScheduledLoops:
@@ -196,10 +199,8 @@ class ScheduledLoops:
     """
 
     def __init__(self, graph: Any) -> None:
-        self.graph = graph
-        self._kept: OrderedDict[Hashable, ScheduledLoop] = OrderedDict()
-        self._shared: OrderedDict[Hashable, Shared] = OrderedDict()
-        self._lock = lock()
+        self.graph, most = graph, _most(graph)
+        self._kept, self._shared = Recent[ScheduledLoop](most), Recent[Shared](most)
 
     def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run) -> dict[str, Any]:
         """The outputs by name, from the loop or from MDF's engine; names are those of ONNX in a converted graph."""
@@ -224,7 +225,11 @@ class ScheduledLoops:
         key = self._key(inputs, how)
         ids = {name: id for id, name in self._names.items()}
         given = {ids.get(name, name): value for name, value in inputs.items()}
-        return self._kept_in(self._kept, key, lambda: ScheduledLoop(self.graph, given, how, self._shared_by(given, how)))
+
+        def made() -> ScheduledLoop:
+            return ScheduledLoop(self.graph, given, how, self._shared_by(given, how))
+
+        return made() if key is None else self._kept.of(key, made)
 
     def _shared_by(self, given: Mapping[str, Any], how: Stepping) -> Shared | None:
         """The loop for all values of these types and shapes; None where a value is no number or array of numbers."""
@@ -233,21 +238,7 @@ class ScheduledLoops:
             return None
         kinds = [(name, type(each), np.asarray(each).dtype, np.shape(each)) for name, each in sorted(given.items())]
         key = self._key({}, how), tuple(kinds)
-        return self._kept_in(self._shared, key, lambda: Shared(self.graph, given, how))
-
-    def _kept_in(self, kept: OrderedDict[Hashable, T], key: Hashable | None, make: Callable[[], T]) -> T:
-        """What was made for a key before, or is made now."""
-        with self._lock:
-            if key in kept:
-                kept.move_to_end(key)
-                return kept[key]
-        made = make()
-        with self._lock:
-            if key is not None:
-                kept[key] = made
-            while len(kept) > self._most:
-                kept.popitem(last=False)
-        return made
+        return self._shared.of(key, lambda: Shared(self.graph, given, how))
 
     @staticmethod
     def _key(inputs: Mapping[str, Any], how: Stepping) -> Hashable | None:
@@ -263,12 +254,12 @@ class ScheduledLoops:
         """What ONNX calls the ports of a converted graph."""
         return names_of(self.graph) if is_typed(self.graph) else {}
 
-    @cached_property
-    def _most(self) -> int:
-        """How many loops are kept: each may hold the numbers of the graph twice, its own and those of the loop."""
-        try:
-            size = len(pickle.dumps(self.graph))
-        except Exception as error:  # what pickle cannot write down
-            let_through(error)
-            return 1
-        return max(min(MOST, MOST_BYTES // (2 * size)), 1)
+
+def _most(graph: Any) -> int:
+    """How many loops are kept: each may hold the numbers of the graph twice, its own and those of the loop."""
+    try:
+        size = len(pickle.dumps(graph))
+    except Exception as error:  # what pickle cannot write down
+        let_through(error)
+        return 1
+    return max(min(MOST, MOST_BYTES // (2 * size)), 1)
