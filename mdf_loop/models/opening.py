@@ -134,11 +134,8 @@ class KeptModels:
         """The model in a file, read again if that or a file it names has changed."""
         place, said = os.path.abspath(path), os.fspath(path)
         key = ("file", place, said, current_options().trusted)
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None and all(_stamp(each) == stamp for each, stamp in entry[1]):
-                self._entries.move_to_end(key)
-                return entry[0]
+        if (found := self._current(key)) is not None:
+            return found
         before = _stamp(place)
         with noted_files() as files:
             model = _read(Path(said))
@@ -152,14 +149,20 @@ class KeptModels:
         key = fingerprint(source)
         if key is None:
             return make()
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is not None and all(_stamp(place) == stamp for place, stamp in entry[1]):
-                self._entries.move_to_end(key)
-                return entry[0]
+        if (found := self._current(key)) is not None:
+            return found
         model = make()
         self._keep(key, model, [(place, _stamp(place)) for place in _bodies_in(model)])
         return model
+
+    def _current(self, key: Hashable) -> Model | None:
+        """What is kept, unless a file that was read for it has changed."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or any(_stamp(place) != stamp for place, stamp in entry[1]):
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
 
     def clear(self) -> None:
         """Forget everything."""
