@@ -205,7 +205,7 @@ class Deadline:
         LoopTimeout
         """
         if time.monotonic() >= self.end:
-            raise LoopTimeout(f"the time is over; options(timeout={self.seconds:g}) stops it here")
+            raise LoopTimeout(f"the time limit is reached; options(timeout={self.seconds:g}) stops it here")
 
 
 Finish = Callable[[list[Any]], Sequence[Any]]

@@ -166,7 +166,7 @@ class Tally:
 
 def _tell(listener: Listener, report: Report) -> None:
     if listener(report) is False:
-        raise LoopStopped("the function given as options(progress=...) stops it here")
+        raise LoopStopped("the function of options(progress=...) stops it here")
 
 
 class Bar:

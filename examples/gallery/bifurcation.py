@@ -25,7 +25,8 @@ ax.set(xlabel="rate", ylabel="x after a thousand iterations")
 
 
 # %%
-# Below a rate of 3 the map settles at one value. Above it alternates between two, above 3.45 between four, and at 3.83 between three.
+# Below a rate of 3 the map settles at one value. Above it alternates between two, above 3.45 between four, and at 3.83 between
+# three.
 def values(rate):
     """The number of values that the map alternates between."""
     last = mdf_loop.run(MODEL, rate=np.array([rate]), start=np.array([0.4]))["history"][-24:, 0]

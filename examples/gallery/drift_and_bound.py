@@ -2,8 +2,8 @@
 A fit and a posterior
 =====================
 
-From 500 decisions of a diffusion model, this script estimates drift and bound, with standard errors, in one call. Then it computes a
-posterior from 4,000 simulated experiments.
+From 500 decisions of a diffusion model, this script estimates drift and bound, with standard errors, in one call. Then it
+computes a posterior from 4,000 simulated experiments.
 """
 
 from pathlib import Path
@@ -34,9 +34,9 @@ for name, value in truth.items():
 found.plot("reaction_time")
 
 # %%
-# A simulator is a function of an array of parameters: here 4,000 rows from a uniform prior, with 50 decisions each. The rows closest to
-# the data are a sample from an approximate posterior. ``f.torch`` and ``f.dict`` are the same function for sbi and BayesFlow, which need fewer
-# simulations for a better posterior.
+# A simulator is a function of an array of parameters: here 4,000 rows from a uniform prior, with 50 decisions each. The rows
+# closest to the data are a sample from an approximate posterior. ``f.torch`` and ``f.dict`` are the same function for sbi and
+# BayesFlow, which need fewer simulations for a better posterior.
 summary = {"reaction_time": [0.1, 0.5, 0.9], "evidence": "mean"}
 f = mdf_loop.simulator(MODEL, NAMES, OUTPUTS, trials=50, reduce=summary, seed=7)
 low, high = np.array([*over.values()]).T

@@ -2,8 +2,8 @@
 Recovering parameters from data
 ===============================
 
-A simulated learner chooses between two options. This script estimates its learning rate and its temperature from its choices: one sweep
-computes the likelihood of 20 x 20 candidates.
+A simulated learner chooses between two options. This script estimates its learning rate and its temperature from its choices:
+one sweep computes the likelihood of 20 x 20 candidates.
 """
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 Greedy decoding with a stop token
 =================================
 
-A model of letters, learned from a few words, writes a word letter by letter, always with the most likely next letter. It is a while loop
-that ends at the stop token.
+A model of letters, learned from a few words, writes a word letter by letter, always with the most likely next letter. It is a
+while loop that ends at the stop token.
 """
 
 from pathlib import Path

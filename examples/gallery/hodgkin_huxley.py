@@ -2,8 +2,8 @@
 Hodgkin and Huxley's neuron
 ===========================
 
-This is MDF's own model, unchanged: time derivatives of a voltage and three gates, with a pulse generator as a second node. The script
-plots its spikes, and their number for different currents.
+This is MDF's own model, unchanged: time derivatives of a voltage and three gates, with a pulse generator as a second node. The
+script plots its spikes, and their number for different currents.
 """
 
 from pathlib import Path

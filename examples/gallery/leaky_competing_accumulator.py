@@ -2,8 +2,8 @@
 Leaky competing accumulators
 ============================
 
-Two alternatives accumulate evidence and inhibit each other. This script plots the mean of 300 trials, and the mean of the trials that the
-first alternative wins.
+Two alternatives accumulate evidence and inhibit each other. This script plots the mean of 300 trials, and the mean of the
+trials that the first alternative wins.
 """
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 Newton's fractal
 ================
 
-The root that Newton's method finds depends on its start in a complicated way. This script runs forty steps for ninety thousand complex
-numbers at once.
+The root that Newton's method finds depends on its start in a complicated way. This script runs forty steps for ninety thousand
+complex numbers at once.
 """
 
 from pathlib import Path

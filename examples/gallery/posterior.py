@@ -2,9 +2,10 @@
 A posterior with sbi and ArviZ
 ==============================
 
-This script infers drift, bound and non-decision time of a diffusion model from 200 decisions. sbi trains a network on 3,000 simulated
-experiments. The network gives the posterior of the parameters for the observed experiment, and ArviZ plots it. Install both with
-``pip install -e ".[infer]" "arviz<1"``. If sbi is not installed, this page shows stored samples that the same code drew.
+This script infers drift, bound and non-decision time of a diffusion model from 200 decisions. sbi trains a network on 3,000
+simulated experiments. The network gives the posterior of the parameters for the observed experiment, and ArviZ plots it.
+Install both with ``pip install -e ".[infer]" "arviz<1"``. If sbi is not installed, this page shows stored samples that the same
+code drew.
 """
 
 import importlib.util
@@ -19,7 +20,8 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# An experiment is 200 decisions. Its summary is five quantiles of the reaction times, and the share of decisions at the upper bound.
+# An experiment is 200 decisions. Its summary is five quantiles of the reaction times, and the share of decisions at the upper
+# bound.
 NAMES, LOW, HIGH = ["drift", "bound", "non_decision_time"], [0.2, 0.5, 0.1], [3.0, 2.0, 0.6]
 summary = {"reaction_time": [0.1, 0.3, 0.5, 0.7, 0.9], "evidence": lambda evidence: np.mean(evidence > 0)}
 simulate = mdf_loop.simulator(MODEL, NAMES, ["reaction_time", "evidence"], trials=200, reduce=summary, seed=7)

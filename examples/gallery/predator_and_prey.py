@@ -2,8 +2,8 @@
 Differential equations
 ======================
 
-This model has derivatives and a method. mdf_loop turns them into carried values. The second plot shows the order of each method: how fast
-its error shrinks with the step.
+This model has derivatives and a method. mdf_loop turns them into carried values. The second plot shows the order of each
+method: how fast its error shrinks with the step.
 """
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 A recurrent network, compared with PyTorch
 ==========================================
 
-PyTorch trained a network and exported it to ONNX. This script compares PyTorch's results with those of the ONNX file, and of a short
-loop with the same weights.
+PyTorch trained a network and exported it to ONNX. This script compares PyTorch's results with those of the ONNX file, and of a
+short loop with the same weights.
 """
 
 from pathlib import Path

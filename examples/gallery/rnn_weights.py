@@ -2,8 +2,8 @@
 Training a recurrent network with gradients
 ===========================================
 
-This recurrent network learns to predict the next value of a sequence. JAX differentiates the model, and optax fits all of its 304 weights.
-This page also needs ``pip install -e ".[jax]" optax``.
+This recurrent network learns to predict the next value of a sequence. JAX differentiates the model, and optax fits all of its
+304 weights. This page also needs ``pip install -e ".[jax]" optax``.
 """
 
 from pathlib import Path

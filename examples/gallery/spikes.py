@@ -29,8 +29,8 @@ times = [dt * np.flatnonzero(trial) for trial in spikes]
 print("first trial:", times[0][:6], "ms")
 
 # %%
-# The first plot is one trial, the second a raster of thirty trials (matplotlib's ``eventplot``). The rate is the mean number of spikes in
-# a window of 20 ms, over all trials.
+# The first plot is one trial, the second a raster of thirty trials (matplotlib's ``eventplot``). The rate is the mean number of
+# spikes in a window of 20 ms, over all trials.
 window = round(20 / dt)
 rate = np.convolve(spikes.mean(axis=0), np.full(window, 1000 / dt / window), mode="same")
 fig, (top, middle, bottom) = plt.subplots(3, 1, figsize=(8, 6), sharex=True, layout="constrained", height_ratios=[1, 2, 1])

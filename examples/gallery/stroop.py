@@ -2,9 +2,9 @@
 A PsyNeuLink model from its JSON
 ================================
 
-This is a model of the Stroop task (Cohen, Dunbar and McClelland, 1990): a person names the colour of a word that means another colour.
-PsyNeuLink exported the model as JSON. It runs here without PsyNeuLink, and gives PsyNeuLink's numbers, 3,700 times as fast as
-PsyNeuLink's default mode. PsyNeuLink's compiled mode (``LLVMRun``) is 2.7 times as fast as mdf_loop.
+This is a model of the Stroop task (Cohen, Dunbar and McClelland, 1990): a person names the colour of a word that means another
+colour. PsyNeuLink exported the model as JSON. It runs here without PsyNeuLink, and gives PsyNeuLink's numbers, 3,700 times as
+fast as PsyNeuLink's default mode. PsyNeuLink's compiled mode (``LLVMRun``) is 2.7 times as fast as mdf_loop.
 :doc:`The page on PsyNeuLink <../psyneulink>` has the table.
 """
 
@@ -20,8 +20,8 @@ MODEL = Path(__file__).with_suffix(".json")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# The file ``stroop.npz`` has PsyNeuLink's own response in each of 200 steps, to the word "green" in red. MDF multiplies matrices in 32
-# bits, PsyNeuLink in 64, so about eight digits agree.
+# The file ``stroop.npz`` has PsyNeuLink's own response in each of 200 steps, to the word "green" in red. MDF multiplies
+# matrices in 32 bits, PsyNeuLink in 64, so about eight digits agree.
 model = mdf_loop.prepare(MODEL)
 theirs = np.load(MODEL.with_suffix(".npz"))
 RED, GREEN, COLOUR, WORD = [1, 0], [0, 1], [1, 0], [0, 1]

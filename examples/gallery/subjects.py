@@ -2,8 +2,8 @@
 A learning rate for each subject: NUTS
 ======================================
 
-Twelve subjects choose between two options and learn. NumPyro's sampler NUTS uses the gradient of the model to find a learning rate and a
-temperature for each subject and for the group. ArviZ plots the result. This page also needs
+Twelve subjects choose between two options and learn. NumPyro's sampler NUTS uses the gradient of the model to find a learning
+rate and a temperature for each subject and for the group. ArviZ plots the result. This page also needs
 ``pip install -e ".[jax]" numpyro "arviz<1"``.
 """
 

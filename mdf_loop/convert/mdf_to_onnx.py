@@ -117,9 +117,9 @@ def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inpu
     from mdf_loop.convert.scheduled.loops import execute, lower
 
     if inputs:
-        raise ArgumentError("a scheduled model has all its values inside when it becomes a loop; leave out inputs=")
+        raise ArgumentError("a scheduled model becomes a loop with all its values inside; leave out inputs=")
     if steps is None and time_increment is not None:
-        raise ArgumentError("time_increment without steps; steps is how many times the model is evaluated")
+        raise ArgumentError("time_increment without steps; steps is the number of evaluations of the model")
     with random_stream(RandomStream(0)) as stream:
         nothing = stream.save()
         lowered = lower(graph, 1 if steps is None else steps, time_increment)
@@ -191,7 +191,7 @@ def _written_where_possible(graph: Any, chosen: Sequence[Named], others: Sequenc
         except LoopError as error:
             added.remove(each)
             if each.is_port:
-                warn_user(f"{each.name!r} is no input of the ONNX model, where it is always {each.value!r}: {error}")
+                warn_user(f"{each.name!r} is not an input of the ONNX model, where it is always {each.value!r}: {error}")
     log.debug("graph %r: not every number keeps its name in ONNX: %s", graph.id, reason)
     return found
 

@@ -281,7 +281,7 @@ class GraphWriter:
             return value
         if isinstance(value, tuple) and all(isinstance(item, int | float) for item in value):
             return list(value)
-        raise UnsupportedOp(f"{'/'.join(path)}: attribute {key.rpartition('.')[2]} cannot be said in an MDF graph")
+        raise UnsupportedOp(f"{'/'.join(path)}: attribute {key.rpartition('.')[2]} cannot be written in an MDF graph")
 
     def _body(self, node: ir.Node, key: str, inner: ir.Body) -> dict[str, Any]:
         naming = Naming(self.naming)

@@ -67,7 +67,7 @@ class Simulator:
         self.trials = None if trials is None else counted("trials", trials)
         self.reduce: Reduce | None = reduce_of(reduce, self.outputs)
         if reduce is not None and trials is None:
-            raise ArgumentError("reduce says what is kept of the trials of a row; say how many trials there are")
+            raise ArgumentError("reduce= needs trials=, the number of trials of each row")
         self.dtype = None if dtype is None else np.dtype(dtype)
         self.inputs = dict(inputs)
         self.rows = RowNumbers(current_options().seed if seed is None else seed, self.trials or 1)
@@ -241,8 +241,8 @@ class Simulator:
             if name in ragged and self.reduce is None:
                 few, many = ragged[name].min(), ragged[name].max()
                 raise LoopError(
-                    f"output {name!r} has from {few} to {many} values, which is no array: leave it out of outputs, or say with "
-                    "reduce= what is made of it"
+                    f"output {name!r} has {few} values in some runs and {many} in others, which is not an array: leave it out of "
+                    "outputs, or reduce it with reduce="
                 )
         missing = np.full(table.count, np.nan)
         return [arrays.get(name, missing) for name in self.outputs]
@@ -274,7 +274,7 @@ def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str
             raise unknown_name("the model has no input called", name, model.inputs)
     model.refuse_twice((*known, *inputs))
     if twice := {name for name in known if known.count(name) > 1 or name in inputs}:
-        raise ArgumentError(f"{', '.join(sorted(twice))} is given twice; each column of theta is another input")
+        raise ArgumentError(f"{', '.join(sorted(twice))} is given twice; each column of theta must be another input")
     return known
 
 

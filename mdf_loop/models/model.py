@@ -356,7 +356,7 @@ class Model:
             raise ArgumentError(f"every must be a whole number from 1 on; got {in_words(every)}")
         if not record and said.keys() & {"every", "record_to"}:
             raise ArgumentError(
-                f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record says what is recorded"
+                f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record lists the values to record"
             )
         return Wish(record=tuple(record), **said)
 

@@ -102,7 +102,7 @@ def only_graph(model: Any) -> Any:
     """
     if len(model.graphs) != 1:
         names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
-        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); give run one of them")
+        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); run one of them")
     return model.graphs[0]
 
 

@@ -50,7 +50,7 @@ class Folder:
             raise LoopError('record_to needs zarr: pip install "mdf-loop[sweep]"') from error
         self._zarr = zarr
         if self.place.exists() and not self._holds_results():
-            raise LoopError(f"{str(path)!r} is there and holds no results of a run; it is not replaced")
+            raise LoopError(f"{str(path)!r} exists and has no results of a run; it is not replaced")
 
     def _holds_results(self) -> bool:
         try:

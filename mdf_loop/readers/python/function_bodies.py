@@ -154,7 +154,7 @@ def _finished(trace: Trace, name: str, returned: Any) -> Body:
     """The body, from what the function returned."""
     values = returned if isinstance(returned, tuple | list) else (returned,)
     if any(value is None for value in values):
-        said = "returns None, which is no value; return the condition, the carried values, then what is collected"
+        said = "returns None; return the condition, the carried values, then what is collected"
         raise MalformedBody(said, (name,))
     builder, results = trace.builder, []
     for k, given in enumerate(values):
