@@ -101,10 +101,10 @@ def test_scan_8_has_its_lengths_for_a_trip_count():
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"unlimited": True}, "no loop of ONNX"),
-        ({"last": ("b",)}, "no loop of ONNX"),
-        ({"index": None}, "no Loop of ONNX"),
-        ({"condition": None}, "no Loop of ONNX"),
+        ({"unlimited": True}, "not a loop of ONNX"),
+        ({"last": ("b",)}, "not a loop of ONNX"),
+        ({"index": None}, "not a Loop of ONNX"),
+        ({"condition": None}, "not a Loop of ONNX"),
     ],
 )
 def test_what_onnx_cannot_say_is_refused(change, what):
