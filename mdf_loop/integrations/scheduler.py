@@ -178,7 +178,7 @@ def _watched(of: Condition, node: Any, scheduler: Any) -> SteppedLoop:
     if loop is None:
         name = getattr(node, "id", node)
         raise ArgumentError(
-            f"{type(of).__name__} depends on {name!r}, which is not a node with a stepped loop: an onnx::Loop in a graph that MDF's "
-            f"engine evaluates, with metadata {{{KEY}: {{{ITERATIONS}: <n>}}}}"
+            f"{type(of).__name__} depends on {name!r}, which is not a node with a stepped loop: an onnx::Loop in a graph that "
+            f"MDF's engine evaluates, with metadata {{{KEY}: {{{ITERATIONS}: <n>}}}}"
         )
     return loop
