@@ -61,28 +61,28 @@ def to_onnx(
         Parameters that become inputs of the ONNX model too, by their ids or as ``node.id``.  Input ports with a default value
         are inputs anyway.  The values of both are initializers of the same names, so they may be left out.
     steps : int, optional
-        How many times the model is evaluated, as in :func:`mdf_loop.run`: its stateful parameters and its conditions of
-        graph-scheduler become one Loop.  A model with conditions is evaluated once if this is not said.
+        The number of evaluations of the model, as in :func:`mdf_loop.run`: its stateful parameters and its conditions of
+        graph-scheduler become one Loop.  The default for a model with conditions is one evaluation.
     time_increment : float, optional
-        By how much time goes on from one step to the next.
+        The time between two steps.
 
     Returns
     -------
     onnx.ModelProto
-        It has passed ``onnx.checker`` with shape inference, but for outputs whose shapes nothing says.
+        It passes ``onnx.checker`` with shape inference, except for outputs of unknown shape.
 
     Raises
     ------
     UnsupportedOp
-        ONNX has no way to say something in the model; the message names it.
+        ONNX cannot express part of the model.  The message names it.
     NotLowered
-        A condition, or something else in a scheduled model, has no counterpart in a loop; the message names it.
+        Part of a scheduled model cannot become part of a loop.  The message names it.
     MalformedBody
         The model is broken.
     ArgumentError
-        There is no such port or parameter; or ``inputs`` and ``steps`` are both given.
+        A port or parameter does not exist; or ``inputs`` and ``steps`` are both given.
     FileError
-        The file cannot be written; what was there is unchanged.
+        The file cannot be written.  An existing file is unchanged.
 
     Examples
     --------

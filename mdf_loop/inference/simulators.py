@@ -43,19 +43,19 @@ FEW = 64
 
 
 class Simulator:
-    """A model as a function of an array of parameters; :func:`mdf_loop.simulator` makes one.
+    """A model as a function of an array of parameters: the result of :func:`mdf_loop.simulator`.
 
-    It can be pickled, and called from several threads and processes: a copy counts rows from a number of its own, drawn at
-    random, so that batches that run side by side never have the same noise.
+    It can be pickled, and called from several threads and processes.  Each copy counts rows from its own random number, so
+    batches that run in parallel never have the same noise.
 
     Attributes
     ----------
     names, outputs : tuple of str
-        Columns of theta, and what is simulated.
+        Columns of theta, and the simulated outputs.
     seed : int or SeedSequence
-        What all random streams follow from.
+        The seed of all random streams.
     seeds : array of int
-        The numbers of the rows of the last call: given as ``seed``, they repeat it.
+        The numbers of the rows in the last call.  Give them as ``seed`` to repeat it.
     """
 
     def __init__(
@@ -142,10 +142,10 @@ class Simulator:
 
     @property
     def dict(self) -> Callable[..., Named]:
-        """The same by name, as a function: what BayesFlow's ``make_simulator`` takes.
+        """The same function with names, for BayesFlow's ``make_simulator``.
 
-        ``f.dict(drift=..., bound=...)`` takes numbers, or a column for each name, and further inputs of the model; it gives a
-        mapping of outputs to arrays.  A first argument, BayesFlow's ``batch_shape``, is not needed.
+        ``f.dict(drift=..., bound=...)`` takes numbers, or a column for each name, and other inputs of the model.  It returns a
+        mapping of outputs to arrays.  The first argument, BayesFlow's ``batch_shape``, is ignored.
         """
 
         def simulate(batch_shape: Any = None, /, **values: Any) -> Named:

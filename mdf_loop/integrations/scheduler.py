@@ -86,9 +86,10 @@ class EveryNLoopIterations(Condition):
 
 
 class WhenFinished(Condition):
-    """graph-scheduler's condition of this name, for nodes of MDF as well, which do not say whether they are finished.
+    """graph-scheduler's condition of this name, also for nodes of MDF, which cannot say that they are finished.
 
-    A node with a stepped loop is finished when that has run to its end, any other once it has run in this evaluation.
+    A node with a stepped loop is finished when the loop has ended.  Any other node is finished once it has run in this
+    evaluation.
 
     Parameters
     ----------
