@@ -102,7 +102,7 @@ class Compiler(Walker[Value]):
         if value.display:
             raise NotCompiled(f"{excerpt(self.text)} works on a Python {value.display}, which operators repeat or join")
         if value.literal is not UNKNOWN and (value.literal is None or isinstance(value.literal, str | dict)):
-            raise self.error(tree, f"{type(value.literal).__name__} is no number or array")
+            raise self.error(tree, f"{type(value.literal).__name__} is not a number or array")
         return value
 
     def node(self, op: str, inputs: Sequence[Value | None], out: str = "", number: Number = Number.NO, **attrs: Any) -> Value:
@@ -115,7 +115,7 @@ class Compiler(Walker[Value]):
 
     def _constant(self, tree: ast.Constant, out: str) -> Value:
         if isinstance(tree.value, str):
-            raise self.error(tree, "a text is no value")
+            raise self.error(tree, "a text is not a value")
         return super()._constant(tree, out)
 
     def _name(self, tree: ast.Name, out: str) -> Value:
@@ -254,7 +254,7 @@ class Compiler(Walker[Value]):
         if type(template) is not int:
             if value.display == "list":  # an array has the same elements there
                 raise NotCompiled(f"{excerpt(self.text)} takes a varying element of a Python list")
-            raise self.error(tree, "which of the outputs must be said by a number: f[0], f[1], ...")
+            raise self.error(tree, "choose one of the outputs by its number: f[0], f[1], ...")
         try:
             return value.items[template]
         except IndexError as error:

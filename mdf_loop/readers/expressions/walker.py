@@ -76,7 +76,7 @@ class Walker(ABC, Generic[T]):
     def _attribute(self, tree: ast.Attribute, out: str) -> T:
         name = dotted(tree) or ""
         if name not in CONSTANTS and name != "numpy.newaxis":
-            raise self.error(tree, f"{name} has to be called, or is no number")
+            raise self.error(tree, f"{name} must be called, or is not a number")
         return self.known(getattr(math, tree.attr) if name in CONSTANTS else None)
 
     def _list(self, tree: ast.List, out: str) -> T:
