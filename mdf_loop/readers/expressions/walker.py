@@ -15,8 +15,8 @@ from mdf_loop.readers.expressions.values import UNKNOWN
 
 T = TypeVar("T")
 
-
 _METHODS: dict[type, str] = {kind: f"_{kind.__name__.lower()}" for kind in (*PLAIN, ast.Constant, ast.Attribute, ast.Call)}
+"""What goes through parts of each kind."""
 
 
 class Walker(ABC, Generic[T]):
