@@ -10,7 +10,7 @@ import pytest
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Condition, ConditionSet, Function, Graph, InputPort, Model, Node, OutputPort, Parameter
 from modeci_mdf.utils import load_mdf
-from scheduled_models import counter, edge
+from scheduled_models import assert_same, counter, edge
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, KindError, MalformedBody
@@ -71,13 +71,6 @@ def evaluated(source, times=1):
 
 def outputs_of(engine, node="L"):
     return {name: port.curr_value for name, port in engine.enodes[node].evaluable_outputs.items()}
-
-
-def assert_same(actual, expected):
-    for name, wanted in expected.items():
-        assert type(actual[name]) is type(wanted), name
-        np.testing.assert_array_equal(actual[name], wanted, err_msg=name)
-        assert np.asarray(actual[name]).dtype == np.asarray(wanted).dtype
 
 
 @pytest.mark.parametrize("engine", ["interpret", "numpy"])

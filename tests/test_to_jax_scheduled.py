@@ -16,9 +16,7 @@ jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-
 MOST_PASSES = 60
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 @pytest.fixture(autouse=True)

@@ -82,7 +82,7 @@ class Graph(InterpretedBody):
             self._are_parts(False)
             return None
         account, options = self._account, run.options
-        written = sum(loop.account.latest for loop in self._loops() if loop.is_written)
+        written = sum(loop.account.latest for loop in self.program.loops if loop.is_written)
         self._interpreted += (latest := max(account.latest - written, 0.0))
         pays = account.is_worth_writing(options, self._interpreted + AGAIN * latest)
         found = self._programs.run(self._given(env), run, pays, account.pays(options))
@@ -91,12 +91,8 @@ class Graph(InterpretedBody):
 
     def _are_parts(self, are_parts: bool) -> None:
         """Say whether its loops become machine code together with it, or each when that pays for it."""
-        for loop in self._loops():
+        for loop in self.program.loops:
             loop.account.is_part = are_parts
-
-    def _loops(self) -> list[Any]:
-        """The loops of its nodes."""
-        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
 
     def _given(self, env: list[Any]) -> list[Any]:
         """What it is given, of its values."""

@@ -259,10 +259,6 @@ class NumpyLoop(InterpretedLoop):
         parts = self._one_by_one.stepped.values() if self._one_by_one is not None else ()
         return next((one.why for one in (*self._programs.values(), *parts) if one.why), "")
 
-    def inner_loops(self) -> list[NumpyLoop]:
-        """The loops of nodes of the body."""
-        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
-
     @functools.cached_property
     def plan(self) -> Plan:
         """How the loop is run."""
