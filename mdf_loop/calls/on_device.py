@@ -24,6 +24,10 @@ MOST = 64
 """Functions that are kept, kinds of calls that JAX has no form for, and reasons that were said once."""
 
 
+class FailsOnDevice(Exception):
+    """A run is an error: JAX knows that it is, and another engine which."""
+
+
 class OnDevice:
     """What JAX runs of a model or a loop.
 
@@ -45,7 +49,7 @@ class OnDevice:
         return type(self), (self.name, self._make)
 
     def found(self, inputs: Mapping[str, Any], call: Callable[[JaxFunction], T], **wanted: Hashable) -> T | None:
-        """What a call of the function gives; None, with a warning, if it has no form in JAX or is wrong.
+        """What a call of the function gives; None, with a warning, if it has no form in JAX; None as well if the run is an error.
 
         Raises
         ------
@@ -59,6 +63,8 @@ class OnDevice:
             return None
         try:
             return call(self._functions.of(key, lambda: self._make(**wanted)))
+        except FailsOnDevice:
+            return None
         except (UnsupportedOp, NotLowered, MalformedBody) as reason:
             said = str(reason)
             self.left(self._refused.of(kind, lambda: said))
@@ -102,13 +108,13 @@ def loop_by_jax(prepared: PreparedLoop, arguments: Arguments, run: Run) -> list[
         return None
     if device.is_left(run):
         return None
-    from mdf_loop.backends.jax.many import traced
+    from mdf_loop.backends.jax.many import run_alone, traced
 
     limits = {} if record.scanned else {"M": arguments.trip_count, "cond": arguments.go}
     values = [*map(traced, [*arguments.carried, *arguments.scanned]), *arguments.captured]
     inputs = {**limits, **dict(zip(named, values, strict=True))}
     key = key_of(run.stream.seed)
-    found = device.found(inputs, lambda function: function.rows(inputs, key))
+    found = device.found(inputs, lambda function: run_alone(function, key, inputs))
     return None if found is None else [row for row, _ in in_rows(found, ()).values()]
 
 

@@ -48,7 +48,8 @@ def to_jax(
         The outputs that are wanted; JAX computes nothing for the others.
     max_steps : int, optional
         The most iterations of a loop that says no number itself.  A loop that may end early has a gradient in reverse mode, and
-        collects values, up to a number that is known: its trip count, or this.
+        collects values, up to a number that is known: its trip count, or this.  More are an IterationLimit when the function is
+        called, and nan (of whole numbers the lowest of their type) inside of ``jax.jit`` and ``jax.vmap``.
     checkpoint : int
         For gradients keep one state in so many iterations, and compute the others again; 0 keeps all.
     checks : bool
