@@ -90,7 +90,8 @@ def sweep(
     Returns
     -------
     xarray.Dataset
-        A variable for each output; ``<name>_length`` beside those whose runs differ in length.  Dimensions are what is swept,
+        A variable for each output; ``<name>_length`` beside those whose runs differ in length (``length of <name>`` where an
+        output is called that).  Dimensions are what is swept,
         ``trial``, ``iteration`` for what a loop collected (or each step), and ``<name>_0``, ``<name>_1``, ...
         ``attrs["engine"]`` is the engine of all runs, which has their bits.  That of a store has no coordinate of trials.
 
