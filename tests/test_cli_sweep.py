@@ -40,9 +40,9 @@ def test_a_sweep_is_written_with_labels(suffix, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["--over", "drift"], "--over takes NAME=START:STOP:COUNT"),
-        (["--over", "drift=a,b"], "is no list of values"),
+        (["--over", "drift=a,b"], "is not a list of values"),
         (["--over", "drft=1"], "did you mean 'drift'"),
-        (["--over", "drift=1", "--reduce", "0.1,x"], "--reduce: '0.1,x' is no list of quantiles"),
+        (["--over", "drift=1", "--reduce", "0.1,x"], "--reduce: '0.1,x' is not a list of quantiles"),
         (["--over", "drift=1", "--on-error", "stop"], "on_error must be 'keep' or 'raise'; got 'stop'"),
         (["--over", 'drift=[1, "a"]'], "is numbers or texts, not both; value 1 is the text 'a'"),
         (["--over", "drift=1", "--collect"], "collect without steps"),

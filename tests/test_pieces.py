@@ -316,7 +316,7 @@ def test_whole_numbers_of_runs_that_failed_are_the_filling(chunk):
 def test_texts_among_numbers_are_refused(values):
     with pytest.raises(ArgumentError, match=r"over\['drift'\] is numbers or texts, not both; value \d is"):
         mdf_loop.sweep(DIFFUSION, {"drift": values})
-    with pytest.raises(LoopError, match="which is no number"):
+    with pytest.raises(LoopError, match="not a number"):
         mdf_loop.sweep(DIFFUSION, [{"drift": value} for value in values])
 
 

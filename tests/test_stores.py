@@ -224,7 +224,7 @@ def test_a_number_that_stands_for_no_value_as_well_is_told(dtype, tmp_path, hast
     found = mdf_loop.sweep(graph, {"m": [2, 3]}, store=tmp_path / "s.zarr", seed=1)
     assert found.o0.values.tolist() == [end, end]
     over = [{"m": 2}, {"m": [2, 2]}, {"m": 2}, *[{"m": 2}] * 3]
-    with pytest.warns(LoopWarning, match=f"output 'o0' is {end} in some runs, which stands where there is no value as well"):
+    with pytest.warns(LoopWarning, match=f"output 'o0' is {end} in some runs, which also fills places without a value"):
         mdf_loop.sweep(graph, over, store=tmp_path / "f.zarr", chunk=1, seed=1)
 
 
@@ -298,7 +298,7 @@ def test_a_chunk_that_is_missing_is_told_when_it_is_opened(place):
 
 def test_a_point_that_takes_a_worker_long_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(chunked_run, "LONG_POINT", 0.0)
-    with pytest.warns(LoopWarning, match="checkpoint= in the place of store= lets workers share the trials of a point"):
+    with pytest.warns(LoopWarning, match="with checkpoint= instead of store=, workers share the trials of a point"):
         swept(reduce="mean", store=tmp_path / "s.zarr")
 
 
@@ -344,20 +344,20 @@ def test_what_is_there_and_is_something_else_is_not_replaced(place, tmp_path):
     other = tmp_path / "other.zarr"
     other.mkdir()
     (other / "notes.txt").write_text("mine")
-    with pytest.raises(MalformedBody, match="is there and holds no store of a sweep; it is not replaced"):
+    with pytest.raises(MalformedBody, match="exists and is not the store of a sweep; it is not replaced"):
         swept(store=other)
     with pytest.raises(LoopError, match=r"is the store of another sweep: its seed is 1, here it is 2"):
         swept(store=place, seed=2)
     with pytest.raises(
-        LoopError, match="is a store for 6 points with 4 trials each, here there are 6 with 8; a store does not grow"
+        LoopError, match="is a store for 6 points with 4 trials each, here there are 6 with 8; you cannot add to a store"
     ):
         swept(store=place, trials=8)
     with pytest.raises(LoopError, match="is the store of another sweep: its grid is"):
         swept(store=place, over={"drift": [0.5, 1.5], "bound": [0.3, 0.5, 0.8]})
-    with pytest.raises(LoopError, match=r"is the store of a sweep: go on with it by store="):
+    with pytest.raises(LoopError, match=r"is the store of a sweep: continue it with store="):
         swept(checkpoint=place)
     swept(checkpoint=tmp_path / "c.zarr")
-    with pytest.raises(LoopError, match=r"is a checkpoint of a sweep: go on with it by checkpoint="):
+    with pytest.raises(LoopError, match=r"is a checkpoint of a sweep: continue it with checkpoint="):
         swept(store=tmp_path / "c.zarr")
     with pytest.raises(ArgumentError, match="store= is a checkpoint as well"):
         swept(store=place, checkpoint=tmp_path / "c.zarr")

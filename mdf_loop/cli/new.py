@@ -106,7 +106,7 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
     from mdf_loop.convert import mdf_to_onnx, onnx_to_mdf, rewriting
 
     if source.exists() and target.exists() and source.samefile(target):
-        raise MalformedBody(f"IN and OUT are one file, {str(source)!r}; it would be written again, without its comments")
+        raise MalformedBody(f"IN and OUT are one file, {str(source)!r}; the file would lose its comments")
     kinds = tuple(KINDS.get(path.suffix.lower(), "") for path in (source, target))
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
         onnx_to_mdf.convert(source, target, **to_mdf)
@@ -123,6 +123,6 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
             place.write(written)
     else:
         raise MalformedBody(
-            f"IN is .onnx, .xml, .yaml or .json and OUT .yaml, .json or .onnx, another kind than IN's; "
+            f"IN is .onnx, .xml, .yaml or .json and OUT .yaml, .json or .onnx, of another kind than IN; "
             f"got {str(source)!r} and {str(target)!r}"
         )

@@ -23,14 +23,14 @@ STEP = 0.03
 
 
 class Estimates(Mapping[str, float]):
-    """Estimated parameters by name; :func:`mdf_loop.fit` makes them.
+    """Estimated parameters by name: the result of :func:`mdf_loop.fit`.
 
     Attributes
     ----------
     errors : dict of str to float
-        Standard errors; nan where a loss is a function of the caller's, which says nothing of them.
+        Standard errors; nan if the loss is your own function.
     loss : float
-        What was made small, at the estimates.
+        The loss at the estimates.
     trace : dict of str to array
         All parameters that were tried, in order, and the ``loss`` of each.
     data : dict of str to array
@@ -62,7 +62,7 @@ class Estimates(Mapping[str, float]):
         return {name: rows[0] for name, rows in found.items()}
 
     def plot(self, name: str | None = None, ax: Any = None) -> Any:
-        """Draw what was observed and what is simulated with the estimates.
+        """Draw observed values, and values that are simulated with the estimates.
 
         Parameters
         ----------

@@ -47,13 +47,13 @@ def panel() -> Any:
 
 
 class Explorer:
-    """A model with sliders; :func:`mdf_loop.explore` makes one, and a notebook shows it.
+    """A model with sliders: the result of :func:`mdf_loop.explore`.  A notebook shows it.
 
     Attributes
     ----------
     model : Model
     ranges : mapping of str to Range
-        What moves.
+        The ranges of the sliders.
     """
 
     def __init__(self, model: Model, names: Sequence[str], ranges: Mapping[str, Range], arguments: Mapping[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Explorer:
         self._begun = self.shown({name: range.start for name, range in ranges.items()})  # errors come now
 
     def results(self, values: Mapping[str, float]) -> Results:
-        """What a run with these values of the sliders gives.
+        """Run the model with these values of the sliders.
 
         Raises
         ------
@@ -100,21 +100,21 @@ class Explorer:
 
     @public
     def show(self, port: int = 0, is_opened: bool = True, listener: Callable[[str], Any] | None = None) -> None:
-        """Serve it as a page to browsers on this computer, until Ctrl-C.
+        """Show it as a page for browsers on this computer, until Ctrl-C.
 
         Parameters
         ----------
         port : int
-            Any that is free if it is 0.
+            The port; 0 chooses a free one.
         is_opened : bool
             Open the page in the browser.
         listener : callable, optional
-            Called with the address when the page is there.
+            Called with the address when the page is ready.
 
         Raises
         ------
         LoopError
-            The port is taken.
+            The port is in use.
         """
         try:
             server = panel().io.server.get_server(

@@ -16,21 +16,21 @@ from mdf_loop.plots.series import TRIAL, Series, chosen, series_of
 def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     """Plot results: trajectories, histograms of trials, phase planes, curves and heat maps of sweeps.
 
-    What is drawn follows from what there is.  A value of each iteration is a line, one for each element where it has a few,
-    a heat map where it has many.  A number of each trial is a histogram; along other axes, trials are a mean and a band of
-    one standard deviation.  A sweep over one input is a curve, over two a heat map.
+    The results decide the kind of plot.  A value of each iteration is a line, with one line for each of a few elements, or a
+    heat map for many.  A number of each trial is a histogram.  With other axes, trials are a mean and a band of one standard
+    deviation.  A sweep over one input is a curve, a sweep over two inputs a heat map.
 
     Parameters
     ----------
     source : Results or xarray.Dataset
-        What :func:`mdf_loop.run`, :func:`mdf_loop.sweep` or :meth:`Results.to_xarray` gave.
+        The result of :func:`mdf_loop.run`, :func:`mdf_loop.sweep` or :meth:`Results.to_xarray`.
     *names : str
-        One output or recorded value; or two, of which the second is drawn over the first: a phase plane.  Without
-        names, all that make lines are drawn into one picture: what was recorded, if anything was.
+        One output or recorded value; or two, to draw the second against the first (a phase plane).  Without names, all lines
+        are drawn in one picture: those of the recorded values, if there are any.
     ax : matplotlib Axes, optional
-        Where to draw; otherwise a new figure.
+        The axes; the default is a new figure.
     **style
-        As matplotlib's ``plot``, ``hist`` or ``pcolormesh`` takes it.
+        Passed to matplotlib's ``plot``, ``hist`` or ``pcolormesh``.
 
     Returns
     -------
@@ -39,9 +39,9 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     Raises
     ------
     KindError
-        It is neither, or a value holds no numbers.
+        ``source`` has another type, or a value has no numbers.
     ArgumentError
-        There is no such value, or nothing in it that one could draw.
+        A value does not exist, or cannot be drawn.
     LoopError
         matplotlib is not installed.
 

@@ -106,8 +106,8 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         store = SweepStore(said.store, task, labels, layout)
     if task.reduce is not None and store.layout.seconds > LONG_POINT:
         warn_user(
-            f"a point takes a worker about {store.layout.seconds:.0f} s, and a store has whole points: checkpoint= in the place "
-            "of store= lets workers share the trials of a point"
+            f"a point takes a worker about {store.layout.seconds:.0f} s, and in a store one worker computes a whole point: with "
+            "checkpoint= instead of store=, workers share the trials of a point"
         )
     with keeping(there):
         pieces = Pieces(store, None if length is None else 1)
@@ -232,7 +232,7 @@ def _refuse_texts(model: Model, grid: Grid) -> None:
         dtype = None if declared is None else declared.dtype
         if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):
             what = f"the text {values[texts[0]]!r}" if isinstance(values[texts[0]], str) else f"{values[texts[0]]!r}"
-            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, which is no number")
+            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, not a number")
 
 
 def _is_text(value: Any) -> bool:

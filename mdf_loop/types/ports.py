@@ -17,15 +17,15 @@ class Input:
     Attributes
     ----------
     name : str
-        What :func:`mdf_loop.run` calls it.
+        Its name in :func:`mdf_loop.run`.
     type : ValueType
-        Element type and shape, as far as they are declared or follow from the default.
+        Element type and shape, if they are declared or follow from the default.
     default : object
-        What it is if it is not given; None if it has to be given.
+        The default value; None if the input is required.
     place : str
-        Where it stands in the model, such as ``"node decision, parameter bound"``.
+        Its place in the model, such as ``"node decision, parameter bound"``.
     required : bool
-        Whether a run is an error without it; MDF takes zeros for some ports that have no default.
+        Whether a run without it is an error.  MDF takes zeros for some ports without a default.
     """
 
     name: str

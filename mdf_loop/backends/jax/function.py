@@ -65,15 +65,15 @@ class Made:
 
 
 class JaxFunction:
-    """A model as a function of JAX; :func:`mdf_loop.to_jax` makes one.
+    """A model as a JAX function: the result of :func:`mdf_loop.to_jax`.
 
-    Call it with inputs by name.  ``key`` is a key of :mod:`jax.random` or a whole number, ``noise`` the random numbers themselves
-    by the names in ``draws``.  What it gives is a dict of arrays of JAX.
+    Call it with inputs by name.  ``key`` is a key of :mod:`jax.random` or an integer.  ``noise`` has the random numbers
+    themselves, by the names in ``draws``.  The result is a dict of JAX arrays.
 
     Attributes
     ----------
     inputs, outputs : mapping of str to Input and Output
-        As those of :func:`mdf_loop.prepare`.
+        As in :func:`mdf_loop.prepare`.
     """
 
     def __init__(self, source: JaxSource, outputs: Sequence[str] | None = None, **how: Any) -> None:
@@ -143,7 +143,7 @@ class JaxFunction:
 
     @property
     def draws(self) -> dict[str, NoisePlace]:
-        """Where random numbers are drawn, by the names that ``noise=`` takes; as in the last call, or with the default inputs."""
+        """The places that draw random numbers, by their names in ``noise=``, for the last call or the default inputs."""
         return {name: draw for name, (_, draw) in named_draws(self._step().region).items()}
 
     @cached_property
@@ -157,7 +157,7 @@ class JaxFunction:
         return JaxFunction(self._source, self._wanted, **{**self._how, "flags": True, "together": True})
 
     def explain(self) -> str:
-        """How it runs, in words: its loops, and the random numbers it draws; as in the last call, or with the default inputs."""
+        """Show how it runs: its loops, and the random numbers it draws, for the last call or the default inputs."""
         step, lines = self._step(), [f"{self._source.name} as a function of JAX"]
         for value, depth in loops_in(step.region):
             name = value.attr.name or "loop"

@@ -47,7 +47,7 @@ class Folder:
             raise LoopError(f"record_to is the name of a .zarr folder; got {str(path)!r}")
         self._zarr = needed("zarr", "record_to needs zarr", "sweep")
         if self.place.exists() and not self._holds_results():
-            raise LoopError(f"{str(path)!r} is there and holds no results of a run; it is not replaced")
+            raise LoopError(f"{str(path)!r} exists and has no results of a run; it is not replaced")
 
     def _holds_results(self) -> bool:
         try:
