@@ -181,7 +181,7 @@ class StaticLowering(Lowering):
         )
 
     def number_for_now(self, x: Value, type: Type) -> Value:
-        """What stands for a number that later iterations make an array of.
+        """A value in the place of a number that later iterations make an array of.
 
         Raises
         ------
