@@ -186,7 +186,7 @@ class StaticLowering(Lowering):
         Raises
         ------
         CannotLower
-            Nothing does.
+            There is none.
         """
         raise CannotLower(f"a carried value starts as a number and becomes an array of {type.rank} axes; begin with an array")
 
