@@ -216,6 +216,21 @@ def test_whole_numbers_of_runs_that_fail_are_no_numbers(body, chunk, tmp_path, h
     assert found.attrs["failed"] == 1
 
 
+LENGTHS = {"fail": [2, [2, 2], 2, 2, 2, 2], "differ": [2, 2, 2, 2, 3, 1], "are alike": [3, 3, 3, 3, 3, 3]}
+
+
+@pytest.mark.filterwarnings("ignore:.*runs failed")
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("code", [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13])
+def test_numbers_of_each_type_are_those_of_a_sweep_in_memory(code, lengths, tmp_path, hasty):
+    body = f"b (int64 i, bool c, double x) => (bool c, double y, n) {{ y = Add (x, x) n = Cast <to = {code}> (y) }}"
+    graph, over = loop_graph(body, {"x": 1.0}, {"x": "x"}, ("run[1]", "run[0]")), [{"m": length} for length in lengths]
+    found = mdf_loop.sweep(graph, over, store=tmp_path / "s.zarr", chunk=1, seed=1)
+    expected = mdf_loop.sweep(graph, over, seed=1)
+    assert found.identical(expected)
+    assert found.o0.dtype.kind == expected.o0.dtype.kind
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_a_number_that_stands_for_no_value_as_well_is_told(dtype, tmp_path, hasty):
     end = int(np.iinfo(dtype).min if dtype == "int8" else np.iinfo(dtype).max)
