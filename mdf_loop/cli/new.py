@@ -79,9 +79,7 @@ KINDS = {".onnx": "onnx", ".xml": "openvino", ".yaml": "mdf", ".yml": "mdf", ".j
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A model: .onnx, .yaml, .json, or .xml of OpenVINO.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .yaml or .json for MDF, .onnx for ONNX.")],
-    body: Annotated[
-        str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX's text syntax.")
-    ] = "mdf",
+    body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
     inline: Annotated[
         int, typer.Option("--inline", help="Weights with more elements go to a .npz file next to the MDF file.")
     ] = 1024,
