@@ -139,8 +139,13 @@ class NumpyLoop(InterpretedLoop):
 
     @property
     def is_written(self) -> bool:
-        """Whether its last run was a program, or had more iterations than it is worth to run one by one."""
-        return self.last_program is not None or self.lasted > self.worth_stepping_of(self.lasted)
+        """Whether it has programs of its own, or its last run had more iterations than it is worth to run one by one."""
+        return self.last_program is not None or self.runs_in_blocks
+
+    @property
+    def runs_in_blocks(self) -> bool:
+        """Whether it has run in blocks, or its last run had more iterations than it is worth to run one by one."""
+        return self.latest is not None or self.lasted > self.worth_stepping_of(self.lasted)
 
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
@@ -192,7 +197,7 @@ class NumpyLoop(InterpretedLoop):
         found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
         if found is None:
             with np.errstate(all="ignore"):
-                found = programs.run(values, run, True, is_compiled, lambda: self._is_short_work(given, is_compiled))
+                found = programs.run(values, run, lambda: True, is_compiled, lambda: self._is_short_work(given, is_compiled))
         if found is None:
             return None
         *results, done = found
@@ -233,6 +238,8 @@ class NumpyLoop(InterpretedLoop):
         if is_compiled:
             return count is None or count > 0
         if options.how.interprets_first_calls:
+            if self.latest is not None:  # its programs for blocks are there
+                return False
             known = count if count is not None and count < ENDLESS else self.lasted
             if not self.account.pays_writing(options, INTERPRETED * self.account.nodes * known):
                 return False

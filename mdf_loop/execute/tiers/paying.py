@@ -19,7 +19,7 @@ FIRST, EACH, NODE, PRODUCT = 0.055, 0.007, 0.00006, 0.003
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, for each
 of its nodes, and for each product of matrices."""
 
-WRITING, OF_NODE = 0.001, 0.0001
+WRITING, OF_NODE = 0.0008, 0.00006
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
 
 AGAIN = 6
@@ -118,12 +118,12 @@ class Account:
         spent = self._spent
         if spent + ahead < EACH:
             return False
-        self.is_over = spent > self.cost and can_compile()
+        self.is_over = spent > MARGIN * self.cost and can_compile()
         return self.is_over or (spent + ahead > (APART if self.is_part else MARGIN) * self.cost and can_compile())
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
-        return self.is_worth_writing(options, self._spent + ahead)
+        return self.is_worth_writing(options, self.seconds + ahead)
 
     def is_worth_writing(self, options: Options, seconds: float) -> bool:
         """The same where it is known for how many seconds there was no program, or would be none."""
