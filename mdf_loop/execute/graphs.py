@@ -96,12 +96,12 @@ class Graph(InterpretedBody):
 
     def _fits_python(self) -> bool:
         """Whether loops may be opened in a program of Python: none has programs for blocks, which are as good."""
-        return not any(loop.runs_in_blocks for loop in self._loops())
+        return not any(loop.is_written and loop.last_program is None for loop in self._loops())
 
     def _are_parts(self, are_parts: bool) -> None:
         """Say whether its loops become machine code together with it, or each when that pays for it."""
         for loop in self._loops():
-            loop.account.is_part = are_parts
+            loop.account.is_part, loop.account.is_waiting = are_parts, self._programs.is_waiting
 
     def _loops(self) -> list[Any]:
         """The loops of its nodes."""

@@ -23,6 +23,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Moment
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
+from mdf_loop.execute.tiers.paying import writing
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
 from mdf_loop.step.failing import TooLong
@@ -258,7 +259,8 @@ class Programs:
             if write == self._ordered and entry.order is not None:
                 made: Specialised | Order | str | None = entry.order
             else:
-                made = write(entry, self._lowered(entry, values, options.obey_body_condition))
+                with writing():
+                    made = write(entry, self._lowered(entry, values, options.obey_body_condition))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             let_through(error)
             log.debug("no program: %s", error)

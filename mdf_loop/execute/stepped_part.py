@@ -12,6 +12,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.iteration_columns import History, NotStackable, type_of_row
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
+from mdf_loop.execute.tiers.paying import writing
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import Invariants, draws
@@ -212,8 +213,9 @@ class SteppedPart:
         if types not in table:
             if len(table) >= MOST_SIGNATURES:
                 table.clear()
-            region = self._lowered(types)
-            table[types] = write(region), self._kept(region)
+            with writing():
+                region = self._lowered(types)
+                table[types] = write(region), self._kept(region)
         return table[types]
 
     def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:
