@@ -224,7 +224,7 @@ def test_what_writing_takes_does_not_count(monkeypatch):
 
 def written(made):
     """The programs of Python that a prepared model has."""
-    return [entry.made for entry in made.graph._programs._entries.values() if entry.made is not None and not entry.made.size]
+    return [entry.made for entry in made.graph._programs._entries.all() if entry.made is not None and not entry.made.size]
 
 
 def counting(name, iterations):
