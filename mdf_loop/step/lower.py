@@ -21,22 +21,23 @@ from mdf_loop.plan.comparisons import compared, part_computing
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
+from mdf_loop.step.branches import OfBranches
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.constants import of_constants
 from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.loop_types import (
     as_declared,
-    joined,
+    is_never_begun,
     known_trip_count,
     known_value,
     types_of_results,
     with_rows_of,
 )
 from mdf_loop.step.memory import can_be_told
-from mdf_loop.step.primitives import BOOL, INT64
-from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
-from mdf_loop.step.sequences import alike, collecting, with_lists
+from mdf_loop.step.primitives import INT64
+from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
+from mdf_loop.step.sequences import collecting, with_lists
 from mdf_loop.step.trace import meaning_of
 
 Names = dict[str, Value]
@@ -127,7 +128,7 @@ def lower_block(
     return checked(b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True)))
 
 
-class Lowering:
+class Lowering(OfBranches):
     """One graph on its way into a Step; ``b`` is the builder.
 
     ``exact`` says that an array without dimensions is something else than a number of numpy's: where a body has no types, either
@@ -152,11 +153,7 @@ class Lowering:
         if body.state:
             raise CannotLower("state that the body does not declare")
         names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
-        for node in body.nodes:
-            for name, value in zip(node.outputs, self.node(node, names), strict=False):
-                if name:
-                    names[name] = value
-        return [names[name] for name in body.outputs]
+        return self._computed(body.nodes, body.outputs, names)
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
@@ -169,7 +166,7 @@ class Lowering:
             except CannotLower:
                 self.b.rewind(mark)  # it stays an operator, whose kernel says what is wrong if anything is
         if bound.branches is not None and args and args[0] is not None:
-            return self._branch(*bound.branches, args[0], names)
+            return self._branch(bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
         if (drawn := self._drawn(node, bound, entry, args)) is not None:
             return drawn
@@ -249,30 +246,6 @@ class Lowering:
 
     # Control flow
 
-    def _branch(self, then_body: Body, else_body: Body, condition: Value, names: Names) -> Sequence[Value]:
-        regions = self._sides((then_body, else_body), names)
-        if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
-            chosen = regions[0 if np.asarray(condition.attr).item() else 1]
-            self.b.take_over(chosen)
-            return chosen.results
-        then, other, lists = alike(self.b, *regions)
-        types = [joined(a.type, b.type) for a, b in zip(then.results, other.results, strict=False)]
-        items = self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(then, other)), types)
-        return [lists[k](x) if k in lists else x for k, x in enumerate(items)]
-
-    def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
-        """The branches of an If."""
-        return [self._side(body, names) for body in bodies]
-
-    def _side(self, body: Body, names: Names, dtypes: Sequence[np.dtype | None] = ()) -> Region:
-        """One branch; where element types are given, its results have those."""
-        with self.b.region(is_loop=False) as close:
-            results = self.body(body, {name: names[name] for name in body.captures})
-            as_declared(body, body.outputs, [result.type for result in results])
-            if dtypes:
-                results = [x if d is None else self.b.cast(x, d) for x, d in zip(results, dtypes, strict=True)]
-            return close(results)
-
     def node_of_loop(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         count, condition, carried, scanned, invariant, _ = record.split(args)
         if record.batched or any(value is None for value in (*carried, *scanned, *invariant)):
@@ -332,6 +305,8 @@ class Lowering:
         if any(name not in scope for name in record.invariant):
             raise CannotLower("a loop whose invariant values are not there")
         record, scanned = with_rows_of(self.b, record, scanned)
+        if is_never_begun(record, count, condition):
+            return [*carried, self.b.const(np.int64(0)), self.b.const(np.True_)]
         record, carried, lists = collecting(record, carried)
         settled = self.settled(record, carried, scanned, scope)
         if self.is_long and not self.depth and settled.would_settle():
