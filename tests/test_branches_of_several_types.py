@@ -190,19 +190,39 @@ def test_branches_of_several_element_types():
     assert "no compiled form" not in planned.explain()
 
 
-def test_what_stands_behind_many_branches_is_not_copied_without_end(monkeypatch):
-    """Each If that gives several types doubles it: up to a limit, from which on kernels compute it."""
-    g, a = Graph(itertools.count()), "a"
-    for _ in range(12):
+KINDS = "one", "matrix"
+
+
+def chained(count, is_read_at_once):
+    """A body with many Ifs, each of which is read at once, or all behind the last one."""
+    g, a, found = Graph(itertools.count()), "a", []
+    for _ in range(count):
         condition = g.put("Greater", f"{g.put('ReduceMax', a, keepdims=0)} half")
-        found = g.either(condition, [lambda inner, a=a, kind=kind: inner.chain(GIVES[kind], a, a) for kind in ("one", "matrix")])
-        a = g.put("Sub", f"{a} {g.chain(READS['largest'], found, a)}")
-    body = model(g, a)
-    sizes = []
-    for limit in (0, branches.MOST_COPIED):
-        monkeypatch.setattr(branches, "MOST_COPIED", limit)
-        step = lower_loop(mdf_loop.compile(body).record, TYPES, has_count=True, obeyed=True)
-        sizes.append(sum(1 for _ in values_in(step)))
-    assert sizes[0] < sizes[1] < 10 * sizes[0]
+        found.append(g.either(condition, [lambda inner, a=a, kind=kind: inner.chain(GIVES[kind], a, a) for kind in KINDS]))
+        if is_read_at_once:
+            a = g.put("Sub", f"{a} {g.chain(READS['largest'], found.pop(), a)}")
+    a = g.put("Sub", f"{a} half")
+    for value in found:
+        a = g.put("Sub", f"{a} {g.chain(READS['largest'], value, a)}")
+    return model(g, a)
+
+
+def size_of(body):
+    step = lower_loop(mdf_loop.compile(body).record, TYPES, has_count=True, obeyed=True)
+    return sum(1 for _ in values_in(step)), step.results[0].type == TYPES[1]
+
+
+@pytest.mark.parametrize(
+    ("count", "is_read_at_once", "is_known"), [(1, True, True), (12, True, True), (2, False, True), (12, False, False)]
+)
+def test_only_what_has_several_types_is_computed_in_both_sides(count, is_read_at_once, is_known, monkeypatch):
+    """Types that come together again are not carried further; values of very many combinations of types have none."""
+    body = chained(count, is_read_at_once)
+    size, found = size_of(body)
+    assert found == is_known
+    monkeypatch.setattr(branches, "MOST_COPIED", 0)
+    least, is_known_without = size_of(body)
+    assert not is_known_without
+    assert size < 2 * least
     for engine in ENGINES:
         np.testing.assert_array_equal(results(body, engine, 9)[0], results(body, "interpret", 9)[0])

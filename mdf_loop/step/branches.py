@@ -7,6 +7,7 @@ both sides, each of which knows the type, up to where they give the same types a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from mdf_loop.step.primitives import BOOL
 from mdf_loop.step.records import UNKNOWN, BranchRegion, Region, Value
 from mdf_loop.step.sequences import alike
 
-MOST_COPIED = 64
+MOST_COPIED = 32
 """Nodes behind branches that are lowered in both sides."""
 
 Names = dict[str, Value]
@@ -49,8 +50,8 @@ class OfBranches:
             mark, node = self.b.mark(), nodes[k]
             results = self.node(node, names)
             written, k = {name: x for name, x in zip(node.outputs, results, strict=False) if name}, k + 1
-            if self.has_copies and any(map(gives_several_types, results)):
-                written, n = self._in_both_sides(node, nodes[k:], outputs, names, mark)
+            if self.has_copies and any(map(gives_several_types, results)) and (bodies := self.bound(node).branches):
+                written, n = self._in_both_sides(node, bodies, nodes[k:], outputs, names, mark)
                 k += n
             names |= written
         return [names[name] for name in outputs]
@@ -81,23 +82,23 @@ class OfBranches:
             return close(results if behind is None else behind(results))
 
     def _in_both_sides(
-        self, node: Node, nodes: Sequence[Node], outputs: Sequence[str], names: Names, mark: Sequence[int]
+        self,
+        node: Node,
+        bodies: Sequence[Body],
+        nodes: Sequence[Node],
+        outputs: Sequence[str],
+        names: Names,
+        mark: Sequence[int],
     ) -> tuple[Names, int]:
         """An If whose sides compute what stands behind it as well, up to where they give the same types: with how many nodes."""
-        branches, n = self.bound(node).branches or (), 0
+        n = 0
         while True:
             inside, behind = nodes[:n], nodes[n:]
             read = {*outputs, *(name for later in behind for name in later.reads)}
             wanted = [name for one in (node, *inside) for name in one.outputs if name in read]
-
-            def computed(
-                results: Sequence[Value], inside: Sequence[Node] = inside, wanted: Sequence[str] = wanted
-            ) -> list[Value]:
-                return self._computed(inside, wanted, {**names, **dict(zip(node.outputs, results, strict=False))})
-
             self.b.rewind(mark)
             self.copies += n
-            values = self._branch(branches, names[node.inputs[0]], names, computed)
+            values = self._branch(bodies, names[node.inputs[0]], names, partial(self._behind, node, inside, wanted, names))
             self.copies -= n
             further = min(max(2 * n, 1), len(nodes))
             if further == n or self.copies + further > MOST_COPIED or not any(map(gives_several_types, values)):
@@ -115,7 +116,8 @@ def gives_several_types(x: Value) -> bool:
     """Whether a value is what one of two branches gave, which is known of both, but not what they have in common."""
     if x.op != "item" or x.args[0].op != "branch" or _is_clear(x):
         return False
-    return all(_is_clear(side.results[x.attr]) for side in (x.args[0].attr.then, x.args[0].attr.other))
+    sides = (side.results[x.attr] for side in (x.args[0].attr.then, x.args[0].attr.other))
+    return all(_is_clear(y) or gives_several_types(y) for y in sides)
 
 
 def _is_clear(x: Value) -> bool:
