@@ -35,12 +35,15 @@ class OfBranches:
     ----------
     has_copies : bool
         Whether both sides of a branch may compute what stands behind it.
+    known_as : dict
+        The names of values, and the nodes that give them.
     """
 
     b: Builder
     body: Callable[[Body, Mapping[str, Value]], list[Value]]
     node: Callable[[Node, Names], Sequence[Value]]
     bound: Callable[[Node], Bound]
+    known_as: dict[Value, tuple[str, Node | None]]
     has_copies, copies = True, 0
 
     def _computed(self, nodes: Sequence[Node], outputs: Sequence[str], names: Names) -> list[Value]:
@@ -53,6 +56,8 @@ class OfBranches:
             if self.has_copies and any(map(gives_several_types, results)) and (bodies := self.bound(node).branches):
                 written, n = self._in_both_sides(node, bodies, nodes[k:], outputs, names, mark)
                 k += n
+            for name, x in written.items():
+                self.known_as.setdefault(x, (name, node))
             names |= written
         return [names[name] for name in outputs]
 

@@ -74,7 +74,7 @@ def lower_graph(
     lowering = Lowering(obey, opens, not body.typed, bound, sees_nan=sees_nan)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
-    return checked(lowering.b.closed(lowering.body(body, scope)))
+    return lowering.whole(lowering.body(body, scope))
 
 
 def lower_loop(
@@ -104,7 +104,7 @@ def lower_loop(
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
     scope = dict(zip(record.body.captures, params[1 + n_carried + n_scanned :], strict=True))
     results = lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope)
-    return checked(lowering.b.closed(results[:-1]))
+    return lowering.whole(results[:-1])
 
 
 def lower_block(
@@ -125,7 +125,7 @@ def lower_block(
     first = 1 + len(states) + len(scanned)
     outer = [b.param(type, first + k) for k, type in enumerate(captured)]
     scope = dict(zip(record.body.captures, outer, strict=True))
-    return checked(b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True)))
+    return lowering.whole(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True))
 
 
 class Lowering(OfBranches):
@@ -147,11 +147,18 @@ class Lowering(OfBranches):
         load_kernels()
         self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
         self.depth, self.is_long, self.sees_nan = 0, is_long, sees_nan
+        self.known_as = {}
+
+    def whole(self, results: Sequence[Value]) -> Region:
+        """The Step that gives these results."""
+        return checked(replace(self.b.closed(results), known_as=self.known_as))
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
             raise CannotLower("state that the body does not declare")
+        for name, x in scope.items():
+            self.known_as.setdefault(x, (name, None))
         names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
         return self._computed(body.nodes, body.outputs, names)
 
@@ -304,6 +311,9 @@ class Lowering(OfBranches):
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
         if any(name not in scope for name in record.invariant):
             raise CannotLower("a loop whose invariant values are not there")
+        inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
+        for name, x in zip(inputs, (*carried, *scanned), strict=True):
+            self.known_as.setdefault(x, (name, None))
         record, scanned = with_rows_of(self.b, record, scanned)
         if is_never_begun(record, count, condition):
             return [*carried, self.b.const(np.int64(0)), self.b.const(np.True_)]

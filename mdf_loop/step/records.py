@@ -40,7 +40,7 @@ item          a value of several results                              which one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,11 +176,14 @@ class Region:
         What it computes, in order.
     results : tuple of Value
         What it gives: parameters, its own values, or values of the regions around it.
+    known_as : mapping
+        Of a whole Step, for messages: the name of a value in the model, and the node that gives it.
     """
 
     params: tuple[Value, ...] = ()
     values: tuple[Value, ...] = ()
     results: tuple[Value, ...] = ()
+    known_as: Mapping[Value, tuple[str, Node | None]] = field(default_factory=dict)
 
 
 @record
