@@ -127,4 +127,4 @@ def gives_several_types(x: Value) -> bool:
 
 def _is_clear(x: Value) -> bool:
     """Whether element type and number of axes are known, those of its elements, or that there is no value."""
-    return x.op == "rows" or (x.op == "const" and x.attr is None) or (x.type.dtype is not None and x.type.shape is not None)
+    return x.type.is_known or x.op == "rows" or (x.op == "const" and x.attr is None)

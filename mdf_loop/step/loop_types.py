@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.ir import Body, Loop
 from mdf_loop.step.build import Builder, CannotLower
-from mdf_loop.step.primitives import INT64, either_kind
+from mdf_loop.step.primitives import BOOL, INT64, either_kind
 from mdf_loop.step.records import UNKNOWN, Length, LoopRegion, Size, Type, Value
 from mdf_loop.step.structure import is_always_true, may_end
 
@@ -45,10 +45,11 @@ def is_never_begun(record: Loop, count: Value | None, condition: Value | None) -
 
     One over the elements of a list does in the iteration in which the list is empty, which says what its elements will be.
     """
-    if record.collected or record.last or count is None or count.op != "const" or np.size(count.attr) != 1:
+    if record.collected or record.last or not all(x is None or np.size(x.attr) == 1 for x in (count, condition)):
         return False
-    is_allowed = condition is None or is_always_true(condition)
-    return is_allowed and count.type.kind in "iu" and int(np.asarray(count.attr).item()) <= 0
+    if condition is not None and not is_always_true(condition):
+        return condition.op == "const" and condition.type.dtype == BOOL
+    return count is not None and count.op == "const" and count.type.kind in "iu" and int(np.asarray(count.attr).item()) <= 0
 
 
 def with_rows_of(b: Builder, record: Loop, scanned: Sequence[Value]) -> tuple[Loop, list[Value]]:

@@ -35,6 +35,7 @@ from mdf_loop.step.loop_types import (
     with_rows_of,
 )
 from mdf_loop.step.memory import can_be_told
+from mdf_loop.step.obstacles import first_unknown
 from mdf_loop.step.primitives import INT64
 from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import collecting, with_lists
@@ -349,6 +350,9 @@ class Lowering(OfBranches):
             found.settle()
         finally:
             self.depth -= 1
+        for state, x in zip(found.region.params[2:], found.initial, strict=False):
+            if x.type.is_known and not state.type.is_known and (cause := first_unknown(found.first)) in self.known_as:
+                self.known_as[state] = self.known_as[cause]  # type: ignore[index]
         return found
 
 

@@ -27,6 +27,17 @@ def obstacle(region: Region, can_hold: Callable[[Type], bool]) -> str:
     return ""
 
 
+def first_unknown(region: Region) -> Value | None:
+    """The first value of which too little is known, although all is known of what it is made of; None if there is none."""
+    uses = uses_of(region)
+    for value in values_in(region):
+        given = [x for x in value.args if x.op != "const" or x.attr is not None]
+        is_first = value.args and not value.type.is_known and all(x.type.is_known for x in given)
+        if is_first and not _is_several(value) and uses.count(value):
+            return value
+    return None
+
+
 def _is_several(value: Value) -> bool:
     """Whether only the items of a value count, or it is the list of an array's rows."""
     return value.op in ("loop", "branch", "rows") or (isinstance(value.attr, Apply) and value.attr.results > 1)
@@ -36,7 +47,7 @@ def _said(region: Region, value: Value) -> str:
     name, node = region.known_as.get(value, ("", None))
     if value in region.params:
         return f"input {name!r} is {_words(value.type, 'text, a list or an optional')}"
-    if value.op == "param":
+    if value.op == "param" and node is None:
         return f"{name!r} has another type, or another number of axes, in later iterations"
     what = _words(value.type, "a value of a type that only the run knows")
     if value.op == "item" and value.args[0].op == "branch":

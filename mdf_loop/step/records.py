@@ -103,6 +103,11 @@ class Type:
         return None if self.shape is None else len(self.shape)
 
     @property
+    def is_known(self) -> bool:
+        """Whether element type and number of axes are known."""
+        return self.dtype is not None and self.shape is not None
+
+    @property
     def is_static(self) -> bool:
         """Whether element type and all lengths are known."""
         return self.dtype is not None and self.shape is not None and Size not in map(type, self.shape)

@@ -77,7 +77,7 @@ def element(dtype: np.dtype | None) -> Element:
 
 def can_hold(type: Type) -> bool:
     """Whether there is machine code for values of a type."""
-    return type.dtype is not None and type.shape is not None and type.dtype in ELEMENTS
+    return type.is_known and type.dtype in ELEMENTS
 
 
 def literal(dtype: np.dtype, number: object) -> str:
