@@ -92,6 +92,7 @@ class Estimates(Mapping[str, float]):
             ax.hist(observed, bins, density=True, alpha=0.5, label="observed")
             ax.hist(simulated, bins, density=True, histtype="step", label="simulated")
             ax.set_xlabel(name)
+            ax.set_ylabel("density")
         else:
             mean = observed if observed.ndim < simulated.ndim else observed.mean(axis=0)
             ax.plot(np.ravel(mean), ".", label="observed")

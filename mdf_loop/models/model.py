@@ -312,7 +312,8 @@ class Model:
             return ", ".join(ports) or "none"
 
         where = f" from {self.source}" if self.source else ""
-        return f"<model {self.name!r}{where}: inputs {listed(self.inputs)}; outputs {listed(self.outputs)}>"
+        inputs = [name for name, port in self.inputs.items() if not isinstance(port.default, Mapping)]  # a body is none to give
+        return f"<model {self.name!r}{where}: inputs {listed(inputs)}; outputs {listed(self.outputs)}>"
 
     # What a call says
 
