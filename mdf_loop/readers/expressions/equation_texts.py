@@ -102,11 +102,8 @@ def within(source: Any, names: Collection[str]) -> Any:
     return {**source, CAPTURED: [*said.captured, *captured]} if is_mapping else said.as_mapping(captured)
 
 
-def expanded(source: Any) -> list[str]:
-    """The lines of equations that derivatives become; none where there are none."""
-    said = equations_in(source)
-    if not said.derivatives:
-        return []
+def lines_of(said: Equations) -> list[str]:
+    """Equations as they are written in text, derivatives as the carried values that they become."""
     words = {"carried": "", "let": "let ", "collect": "collect ", "while": ""}
     return [f"{words[place.partition(' ')[0]]}{name}: {text}" for place, name, text in texts_of(said)]
 
