@@ -15,8 +15,7 @@ from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.rows.filling import fill, keeping
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of, fill, keeping
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 
@@ -48,6 +47,8 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     kept: _Kept | _Recorded = _Recorded(task, about) if wish.record else _Kept(task, about)
     with keeping(kept.results):
         fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))
+    if isinstance(kept, _Kept):
+        task.warn_of(kept.table.suspects)
     return kept.results()
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopError, in_words
+from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, PartialResults, in_words
 from mdf_loop.models.labelled import rectangular
 from mdf_loop.models.written import widened
+from mdf_loop.options import Run, part_of
+from mdf_loop.progress import Tally
 
 Span = tuple[int, int]
 """The first of some runs, and the one after the last."""
@@ -28,12 +31,15 @@ class Chunk:
         What went wrong, by the place of the run in the chunk.
     iterations, stops : array, or None
         Of each run, where it has one loop.
+    suspects : dict of str to int
+        Runs, counted in the whole sweep, that may have something to warn of: the first one for each reason.
     """
 
     columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
     errors: dict[int, str] = field(default_factory=dict)
     iterations: np.ndarray | None = None
     stops: np.ndarray | None = None
+    suspects: dict[str, int] = field(default_factory=dict)
 
     def part(self, start: int, stop: int) -> Chunk:
         """Some of the runs."""
@@ -42,8 +48,8 @@ class Chunk:
             for name, (rows, lengths) in self.columns.items()
         }
         errors = {k - start: error for k, error in self.errors.items() if start <= k < stop}
-        notes = (None if each is None else each[start:stop] for each in (self.iterations, self.stops))
-        return Chunk(columns, errors, *notes)
+        iterations, stops = (None if each is None else each[start:stop] for each in (self.iterations, self.stops))
+        return Chunk(columns, errors, iterations, stops, self.suspects)
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,22 @@ def _filling(fill: Any, dtype: np.dtype) -> Any:
     return fill if holding(dtype, fill) == dtype else 0  # it is not seen: rows of whole numbers are all there in the end
 
 
+def first_nans(columns: Mapping[str, np.ndarray | None], among: Any = True) -> dict[str, int]:
+    """The first row of each column, of all or of some, that has nan in it."""
+    found = dict[str, int]()
+    for name, column in columns.items():
+        if column is not None and column.dtype.kind in "fc":
+            rows = np.isnan(column).any(axis=tuple(range(1, column.ndim))) & among
+            if rows.any():
+                found[name] = int(rows.argmax())
+    return found
+
+
+def earliest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """The first run for each reason."""
+    return {reason: min(one.get(reason, run), run) for reason, run in {**one, **other}.items()}
+
+
 class Table:
     """The results of all runs, filled in chunk by chunk.
 
@@ -124,6 +146,7 @@ class Table:
         self._blank: dict[str, np.ndarray] = {}  # which rows of an output were never there
         self.lengths: dict[str, np.ndarray] = {}
         self.errors: dict[int, str] = {}
+        self.suspects: dict[str, int] = {}
         self.done = self._empty(count)
 
     @staticmethod
@@ -141,6 +164,7 @@ class Table:
                 known = self.lengths.setdefault(name, np.zeros(self.count, np.int64))
                 known[start : start + len(rows)] = lengths
         self.errors |= {start + k: error for k, error in chunk.errors.items()}
+        self.suspects = earliest(self.suspects, chunk.suspects)
         self.done[start : start + count] = True
 
     def put(self, where: slice | np.ndarray, name: str, rows: np.ndarray) -> None:
@@ -193,7 +217,8 @@ class Table:
         if old is None:
             self._blank[name] = np.ones(self.count, bool)
         else:
-            self._write(array, slice(None), old)
+            with np.errstate(invalid="ignore"):  # rows that are not there yet may hold anything
+                self._write(array, slice(None), old)
         self.arrays[name] = array
         return array
 
@@ -212,3 +237,53 @@ class Table:
             name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()
         }
         return self.arrays, ragged
+
+
+@contextlib.contextmanager
+def keeping(results: Callable[[], Any]) -> Iterator[None]:
+    """Give what is complete to the error that ends it early, as ``.results``."""
+    try:
+        yield
+    except BaseException as error:  # a signal handler may raise anything
+        is_plain = isinstance(error, KeyboardInterrupt) and not isinstance(error, PartialResults)
+        ended = LoopInterrupted("interrupted") if is_plain else error
+        with contextlib.suppress(AttributeError):
+            ended.results = results()  # type: ignore[attr-defined]
+        if ended is not error:
+            raise ended from error
+        raise
+
+
+class Filled(Protocol):
+    """What takes the runs that are done."""
+
+    def add(self, start: int, chunk: Any, count: int, /) -> None:
+        """Take some of them, from one on."""
+
+
+def fill(table: Filled, found: Generator[tuple[Span, Any]], run: Run, tally: Tally | None = None) -> int:
+    """Fill in chunks as they come, and tell how many runs are done.
+
+    Parameters
+    ----------
+    table : Filled
+    found : generator
+        Closed in the end, however it ends.
+    run : Run
+        Which everything is a part of.
+    tally : Tally, optional
+        Who is told.
+
+    Returns
+    -------
+    int
+        How many runs came.
+    """
+    run.watch, done = None, 0  # runs are counted, not the iterations in them
+    with contextlib.closing(found), part_of(run):
+        for (start, stop), chunk in found:
+            table.add(start, chunk, stop - start)
+            done += stop - start
+            if tally is not None:
+                tally(stop - start)
+    return done
