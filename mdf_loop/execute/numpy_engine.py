@@ -145,7 +145,7 @@ class NumpyLoop(InterpretedLoop):
     @property
     def _is_good_in_blocks(self) -> bool:
         """Whether it has run in blocks that are as good as one program: short loops and nested ones are better as such."""
-        return self.latest is not None and self.lasted > FEW_STEPS and not self.inner_loops()
+        return self.latest is not None and self.lasted > FEW_STEPS and not self.program.loops
 
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
@@ -264,10 +264,6 @@ class NumpyLoop(InterpretedLoop):
         """Why it is not machine code, if that was asked for last."""
         parts = self._one_by_one.stepped.values() if self._one_by_one is not None else ()
         return next((one.why for one in (*self._programs.values(), *parts) if one.why), "")
-
-    def inner_loops(self) -> list[NumpyLoop]:
-        """The loops of nodes of the body."""
-        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
 
     @functools.cached_property
     def plan(self) -> Plan:
