@@ -181,12 +181,12 @@ class StaticLowering(Lowering):
         )
 
     def number_for_now(self, x: Value, type: Type) -> Value:
-        """What stands for a number that later iterations make an array of.
+        """A value in the place of a number that later iterations make an array of.
 
         Raises
         ------
         CannotLower
-            Nothing does.
+            There is none.
         """
         raise CannotLower(f"a carried value starts as a number and becomes an array of {type.rank} axes; begin with an array")
 

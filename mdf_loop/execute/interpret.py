@@ -443,7 +443,6 @@ class InterpretedBody:
         """
         values = dict(zip(self.body.outputs, (env[slot] for slot in self.program.outputs), strict=True))
         for step in self.program.steps:
-            loops = getattr(step.bound.call, "loops", ())
-            if partial is not None and run.outermost is not None and any(run.outermost.owner is loop for loop in loops):
+            if partial is not None and run.outermost is not None and any(run.outermost.owner is loop for loop in step.loops):
                 values |= {name: value for name, value in zip(step.node.outputs, partial, strict=False) if name in values}
         return {name: value for name, value in values.items() if value is not None}

@@ -109,7 +109,11 @@ LONGEST = 20
 _WHERE = re.compile(r"\(line: (\d+)")
 
 
-def further_errors(text: str, first: str, most: int = 20) -> Iterator[str]:
+MOST_ERRORS = 20
+"""Further errors of a text that are looked for."""
+
+
+def further_errors(text: str, first: str) -> Iterator[str]:
     """What is wrong with nodes on other lines than the one that the first error tells of, with lines and hints.
 
     Nodes with bodies or lists in braces, and names of attributes that have a line of their own, are left out: it is not known
@@ -118,15 +122,15 @@ def further_errors(text: str, first: str, most: int = 20) -> Iterator[str]:
     from onnx import parser
 
     found = _WHERE.search(first)
-    told = int(found.group(1)) if found else 0
+    told, left = int(found.group(1)) if found else 0, MOST_ERRORS
     for number, lines, node in _nodes(text):
-        if most <= 0 or number <= told <= number + lines:
+        if left <= 0 or number <= told <= number + lines:
             continue
         try:
             parser.parse_node(node)
         except Exception as error:  # ParseError, which is no class of its own
             let_through(error)
-            most -= 1
+            left -= 1
             said = _WHERE.sub(f"(line: {number}", message_of(error), count=1)
             yield f"ONNX text does not parse: {said}{hint(f'{{ {node} }}')}"
 
