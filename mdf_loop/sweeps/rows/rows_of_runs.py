@@ -229,8 +229,7 @@ class Table:
         for name, array in self.arrays.items():
             without = missing | self._blank[name]
             if without.any():
-                with np.errstate(invalid="ignore"):  # rows that never came hold anything
-                    wide = array.astype(holding(array.dtype, self.fill), copy=False)
+                wide = array.astype(holding(array.dtype, self.fill), copy=False)
                 wide[without] = _filling(self.fill, wide.dtype)
                 self.arrays[name] = wide
         ragged = {
