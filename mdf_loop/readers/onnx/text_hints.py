@@ -62,7 +62,7 @@ def hint(text: str) -> str:
     """A sentence on how to write it; empty where nothing is known.
 
     >>> hint("b (int64 i, bool c, float x) => (bool c, float y) { y = x + one }")
-    '; operators stand in front of their operands: y = Add (x, one)'
+    '; write the operator before its operands: y = Add (x, one)'
     """
     if said := as_equation(text):
         return said
@@ -76,7 +76,7 @@ def hint(text: str) -> str:
     if found := _LITERAL.search(nodes):
         return _literal(found.group(2))
     if found := _COPY.search(nodes):
-        return f"; a value gets a second name by an operator: {_target(nodes, found)} = Identity ({found.group(1)})"
+        return f"; copy a value with an operator: {_target(nodes, found)} = Identity ({found.group(1)})"
     return ""
 
 
@@ -87,7 +87,7 @@ def _target(nodes: str, found: re.Match[str]) -> str:
 
 def _infix(nodes: str, found: re.Match[str]) -> str:
     left, symbol, right = found.groups()
-    said = f"; operators stand in front of their operands: {_target(nodes, found)} = {_OPERATORS[symbol]} ({left}, {right})"
+    said = f"; write the operator before its operands: {_target(nodes, found)} = {_OPERATORS[symbol]} ({left}, {right})"
     number = next((side for side in (right, left) if re.fullmatch(r"-?[\d.]+", side)), None)
     return said if number is None else said.replace(f"{number})", "k)").replace(f"({number},", "(k,") + _constant(number)
 
@@ -97,7 +97,7 @@ def _literal(number: str) -> str:
 
 
 def _constant(number: str) -> str:
-    return f"; a number is a constant with a name and a type, in front of the nodes: <float k = {{{number}}}> {{ ... }}"
+    return f"; write a number as a constant with a name and a type, before the nodes: <float k = {{{number}}}> {{ ... }}"
 
 
 _NODE = re.compile(r"\s*[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*\s*=(?![=>])")
