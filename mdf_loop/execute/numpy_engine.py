@@ -145,7 +145,7 @@ class NumpyLoop(InterpretedLoop):
     @property
     def _is_good_in_blocks(self) -> bool:
         """Whether it has run in blocks that are as good as one program: short loops and nested ones are better as such."""
-        return self.latest is not None and self.lasted > FEW_STEPS and not self.inner_loops()
+        return self.latest is not None and self.lasted > FEW_STEPS and not self.program.loops
 
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
