@@ -79,7 +79,7 @@ class LoopRep(BackendRep):
         Raises
         ------
         ArgumentError
-            An input is missing, or there is no such input or option.
+            An input is missing, or an input or option does not exist.
         IterationError, LoopTimeout, LoopInterrupted
             A node failed, ``options(timeout=...)`` was reached, or Ctrl-C: ``.partial`` and ``.iteration`` are those of the
             loop that ran last, ``.outputs`` what is known of the model's.
@@ -151,15 +151,24 @@ class LoopRep(BackendRep):
             if len(values) > len(names):
                 raise ArgumentError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(values)} were given")
             given = dict(zip(names, values, strict=False))
-        missing = [name for name in self._needed if name not in given]
-        unknown = sorted(set(given) - set(self.body.inputs), key=str)
-        if missing or unknown:
-            raise ArgumentError(
-                f"the model takes inputs ({', '.join(self.body.inputs)})"
-                + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
-            )
+        refuse_other_names(given, self._needed, self.body.inputs)
         return given
+
+
+def refuse_other_names(given: Mapping[str, Any], needed: Iterable[str], names: Sequence[str]) -> None:
+    """See that all inputs are given that are needed, and no others than there are.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    missing, unknown = [name for name in needed if name not in given], sorted(set(given) - set(names), key=str)
+    if missing or unknown:
+        raise ArgumentError(
+            f"the model takes inputs ({', '.join(names)})"
+            + (f"; missing: {', '.join(missing)}" if missing else "")
+            + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
+        )
 
 
 def run_kept(
@@ -227,12 +236,12 @@ class LoopBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto | str | os.PathLike, device: str = "CPU", **kwargs: Any) -> LoopRep:
-        """Read a model once; ``run`` the result as often as needed.
+        """Read a model once.  Call ``run`` of the result as often as needed.
 
         Raises
         ------
         MalformedBody, UnsupportedOp
-            The model is broken, there is no such file, or it uses an operator there is no kernel for.
+            The model is broken, the file does not exist, or an operator has no kernel.
         KindError
             It is neither a model nor a path.
         ArgumentError

@@ -21,9 +21,7 @@ jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-
 FHN, DDM = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diffusion.yaml"
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 @pytest.fixture
@@ -99,6 +97,34 @@ def test_bodies_of_other_forms():
     total, sums = by_jax(mdf_loop.scan, 0.0, [1.0, 2.0, 3.0], body=running, num_scan_inputs=1)
     assert total == 6.0
     assert_near(sums, [1.0, 3.0, 6.0], 1e-12, 0)
+
+
+NAMED = """b (int64 i, bool c, double {carried}) => (bool d, double t, double a, double {collected}) {{
+    t = Add ({carried}, {carried}) a = Identity (t) {collected} = Neg (t)
+    k = Constant <value = double {{20.0}}> () d = Less (t, k) }}"""
+
+
+@pytest.mark.parametrize("carried", ["s", "key", "noise", "inputs", "self"])
+@pytest.mark.parametrize("collected", ["b", "a_length", "t_length"])
+@pytest.mark.parametrize("go", [True, None])
+def test_names_of_a_body_are_no_names_of_ours(carried, collected, go):
+    body = NAMED.format(carried=carried, collected=collected)
+    found, want = (how(mdf_loop.loop, 9, go, 1.0, body=body) for how in (by_jax, interpreted))
+    for each, expected in zip(found, want, strict=True):
+        assert_near(each, expected, 1e-12, 0)
+
+
+def test_a_function_names_lengths_as_no_output_is_called():
+    found = mdf_loop.to_jax(mdf_loop.compile(NAMED.format(carried="s", collected="a_length")))(M=9, cond=True, s=1.0)
+    assert {*found} == {"t", "a", "a_length", "a_length_2", "a_length_length"}
+    assert int(found["a_length_2"]) == int(found["a_length_length"]) == 5
+    assert found["a_length"][:5].tolist() == [-2.0, -4.0, -8.0, -16.0, -32.0]
+
+
+def test_a_function_has_one_argument_that_is_called_key():
+    function = mdf_loop.to_jax(mdf_loop.compile(NAMED.format(carried="key", collected="b")))
+    with pytest.raises(mdf_loop.errors.ArgumentError, match="an input called 'key'"):
+        function(M=9, cond=True, key=1.0)
 
 
 def test_whole_numbers_stay_whole():

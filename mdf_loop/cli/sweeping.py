@@ -56,7 +56,7 @@ def axis(text: str) -> tuple[str, list[Any]]:
         return name, [json.loads(value) for value in said.split(",")]
     except (ValueError, RecursionError) as error:
         raise MalformedBody(
-            f"--over {name}: {said!r} is no list of values; such are 0:2:100 (from, to, how many), 1,1.5 and [1, 2]"
+            f"--over {name}: {said!r} is not a list of values, such as 0:2:100 (from, to, count), 1,1.5 or [1, 2]"
         ) from error
 
 
@@ -89,7 +89,7 @@ def run_sweep(
     if output is not None and how["store"] is not None:
         raise MalformedBody("--store is where the results are written; leave out -o")
     if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
-        raise MalformedBody(f"--set {taken[0]}: that is an argument of a sweep; give the input by --over, or as node.{taken[0]}")
+        raise MalformedBody(f"--set {taken[0]} is an argument of a sweep; give the input with --over, or as node.{taken[0]}")
     said = {name: value for name, value in how.items() if value is not None}
     if outputs is not None:
         said["outputs"] = [name.strip() for name in outputs.split(",")]
@@ -122,7 +122,7 @@ def reduction(text: str) -> str | list[float]:
     try:
         return [float(level) for level in text.split(",")]
     except ValueError as error:
-        raise MalformedBody(f"--reduce: {text!r} is no list of quantiles ({error}); 0.1,0.5,0.9 and mean are") from error
+        raise MalformedBody(f"--reduce: {text!r} is not a list of quantiles such as 0.1,0.5,0.9 ({error})") from error
 
 
 FEW = 5
@@ -162,21 +162,25 @@ def stored(store: str, found: Any) -> Table:
 def sweep(
     file: File,
     over: Annotated[
-        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, how many), or 1,1.5,2.")
+        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, count), or 1,1.5,2.")
     ] = None,
     trials: Trials = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the whole sweep.")] = None,
     set_: Set = None,
     input_: Input = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
-    outputs: Annotated[str | None, typer.Option("--outputs", help="Those that are kept: a,b.")] = None,
-    reduce: Annotated[str | None, typer.Option("--reduce", help="Of the trials of a point: mean, or quantiles 0.1,0.9.")] = None,
-    checkpoint: Annotated[str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, to go on from.")] = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", help="The outputs to keep: a,b.")] = None,
+    reduce: Annotated[
+        str | None, typer.Option("--reduce", help="Reduce the trials of a point: mean, or quantiles 0.1,0.9.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, from which the same call continues.")
+    ] = None,
     store: Annotated[
         str | None, typer.Option("--store", help="A .zarr folder, or an address, for results larger than the memory.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
-    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a piece; by itself about a second of them.")] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Number of threads.")] = 1,
+    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a chunk; the default is about a second.")] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     collect: Collect = False,
@@ -190,7 +194,7 @@ def sweep(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model over a grid of values, some trials at each point, and write the results with labels."""
+    """Run a model over a grid of values, with trials at each point, and write the results with labels."""
     from mdf_loop.options import options
 
     how: dict[str, Any] = {"trials": trials, "seed": seed, "workers": workers, "chunk": chunk}

@@ -85,7 +85,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         try:
             archive = Archive(file, path.name)
         except BROKEN as error:
-            raise MalformedBody(f"{path.name!r} is no file of weights: {error}") from error
+            raise MalformedBody(f"{path.name!r} is not a file of weights: {error}") from error
         yield archive
 
 
@@ -133,7 +133,7 @@ class Archive:
         wanted = dtype.itemsize * int(np.prod(shape, dtype=object))
         self.left -= entry.file_size
         if wanted > entry.file_size or self.left < 0:
-            raise ValueError("it says it is larger than what is there")
+            raise ValueError("it declares more than the file has")
         with self._zip.open(entry) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
 

@@ -35,7 +35,7 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     if clash := sorted(given & set(body.constants)):
         raise MalformedBody(f"{clash[0]!r} is an input and a constant; a value that an input has by itself is a default", path)
     if unknown := sorted(set(body.defaults) - given):
-        raise MalformedBody(f"{unknown[0]!r} has a default, but is no input", path)
+        raise MalformedBody(f"{unknown[0]!r} has a default, but is not an input", path)
     hidden = {state.input for state in body.state}
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)
@@ -50,7 +50,7 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     nodes = in_order(body.nodes, lambda node: node.reads, lambda node: node.outputs, title, path)
     for state in body.state:
         if state.output not in known:
-            raise MalformedBody(f"hidden state {state.input!r} goes on as {state.output!r}, which nothing produces", path)
+            raise MalformedBody(f"hidden state {state.input!r} continues as {state.output!r}, which no node computes", path)
     for name in body.outputs:
         if not name:
             raise MalformedBody("an output has no name", path)

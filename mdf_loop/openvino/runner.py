@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backend import LoopRep, as_value, listed_values
+from mdf_loop.backend import LoopRep, as_value, listed_values, refuse_other_names
 from mdf_loop.calls.explain import explained
 from mdf_loop.errors import ArgumentError, keeps_results
 from mdf_loop.execute.program import describe_value
@@ -23,7 +23,7 @@ from mdf_loop.options import Run, start_run
 
 
 class OpenvinoRep(LoopRep):
-    """A model ready to run; what its variables keep (ReadValue and Assign) goes from run to run.
+    """A model ready to run.  Its variables (ReadValue and Assign) keep their values from run to run.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class OpenvinoRep(LoopRep):
         Raises
         ------
         ArgumentError
-            An input is missing, there is no such input, or its shape is not the declared one.
+            An input is missing or does not exist, or its shape is not the declared one.
         IterationError, LoopTimeout, LoopInterrupted
             As :meth:`mdf_loop.backend.LoopRep.run`.
         """
@@ -105,8 +105,7 @@ class OpenvinoRep(LoopRep):
         steps : bool
             Show the Steps that programs are made of as well.
         """
-        loops = [loop for step in self.graph.program.steps for loop in getattr(step.bound.call, "loops", ())]
-        return "\n".join(explained(loop, source, steps) for loop in loops)
+        return "\n".join(explained(loop, source, steps) for loop in self.graph.program.loops)
 
     def fit(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Values without a type of their own made into what the model declares; see :meth:`LoopRep.fit`."""
@@ -123,14 +122,7 @@ class OpenvinoRep(LoopRep):
                 raise ArgumentError(f"the model takes {len(self.inputs)} inputs ({names}); {len(values)} were given")
             inputs = dict(zip(self.inputs, values, strict=False))
         given = self._renamed(inputs)
-        missing = [name for name in self.inputs if name not in given]
-        unknown = sorted(set(given) - set(self.inputs), key=str)
-        if missing or unknown:
-            raise ArgumentError(
-                f"the model takes inputs ({', '.join(self.inputs)})"
-                + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
-            )
+        refuse_other_names(given, self.inputs, self.inputs)
         return given
 
     def _renamed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,14 +151,14 @@ class OpenvinoRep(LoopRep):
 
 
 def prepare(path: str | os.PathLike, weights: str | os.PathLike | None = None) -> OpenvinoRep:
-    """Read an OpenVINO model once; ``run`` the result as often as needed.
+    """Read an OpenVINO model once.  Call ``run`` of the result as often as needed.
 
     Parameters
     ----------
     path : str or path-like
         The .xml file.
     weights : str or path-like, optional
-        The .bin file; by default the one beside it that has its name.
+        The .bin file.  The default is the .bin file of the same name.
 
     Returns
     -------
@@ -175,7 +167,7 @@ def prepare(path: str | os.PathLike, weights: str | os.PathLike | None = None) -
     Raises
     ------
     MalformedBody, UnsupportedOp
-        The model is broken, or has a layer there is no meaning for here.
+        The model is broken, or has a layer that is not supported.
     """
     return OpenvinoRep(read_openvino(path, weights))
 

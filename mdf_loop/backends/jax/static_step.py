@@ -119,7 +119,7 @@ class JaxLowering(StaticLowering):
         return [self._side(body, {**names, **self._begun(body, names, types)}) for body in bodies]
 
     def _begun(self, body: Body, names: Names, types: Sequence[Type | None]) -> dict[str, Value]:
-        """What stands for carried values without a type that a branch gives as they are."""
+        """Values in the place of carried ones that have no type yet and that a branch passes on."""
         found = {}
         for name, type in zip(body.outputs, types, strict=False):
             if type is not None and type.is_static and name in names and is_open(names[name]):

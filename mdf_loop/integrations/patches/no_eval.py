@@ -51,8 +51,8 @@ MOST_IN_PORTS = 1 << 28
 """Elements in the input ports of a graph, by their shapes: the weights of the largest models that MDF publishes have half."""
 
 HINT = (
-    "; options(trusted=True), or --trusted on the command line, hands such texts to Python's eval: only for models that you "
-    "trust as you trust a program"
+    "; options(trusted=True), or --trusted on the command line, passes such texts to Python's eval; use it only for models "
+    "that you trust like a program"
 )
 
 
@@ -351,7 +351,7 @@ def _refuse_shapes(graph: Any) -> None:
                 if elements > MOST_IN_PORTS:
                     what = f"its shapes ask for more than {MOST_IN_PORTS} elements in all input ports"
                     raise MalformedBody(
-                        f"{what}; options(trusted=True) lets a model that you trust have them", (graph.id, node.id, port.id)
+                        f"{what}; options(trusted=True) allows them for a model that you trust", (graph.id, node.id, port.id)
                     )
 
 
@@ -410,11 +410,11 @@ def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
         takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
-        raise MalformedBody(f"{kind} takes {takes}; it is given {', '.join(unknown)}{meant}", path)
+        raise MalformedBody(f"{kind} takes {takes}; unknown: {', '.join(unknown)}{meant}", path)
     said = {*given, *("dependency" for name in given if name == "dependencies")}
     needed = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
     if missing := [name for name in needed if name not in said]:
-        raise MalformedBody(f"{kind} takes {', '.join(names)}; it is not given {', '.join(missing)}", path)
+        raise MalformedBody(f"{kind} takes {', '.join(names)}; missing: {', '.join(missing)}", path)
 
 
 def _conditions() -> list[str]:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.kernels.definitions.of_fills import tiled
-from mdf_loop.kernels.definitions.of_places import gather
+from mdf_loop.kernels.definitions.of_places import gather, tiled
 from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeezed, unsqueeze_1
 from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
 from mdf_loop.ops.rows import Call, numpys

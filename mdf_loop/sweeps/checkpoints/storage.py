@@ -46,7 +46,7 @@ def place_of(path: Any, what: str = "checkpoint") -> LocalPlace | RemotePlace:
 
 @contextlib.contextmanager
 def _told(where: str) -> Iterator[None]:
-    """What goes wrong is told with the name of the place."""
+    """Errors name the place."""
     try:
         yield
     except LoopError:
@@ -161,7 +161,7 @@ class RemotePlace:
             raise LoopError(f"{shortened(address)!r} needs a package: {error}") from error
         except Exception as error:
             let_through(error)
-            raise LoopError(f"{shortened(address)!r} is no address of a folder: {error}") from error
+            raise LoopError(f"{shortened(address)!r} is not the address of a folder: {error}") from error
 
     def __str__(self) -> str:
         return self.address
