@@ -300,7 +300,7 @@ def test_the_command(monkeypatch, flags, is_terminal, told, capsys):
         seen.append(current_options().progress)
         return Results({})
 
-    monkeypatch.setattr("mdf_loop.models.running.run", run)
+    monkeypatch.setattr("mdf_loop.models.opening.run", run)
     assert run_main("run", "m.yaml", *flags) == 0
     assert getattr(seen[0], "after", seen[0]) == told
 

@@ -88,7 +88,7 @@ def run(
 
 
 def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path | None) -> Results:
-    from mdf_loop.models.running import run as run_model
+    from mdf_loop.models.opening import run as run_model
     from mdf_loop.options import options
 
     try:

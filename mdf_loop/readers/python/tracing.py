@@ -238,17 +238,7 @@ def _places_of(
     run: Any, name: str, count: int, names: tuple[str, ...], count_of_inputs: int | None
 ) -> tuple[list[Any], dict[str, Any]]:
     """Which arguments of a call, by number or name, are a kernel's inputs (None for an omitted one) and attributes."""
-    bound = bind(run, name, range(count), {key: key for key in names}, count_of_inputs)
-    inputs: list[Any] = []
-    attrs: dict[str, Any] = {}
-    for key, place in bound.arguments.items():
-        kind = bound.signature.parameters[key].kind
-        if kind is kind.KEYWORD_ONLY:
-            attrs[key] = place
-        else:
-            inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
-            inputs += list(place) if kind is kind.VAR_POSITIONAL else [place]
-    return inputs, attrs
+    return bind(run, name, range(count), {key: key for key in names}, count_of_inputs)
 
 
 def _static(trace: Trace, given: Any, key: str, name: str) -> Any:
