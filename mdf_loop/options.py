@@ -152,7 +152,7 @@ def refuse_call(function: Callable[..., Any], args: Sequence[Any], named: Mappin
         wrong = said or str(error)
     else:
         return
-    raise KindError(f"{name}: {wrong}; it takes {', '.join(known)}")
+    raise KindError(f"{name}: {wrong}; it takes {', '.join(known)}") from None
 
 
 @public

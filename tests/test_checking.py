@@ -86,6 +86,7 @@ WRONG = [
     ("x - dt * rate * x", "x - dt * rate *", "x: x - dt", "error", "invalid syntax"),
     ("t: t + dt", "t: t += dt", "t: t +=", "error", "write the new value alone"),
     ("x > enough", "x = enough", "while:", "error", "a comparison is written =="),
+    ("x > enough", "max(x, 0) = enough", "while:", "error", "a comparison is written =="),
     ("x: x - dt", "x: sqr(x) - dt", "x: sqr", "error", "there is no function 'sqr'; did you mean 'sqrt'?"),
     ("x: start", "x: strat", "run:", "error", "argument 'x' reads 'strat', which the node does not have; did you mean 'start'?"),
     ("onnx::Loop", "onnx::Lop", "run:", "error", "there is no function 'onnx::Lop'; did you mean 'onnx::Loop'?"),
@@ -150,6 +151,8 @@ def test_a_loop_that_cannot_be_read_is_the_only_error(tmp_path, monkeypatch, cap
     path.write_text(path.read_text().replace(right, wrong))
     (error,) = [problem for problem in check(path) if problem.kind == "error"]
     assert told in error.message
+    path.write_text(path.read_text().replace("value: run.x", "value: numpy.abs(run.x)"))
+    assert [problem.message for problem in check(path) if problem.kind == "error"] == [error.message]
     with pytest.raises(LoopError) as caught:
         mdf_loop.run(path)
     assert told in str(caught.value)

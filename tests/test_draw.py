@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx.parser
 import pytest
+from modeci_mdf import mdf
 from test_cli import run_main
 
 import mdf_loop
@@ -319,3 +320,22 @@ def test_a_figure_is_as_large_as_its_picture_and_its_legend(path):
         assert min(box.x0, box.y0) >= 0, text
         assert max(box.x1, box.y1) <= 1, text
     plt.close(ax.figure)
+
+
+def test_an_output_that_computes_has_an_arrow_from_each_result_that_it_reads():
+    body = {"carried": {"x": "x / 2", "y": "y + x"}, "collected": {"path": "x"}, "while": "x > 1"}
+    node = mdf.Node(
+        id="n",
+        parameters=[
+            mdf.Parameter(id="body", value=body),
+            mdf.Parameter(id="run", function="onnx::Loop", args={"M": 9, "x": 8.0, "y": 0.0, "body": "body"}),
+        ],
+        output_ports=[mdf.OutputPort(id="both", value="run.x + numpy.sum(run.path)")],
+    )
+    drawing = mdf_loop.draw(mdf.Graph(id="g", nodes=[node]))
+    boxes = {box.key: box.lines[0] for box in drawing.picture.top.all_boxes()}
+    (port,) = [key for key, first in boxes.items() if first == "both"]
+    assert sorted(boxes[arrow.tail] for arrow in drawing.picture.arrows if arrow.head == port) == [
+        "collect path = x",
+        "x = x / 2",
+    ]

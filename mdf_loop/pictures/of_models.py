@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -122,9 +123,11 @@ def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, st
             drawer.arrow(next(iter(outputs.values())), key := drawer.box(around, port.id, kind=OUTPUT))
             return key
     key = drawer.box(around, port.id, f"= {text}", kind=OUTPUT)
-    for name, tail in scope.items():
-        if name == text:
-            drawer.arrow(tail, key)
+    results = {name: tail for outputs in found.values() for name, tail in outputs.items()}
+    read = [tail for name, tail in results.items() if re.search(rf"(?<!\w){re.escape(name)}", text)]
+    read += [tail for name, tail in scope.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+    for tail in dict.fromkeys(read):
+        drawer.arrow(tail, key)
     return key
 
 

@@ -36,7 +36,6 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
     """
     id, said = str(graph.id), _conditions(graph)
     graph, unnamed = _by_place(graph)
-    yield from unnamed
     open_nodes = {node.id for node in graph.nodes if rest.in_node(id, node.id)} | {found.names[1] for found in unnamed}
     unknown = [*unknown_names(graph)] if is_mended else []
     for node in graph.nodes:
@@ -47,6 +46,8 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
             for each in wrong_with_bodies(graph, node, thing, rest.in_node(id, node.id))
         ]
         yield from bodies
+        said_before = {each.message for each in bodies}
+        yield from (each for each in unnamed if each.names[1] == node.id and each.message not in said_before)
         if node.id in open_nodes:
             told = "its names and types are checked when the errors in it are corrected"
             yield Finding(NOTE, f"{id}/{node.id}: {told}", (id, node.id))
@@ -69,9 +70,10 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
 
 def _causes(texts: list[Finding], node: Any, are_broken: bool) -> Iterator[Finding]:
     """What is wrong with texts, without results by name (``run.x``) of a loop that cannot be read: those only follow."""
-    calls = {thing.id for thing in (*node.parameters, *node.functions) if thing.function is not None}
-    values = {port.id: str(port.value).partition(".") for port in node.output_ports}
-    follow = [each for each in texts if (value := values.get(each.names[-1])) and value[1] and value[0].strip() in calls]
+    calls = [re.escape(thing.id) for thing in (*node.parameters, *node.functions) if thing.function is not None]
+    by_name = re.compile(rf"\b({'|'.join(calls) or '$.'})\s*\.")
+    names = {port.id for port in node.output_ports if by_name.search(str(port.value))}
+    follow = [each for each in texts if each.names[-1] in names]
     yield from (each for each in texts if each not in follow or (len(follow) == len(texts) and not are_broken))
 
 

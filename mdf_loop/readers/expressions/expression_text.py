@@ -171,12 +171,17 @@ def _of_keyword(text: str) -> str:
 def _of_assignment(text: str) -> str:
     """What to do about a text that assigns."""
     try:
-        (said,) = ast.parse(text.strip()).body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
         return ""
-    if isinstance(said, ast.AugAssign):
+    if any(token in ("+=", "-=", "*=", "/=", "**=", "//=", "%=") for token in tokens):
         return "; write the new value alone, such as x + 1 for x += 1"
-    return "; = assigns: a comparison is written ==" if isinstance(said, ast.Assign) else ""
+    depth = 0
+    for token in tokens:
+        depth += (token in "([{") - (token in ")]}") if token else 0
+        if token == "=" and not depth:  # inside of brackets it names an argument
+            return "; = assigns: a comparison is written =="
+    return ""
 
 
 def is_python(text: str) -> bool:
