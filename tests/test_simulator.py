@@ -252,7 +252,7 @@ def test_values_that_nothing_may_compute_with_are_not_taken_for_constants():
         (lambda: mdf_loop.simulator(DDM, ["drift"], []), ArgumentError, "outputs is empty"),
         (lambda: mdf_loop.simulator(DDM, ["drift"], trials=0), ArgumentError, "trials must be at least 1"),
         (lambda: mdf_loop.simulator(DDM, ["drift"], reduce="mean"), ArgumentError, "number of trials"),
-        (lambda: mdf_loop.simulator(DDM, ["drift"], seed=1)([[1.0], [1.0]]), LoopError, "output 'path' has .* values in some runs"),
+        (lambda: mdf_loop.simulator(DDM, ["drift"], seed=1)([[1.0], [1.0]]), LoopError, "output 'path' has .* in some runs"),
         (lambda: mdf_loop.simulator(DDM, NAMES, OUTPUTS)([[1.0]]), ArgumentError, "2 columns"),
         (lambda: mdf_loop.simulator(DDM, NAMES, OUTPUTS)("x"), KindError, "array of numbers"),
         (lambda: mdf_loop.simulator(DDM, NAMES, OUTPUTS)(np.zeros((0, 2))), ArgumentError, "no row"),
