@@ -6,8 +6,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 
-import numpy as np
-
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
@@ -37,6 +35,7 @@ from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.types.fitting import as_array
 
 
 def refuse_nothing(inputs: Mapping[str, Any]) -> None:
@@ -148,13 +147,13 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
     graph = copied_with_room(graph)
     for name, places in places_of(graph, inputs).items():
         for _, owner, attribute in places:
-            setattr(owner, attribute, as_given(inputs[name]))
+            setattr(owner, attribute, as_given(inputs[name], f"input {name!r}"))
     return graph
 
 
-def as_given(value: Any) -> Any:
+def as_given(value: Any, what: str = "an input") -> Any:
     """A value as it stands in a graph."""
-    return value if isinstance(value, bool | int | float | dict) else np.asarray(value)
+    return value if isinstance(value, bool | int | float | dict) else as_array(value, what)
 
 
 def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any, str]]]:

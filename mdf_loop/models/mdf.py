@@ -33,6 +33,7 @@ from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.types.fitting import as_array
 from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ class MdfModel(Model):
         ArgumentError, KindError
             A name is not unique; a value has another shape or kind.
         """
-        key = repr([(name, np.asarray(value).tolist()) for name, value in values.items()])
+        key = repr([(name, as_array(value, f"constant {name!r}").tolist()) for name, value in values.items()])
         kept = self._changed
         if kept is None or kept[0] != key:
             kept = self._changed = key, MdfModel(with_constants(self.graph, values), self.name, self.source)
@@ -216,12 +217,16 @@ class MdfModel(Model):
 
     @cached_property
     def units(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The units that the metadata of ports and parameters say: by the names of inputs and outputs, and as ``node.id``."""
+        """The units that the metadata of ports and parameters say: by the names of inputs and outputs, and as ``node.id``.
+
+        The parameter of a body says those of values inside it, by their names.
+        """
         found = dict[tuple[str, str], str]()
         for node in self.graph.nodes:
-            for part in (*node.input_ports, *node.parameters, *node.output_ports):
-                if isinstance(said := (part.metadata or {}).get("units"), str):
-                    found[node.id, part.id] = said
+            for part in (*node.parameters, *node.input_ports, *node.output_ports):
+                said = (part.metadata or {}).get("units")
+                units = {part.id: said} if isinstance(said, str) else said if isinstance(said, Mapping) else {}
+                found |= {(node.id, id): unit for id, unit in units.items() if isinstance(unit, str)}
         named = {name: (node, id) for name, ((node, id, _), *_) in self._named.items()} | output_ports(self.graph)
         return {f"{node}.{id}": unit for (node, id), unit in found.items()} | {
             name: found[place] for name, place in named.items() if place in found
@@ -303,7 +308,7 @@ class MdfModel(Model):
             places = self._named.get(name)
             if places is None or isinstance(value, dict):
                 return None
-            kept = value if isinstance(value, bool | int | float) else np.asarray(value)
+            kept = value if isinstance(value, bool | int | float) else as_array(value, f"input {name!r}")
             for node, id, is_port in places:
                 if (node, id) in given:
                     return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import MissingOutput, did_you_mean
 from mdf_loop.execute.interpret import Progress
-from mdf_loop.models.html_tables import results_html
+from mdf_loop.models.html_tables import results_html, results_text
 from mdf_loop.options import Run, public
 from mdf_loop.settings.random_streams import Seed
 
@@ -67,7 +67,20 @@ class About:
 
 
 class Results(dict[str, Any]):
-    """The outputs of a run by name: a dict, with what else is known of the run as attributes, see :class:`About`."""
+    """The outputs of a run by name: a dict, with what else is known of the run as attributes, see :class:`About`.
+
+    It is printed as a summary, with means and standard deviations over trials; ``dict(results)`` prints all values.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> mdf_loop.run("examples/drift_diffusion.yaml", trials=1000, seed=1)["reaction_time"].mean().round(2)
+    np.float64(1.2)
+    >>> mdf_loop.run("examples/accumulate.yaml", x=[10, 20], y=0)
+    results of accumulate
+      total  float32[]   30
+      sums   float32[2]  [10, 30]
+    """
 
     def __init__(self, outputs: Mapping[str, Any] | None = None, about: About | None = None) -> None:
         super().__init__(outputs or {})
@@ -166,6 +179,9 @@ class Results(dict[str, Any]):
         from mdf_loop.plots.plot import plot
 
         return plot(self, *names, ax=ax, **style)
+
+    def __repr__(self) -> str:
+        return results_text(self)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: outputs, what was recorded, and how the run was, in tables that fold.  Nothing is read."""

@@ -102,7 +102,8 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{_of_keyword(text)}", path) from error
+        meant = _of_keyword(text) or _of_assignment(text)
+        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
 
@@ -165,6 +166,17 @@ def _of_keyword(text: str) -> str:
         return ""
     found = next((token for token in tokens if keyword.iskeyword(token) and token not in _WORDS), None)
     return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
+
+
+def _of_assignment(text: str) -> str:
+    """What to do about a text that assigns."""
+    try:
+        (said,) = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return ""
+    if isinstance(said, ast.AugAssign):
+        return "; write the new value alone, such as x + 1 for x += 1"
+    return "; = assigns: a comparison is written ==" if isinstance(said, ast.Assign) else ""
 
 
 def is_python(text: str) -> bool:

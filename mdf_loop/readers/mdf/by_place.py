@@ -213,7 +213,8 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
     else:
         try:
             said = equations_in(source)
-        except MalformedBody:  # reading it raises the error
+        except MalformedBody as error:
+            _refuse_if_named(made.node, thing, error, path)
             return None
         spelt = {as_name(key): key for key in keys}
         order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
@@ -222,6 +223,18 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
         first = {key: value for key, value in args.items() if key in NO_VALUES}
         made.put(thing, "args", first | {name: args[name] for name in order})
     return results
+
+
+def _refuse_if_named(node: Any, thing: Any, error: MalformedBody, path: tuple[str, ...]) -> None:
+    """Raise what is wrong with a body where its results are read by name, which is an error as well; else reading it does.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    name = (thing.args or {}).get("body", "body")
+    if any(re.match(rf"\s*{re.escape(thing.id)}\s*\.", str(port.value)) for port in node.output_ports):
+        raise MalformedBody(str(error), (*path[:-1], name if isinstance(name, str) else thing.id)) from error
 
 
 def _names_in(source: Any, kind: str, args: Mapping[str, Any], read: Read) -> Sequence[str]:

@@ -20,6 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ops.registry import KERNELS
+from mdf_loop.readers.expressions.equations import FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.function_calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
@@ -214,7 +215,9 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     """The result of a function of numpy."""
     op = op_of(name)
     if op is None:
-        raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it")
+        _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
+        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else ""
+        raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
         return trace.add(op, list(args))
     args, count = list(args), None
