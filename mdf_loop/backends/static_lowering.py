@@ -73,6 +73,8 @@ class StaticLowering(Lowering):
         The nodes that values come from.
     """
 
+    has_copies = False  # a graph that others read says each node once
+
     def __init__(self, path: tuple[str, ...], obey: bool = False) -> None:
         super().__init__(obey)
         self.b: StaticBuilder = StaticBuilder()
