@@ -277,7 +277,7 @@ class NumpyLoop(InterpretedLoop):
         if not session.run.options.how.plans or not self.program.is_current() or self._is_short(session, until):
             super().iterate(session, until)
             return
-        begun, before = time.thread_time(), session.moment.iteration
+        begun, before = time.perf_counter(), session.moment.iteration
         if before == 0:
             settle(super().iterate, session, self.calls.type, until)
         if self.latest is None:
@@ -290,7 +290,7 @@ class NumpyLoop(InterpretedLoop):
             super().iterate(session, until)
             return
         done = session.moment.iteration - before
-        self._run_blocks(session, until, (time.thread_time() - begun) / done if done else AHEAD)
+        self._run_blocks(session, until, (time.perf_counter() - begun) / done if done else AHEAD)
 
     def _is_short(self, session: Session, until: int | None) -> bool:
         ends = [end for end in (until, session.given.trip_count) if end is not None]

@@ -63,7 +63,7 @@ class Stage:
         """An interpreted iteration took ``pace`` seconds; where all ``is_new`` the first blocks of long loops are small."""
         self.pace, self.is_new = pace, is_new and room > SHORT
         if self.is_new:
-            self.telling = min(max(int(AHEAD / max(pace, 1e-9)), 1), FIRST)
+            self.telling = min(max(int(AHEAD / pace), 1), FIRST)
 
     def at_most(self, length: int, run: Run) -> int:
         """So many iterations; fewer where the end of a block is waited for, or its time is not known."""
