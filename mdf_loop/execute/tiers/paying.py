@@ -24,7 +24,7 @@ of its nodes, and for each product of matrices."""
 WRITING, OF_NODE = 0.001, 0.00007
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
 
-SAVED = 0.65
+SAVED = 0.5
 """Part of the interpreter's seconds that a program saves."""
 
 AGAIN = 6
