@@ -37,16 +37,15 @@ if TYPE_CHECKING:
     from mdf_loop.models.results import Results
 
 
+WRITES = "Write the outputs (.npz, .json), or the outputs with a description of the run (.nc, .zarr)."
+Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITES)]
+
+
 def run(
     file: File,
     set_: Set = None,
     input_: Input = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Write the outputs (.npz, .json), or the outputs with a description of the run (.nc, .zarr)."
-        ),
-    ] = None,
+    output: Output = None,
     seed: Seed = None,
     max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop after so many iterations.")] = None,
     steps: Steps = None,

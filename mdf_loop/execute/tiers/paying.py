@@ -52,13 +52,13 @@ SHORT = 1e-4
 T = TypeVar("T")
 
 
-class _Writing(threading.local):
+class _SecondsOfWriting(threading.local):
     """Seconds that this thread has spent on writing programs, which no later call will."""
 
     seconds = 0.0
 
 
-_writing = _Writing()
+_writing = _SecondsOfWriting()
 
 
 @contextlib.contextmanager
