@@ -27,9 +27,14 @@ ROWS = {"gallery/lorenz.yaml": 100, "gallery/bifurcation.yaml": 12}
 OUTPUTS = {"newton.yaml": ["root"], "newton_mdf.yaml": ["root"]}
 """Outputs that are looked at, where others are as long as values say."""
 
+ENDS = {"tolerance": 1e-12}
+
 FIXED = {
+    "newton.yaml": ENDS,
+    "newton_mdf.yaml": ENDS,
     "gallery/fitting.yaml": {"rewards": np.array([1.0, 0.0, 1.0, 1.0]), "choices": np.array([1, 0, 0, 1])},
 }
+"""Inputs that are no parameters, or, as a tolerance that a difference makes negative, let no loop end."""
 
 EXAMPLES = [
     "drift_diffusion.yaml",
@@ -97,7 +102,7 @@ def weighted(outputs, rows=None):
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_an_example(path):
     model, fixed = mdf_loop.prepare(f"examples/{path}"), FIXED.get(path, {})
-    f = mdf_loop.to_jax(model, max_steps=1000, outputs=OUTPUTS.get(path), **STEPS.get(path, {}))
+    f = mdf_loop.to_jax(model, max_steps=5000, outputs=OUTPUTS.get(path), **STEPS.get(path, {}))
     floats = {name: np.asarray(port.default, float) for name, port in model.inputs.items() if _is_float(port.default)}
     given = {name: x for name, x in floats.items() if name not in {*fixed, "noise"}}
     with contextlib.suppress(ArgumentError):  # it wants a key
@@ -122,10 +127,14 @@ EXPORTED = [
     "jax_hidden_markov",
     "jax_horner",
     "jax_kalman",
+    "jax_kalman_large",
     "jax_kuramoto",
+    "jax_leaky_competing_accumulator",
+    "jax_lorenz",
     "jax_newton",
     "jax_lstm_batch_8",
     "jax_pagerank",
+    "jax_power_iteration",
     "jax_prefix_sums",
     "jax_rnn_both_ways",
     "jax_sinkhorn",

@@ -13,7 +13,7 @@ from test_generated import read_by
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.errors import LoopError, LoopWarning, UnsupportedOp
+from mdf_loop.errors import LoopError, LoopWarning, NotLowered, UnsupportedOp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -92,39 +92,49 @@ def test_exported_loops(name):
     assert differences(tuple(of_jax(jax, prepared.body, given)), work.expected) == ""
 
 
-EXAMPLES = [
-    "accumulate.yaml",
-    "leaky_accumulator.yaml",
-    "newton.yaml",
-    "newton_mdf.yaml",
-    "rnn.yaml",
-    "gallery/bifurcation.yaml",
-    "gallery/fitting.yaml",
-    "gallery/fitzhugh_nagumo.yaml",
-    "gallery/game_of_life.yaml",
-    "gallery/greedy_decoding.yaml",
-    "gallery/newton_fractal.yaml",
-    "gallery/rnn.yaml",
-    "gallery/rnn.onnx",
-]
+REFUSED = {"power_iteration.yaml", "gallery/power_iteration.yaml"}
+"""A condition counts iterations of a loop inside, which has no counterpart in a loop over passes."""
+
+ROWS = {"gallery/lorenz.yaml": 3000}
+"""Rows of a chaotic model before the last digits of numbers decide where it goes."""
+
+EXAMPLES = sorted(
+    str(path.relative_to("examples"))
+    for path in Path("examples").rglob("*.*")
+    if path.suffix in (".yaml", ".onnx") or (path.suffix == ".json" and not path.with_suffix(".yaml").exists())
+)
+"""All models; one that stands there as YAML and as JSON once."""
 
 
 @pytest.mark.parametrize("path", EXAMPLES)
 def test_examples(path):
+    """Values are those of a run; so are random numbers, each example draws at one place."""
     model = mdf_loop.prepare(f"examples/{path}")
     given = {
         n: np.ones([d if isinstance(d, int) else 2 for d in p.type.shape or ()], p.type.dtype or float)
         for n, p in model.inputs.items()
         if p.required
     }
-    with options(engine="interpret"):
+    if path in REFUSED:
+        with pytest.raises(NotLowered, match="EveryNLoopIterations"):
+            mdf_loop.to_jax(model)(**given)
+        return
+    f = mdf_loop.to_jax(model, max_steps=1000)
+    with options(engine="interpret", seed=7):
         want = model(**given)
-    found = mdf_loop.to_jax(model, max_steps=1000)(**given)
+    draws = {} if given else f.draws
+    assert len(draws) <= 1
+    noise = (
+        {"noise": {name: np.random.default_rng(7).standard_normal(draw.shape) for name, draw in draws.items()}} if draws else {}
+    )
+    found = f(**given, **noise)
     assert {name for name in found if not name.endswith("_length")} == set(want)
     for name, expected in want.items():
         value = np.asarray(found[name])
         if f"{name}_length" in found:
             value = value[: int(found[f"{name}_length"])]
+        if path in ROWS and np.ndim(expected):
+            value, expected = value[: ROWS[path]], expected[: ROWS[path]]
         np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-6, err_msg=name)
 
 

@@ -4,9 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-from modeci_mdf.mdf import Condition, Parameter
+from modeci_mdf.mdf import Condition, Function, InputPort, Parameter
 from scheduled_generated import generated_graph
-from scheduled_models import PUBLISHED, counter, graph, node
+from scheduled_models import PUBLISHED, counter, edge, graph, node
 from test_open_starts import EXAMPLES, changed_inputs
 
 import mdf_loop
@@ -140,6 +140,33 @@ def test_a_node_that_runs_where_an_open_value_says_so():
     )
     for rate in (0.4, 1.0, 5.0):
         assert_same(mdf_loop.to_jax(model)(rate=rate), {**model(rate=rate)} if rate > 0.5 else {"n_B": 0, "b": 0})
+
+
+def linear():
+    return Function(id="f", function="linear", args={"variable0": "x", "slope": 2, "intercept": "s"})
+
+
+def test_numbers_that_widen_one_after_the_other():
+    """A truth value becomes a number behind the first passes, in a loop whose other numbers have become wider before."""
+    switch = node(
+        "A",
+        [Parameter(id="c", value=2.0), Parameter(id="s", value="s + 1 if s < 3 else 0", default_initial_value="c")],
+        [InputPort(id="x", shape=(1,), type="float")],
+        o="c",
+    )
+    adding, ports = (
+        Parameter(id="s", value="s + x", default_initial_value=True),
+        [InputPort(id="x", default_value=1, type="float")],
+    )
+    adds = node("B", [Parameter(id="c", value=2.0), adding, Parameter(id="d", value="1")], ports, [linear()], y="c + s + d + f")
+    first, ports = Parameter(id="s", value="1", default_initial_value=1), [InputPort(id="x", default_value=2, type="float")]
+    edges, end = [edge("A.o -> B.x", 3), edge("C.o -> A.x", 0.5)], Condition("AfterNPasses", n=1)
+    calls = Condition("AfterCall", dependency="B", n=4, time_scale="TimeScale.LIFE")
+    starts = node("C", [first], ports, [linear()], o="f")
+    made = graph(starts, adds, switch, edges=edges, until=Condition("Any", dependencies=[calls, end]))
+    model = mdf_loop.prepare(made)
+    for how in ({"steps": 2}, {"steps": 4}):
+        assert_same(mdf_loop.to_jax(model, **how)(), model(**how))
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -163,6 +163,7 @@ class StaticLowering(Lowering):
                 if given[k].type.kind in "iu" and type.kind == "f":
                     _refuse_whole_apart(record.carried[k].input, found.first, found.first.params[2 + k])
                 given[k] = self._wider(record.carried[k].input, given[k], type)
+            mark = self.b.mark()  # what is wider now stays
         raise CannotLower("the element types of what is carried change from iteration to iteration")
 
     def _wider(self, name: str, x: Value, type: Type) -> Value:
