@@ -310,7 +310,7 @@ def test_explain_tells_of_blocks_that_the_interpreter_had_to_run():
     planned = compile(f"{HEAD}) {{ go_out = Identity (go) x = Gather (w, i) t = Add (s, x) }}")
     assert planned(100, True, 0.0, w=np.ones(100)) == 100.0
     assert "a block that failed" not in planned.explain()
-    with pytest.raises(IterationError):
+    with options(engine="numpy"), pytest.raises(IterationError):  # machine code has another way to say so
         planned(200, True, 0.0, w=np.ones(100))
     assert "a block that failed: 32 iterations were given back to the interpreter: IndexError" in planned.explain()
 

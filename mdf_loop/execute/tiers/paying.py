@@ -21,11 +21,8 @@ FIRST, EACH, NODE, PRODUCT = 0.055, 0.007, 0.00006, 0.003
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, for each
 of its nodes, and for each product of matrices."""
 
-WRITING, OF_NODE = 0.001, 0.00007
+WRITING, OF_NODE = 0.001, 0.0001
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
-
-SAVED = 0.65
-"""Part of the interpreter's seconds that a program saves."""
 
 AGAIN = 6
 """How many more calls are expected of a graph that is called once more."""
@@ -150,7 +147,7 @@ class Account:
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
-        return self.is_worth_writing(options, (0.0 if self.is_waiting else self.seconds) + SAVED * ahead)
+        return self.is_worth_writing(options, (0.0 if self.is_waiting else self.seconds) + ahead)
 
     def is_worth_writing(self, options: Options, seconds: float) -> bool:
         """The same where it is known for how many seconds there was no program, or would be none."""
