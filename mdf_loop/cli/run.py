@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mdf_loop.cli.console import as_json, console, described, outputs_table, write_outputs
+from mdf_loop.cli.console import as_json, console, described, outputs_table, say_written, write_outputs
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -81,11 +81,13 @@ def run(
     if json_:
         as_json({"file": str(file), "outputs": described(outputs)})
     else:
-        console().print(outputs_table(file.name, outputs))
+        console().print(outputs_table(file.name, outputs, results.about.trials))
+        say_written(output)
+        say_written(plot)
 
 
 def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path | None) -> Results:
-    from mdf_loop.models.running import run as run_model
+    from mdf_loop.models.opening import run as run_model
     from mdf_loop.options import options
 
     try:
