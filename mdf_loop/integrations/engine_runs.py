@@ -6,6 +6,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
