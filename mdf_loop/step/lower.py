@@ -308,10 +308,7 @@ class Lowering(OfBranches):
         in_block: bool = False,
     ) -> Sequence[Value]:
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
-        if any(name not in scope for name in record.invariant):
-            raise CannotLower("a loop whose invariant values are not there")
-        inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
-        self.scopes[id(record)] = (), dict(zip(inputs, (*carried, *scanned), strict=True))
+        self._see_inputs(record, (*carried, *scanned), scope)
         record, scanned = with_rows_of(self.b, record, scanned)
         if is_never_begun(record, count, condition):
             return [*carried, self.b.const(np.int64(0)), self.b.const(np.True_)]
@@ -338,6 +335,13 @@ class Lowering(OfBranches):
         value = self.b.put_in("loop", (*given, *settled.initial, *scanned, *operands), UNKNOWN, attr)
         types = as_declared(record.body, record.results, types_of_results(attr, settled.types, count, scanned))
         return with_lists(self.b, settled.results(self.b.items(value, types)), lists)
+
+    def _see_inputs(self, record: Loop, values: Sequence[Value], scope: Mapping[str, Value]) -> None:
+        """See that what is the same in every iteration is there; remember what carried and scanned values are called."""
+        if any(name not in scope for name in record.invariant):
+            raise CannotLower("a loop whose invariant values are not there")
+        inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
+        self.scopes[id(record)] = (), dict(zip(inputs, values, strict=True))
 
     def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
         """The body of a loop, as a region whose types hold for every iteration."""

@@ -220,8 +220,7 @@ class ProgramTable:
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
         self.buffer = memoryview(self.entries.view(np.uint8))  # type: ignore[arg-type]
-        self._words = self.buffer.cast("Q")
-        self._pack = struct.Struct(f"={layout.objects}Q").pack_into
+        self._words, self._pack = self.buffer.cast("Q"), struct.Struct(f"={layout.objects}Q").pack_into
         self._calls = [x.prepared(self.scratch[start:], self.arrays, self.buffer) for x in outside]
 
     def filled(self, call: Callable[[int], int], given: Sequence[Any], found: Sequence[Any]) -> int:
