@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.ir import Node
+from mdf_loop.ops.batching import SHORT
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
@@ -19,9 +20,6 @@ from mdf_loop.step.failing import FallBack
 from mdf_loop.step.records import Size, Type
 from mdf_loop.step.trace import meaning_of
 from mdf_loop.step.vmap import vmap
-
-SHORT = 16
-"""Numbers that say what to do (a shape, axes, a count) up to which a program is made for them."""
 
 MOST = 64
 """Programs of one body that are kept."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.kernels.definitions.of_places import entry
 from mdf_loop.kernels.definitions.of_shapes import known, rank_of
 from mdf_loop.ops.registry import definition
@@ -55,46 +55,6 @@ def one_hot(b, indices, depth, values, *, axis=-1):
 def one_hot_9(b, indices, depth, values, *, axis=-1):
     """The same; a negative index points nowhere."""
     return _marked(b, indices, depth, values, axis, from_end=False)
-
-
-@definition("Pad", since=18, why="speed")
-def pad(b, data, pads, constant_value=None, axes=None, *, mode="constant"):
-    """A border of a constant; negative widths cut off."""
-    along = places(None if axes is None else known(axes, "axes"), rank_of(data))
-    return _padded(b, data, known(pads, "widths"), along, mode, constant_value)
-
-
-@definition("Pad", since=11, until=18, why="speed")
-def pad_11(b, data, pads, constant_value=None, *, mode="constant"):
-    """A border of a constant along all axes."""
-    return pad(b, data, pads, constant_value, mode=mode)
-
-
-@definition("Pad", since=2, until=11, why="speed")
-def pad_2(b, data, *, pads, mode="constant", value=0.0):
-    """A border whose widths and value are attributes."""
-    return _padded(b, data, list(pads), range(rank_of(data)), mode, b.number(value, data))
-
-
-def _padded(b: Any, data: Any, widths: list[int], along: Any, mode: str, value: Any) -> Any:
-    _static(data)
-    value = b.number(0, data) if value is None else value
-    if mode != "constant" or len(widths) != 2 * len(along) or value.type.rank != 0 or value.type.dtype != data.type.dtype:
-        raise ValueError("not a border of one number")
-    for axis, before, after in zip(along, widths, widths[len(along) :], strict=False):
-        if data.type.shape[axis] + min(before, 0) + min(after, 0) < 0:
-            raise ValueError("more cut off than there is")
-        data = _framed(b, data, axis, before, after, value)
-    return data
-
-
-def _framed(b: Any, data: Any, axis: int, before: int, after: int, value: Any) -> Any:
-    shape = data.type.shape
-    kept = slice(-min(before, 0), shape[axis] + min(after, 0))
-    if (kept.start, kept.stop) != (0, shape[axis]):
-        data = b.slice(data, [kept if k == axis else slice(None) for k in range(len(shape))])
-    borders = [b.broadcast(value, (*shape[:axis], n, *shape[axis + 1 :])) if n > 0 else None for n in (before, after)]
-    return b.concat([x for x in (borders[0], data, borders[1]) if x is not None], axis)
 
 
 @definition("Hardmax", since=13, why="speed")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from mdf_loop.kernels.numbers.casting import E8M0, converted, element_type
-from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.batching import by_step
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.ops.rows import Call
 from mdf_loop.types.elements import kind_of
 
 
@@ -80,25 +78,7 @@ def _quantized_type(zero_point: Any, output_dtype: int) -> np.dtype:
     return zero_point.dtype
 
 
-def quantize_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The axis moves up; scales that vary over the iterations are scales along the iteration axis."""
-    axis = attrs.get("axis", 1)
-    if stacked[0] and not any(stacked[1:]) and not attrs.get("block_size"):
-        axis = 0 if args[0].ndim == 2 else axis  # opset 21: rank 1 does not need the axis
-        return all_stacked(run(*args, **{**attrs, "axis": axis + (axis >= 0)}))
-    length = next(len(a) for a, s in zip(args, stacked, strict=True) if s)
-    full = [a if s or a is None else np.broadcast_to(a, (length, *a.shape)) for a, s in zip(args, stacked, strict=True)]
-    if full[1].size == length:
-        x, *single = full
-        return all_stacked(
-            run(x, *[s if s is None else s.reshape(length) for s in single], **{**attrs, "axis": 0, "block_size": 0})
-        )
-    if attrs.get("block_size"):
-        return all_stacked(run(*full, **{**attrs, "axis": axis + (axis >= 0)}))
-    return None
-
-
-@kernel("QuantizeLinear", since=10, batch=quantize_rule)
+@kernel("QuantizeLinear", since=10, batch=by_step)
 def quantize_linear_10(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0):
     """x in small numbers, divided in float32; from infinity to float8 as opsets 19 to 23 have it."""
     return quantize_linear_23(
@@ -106,13 +86,13 @@ def quantize_linear_10(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, blo
     )
 
 
-@kernel("QuantizeLinear", since=23, batch=quantize_rule)
+@kernel("QuantizeLinear", since=23, batch=by_step)
 def quantize_linear_23(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0, precision=0):
     """x in small numbers; the type of the scale is that of the quotient, unless ``precision`` says another."""
     return _quantize(x, y_scale, y_zero_point, axis, block_size, output_dtype, precision, saturate=saturate, infinity_to_nan=True)
 
 
-@kernel("QuantizeLinear", since=24, batch=quantize_rule)
+@kernel("QuantizeLinear", since=24, batch=by_step)
 def quantize_linear(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0, precision=0):
     """x in small numbers, with one scale, one for each slice along an axis, or one for each block."""
     return _quantize(x, y_scale, y_zero_point, axis, block_size, output_dtype, precision, saturate=saturate)
@@ -129,7 +109,7 @@ def _quantize(
     return quantized(x, scale, zero_point, dtype, precision, **conversion)
 
 
-@kernel("DequantizeLinear", since=10, batch=quantize_rule)
+@kernel("DequantizeLinear", since=10, batch=by_step)
 def dequantize_linear(x, x_scale, x_zero_point=None, *, axis=1, block_size=0, output_dtype=0):
     """(x - zero point) * scale in float32, rounded to the type of the output: the one asked for, or that of the scale."""
     if x_scale.dtype == E8M0 and not output_dtype:
