@@ -88,7 +88,7 @@ class Batch:
         if entry.batch is None or node.captures:
             return False
         try:
-            args = [
+            args: list[Any] = [
                 self.histories[name].stacked() if flag else self.single(name) if name else None
                 for name, flag in zip(node.inputs, flags, strict=True)
             ]

@@ -69,15 +69,6 @@ def behind(axes: Any, rank: int) -> list[int]:
     return [axis + 1 for axis in places(axes, rank)]
 
 
-def of_first(rule: Rule) -> Rule:
-    """A rule for a first input that differs; the others say what to do, and are the same in every iteration."""
-
-    def apply(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        return None if any(stacked[1:]) else rule(run, args, stacked, attrs)
-
-    return apply
-
-
 def moved(run: Call, args: Sequence[Any], attrs: Mapping[str, Any], attr: str, axis: int, rank: int) -> Result:
     """A call whose axis attribute counts the iteration axis too; every output is stacked."""
     return all_stacked(run(*args, **{**attrs, attr: place(axis, rank) + 1}))

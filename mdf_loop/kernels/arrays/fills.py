@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import all_repeated, count_of, moved, numbers, of_first, zero
+from mdf_loop.kernels.arrays.axes import all_repeated, count_of, numbers, zero
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, by_step, of_shape
 from mdf_loop.ops.registry import kernel, say
@@ -102,18 +102,13 @@ def eye_like(input, *, dtype=None, k=0):
     return np.eye(*input.shape, k, input.dtype if dtype is None else DTYPES[dtype])
 
 
-def one_hot_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The new axis comes behind the iteration axis."""
-    return moved(run, args, attrs, "axis", attrs.get("axis", -1), args[0].ndim)
-
-
-@kernel("OneHot", since=11, batch=of_first(one_hot_rule))
+@kernel("OneHot", since=11, batch=by_step)
 def one_hot(indices, depth, values, *, axis=-1):
     """``values[1]`` where the index points to along a new axis, also from its end, and ``values[0]`` elsewhere."""
     return _marked(indices, depth, values, axis, from_end=True)
 
 
-@kernel("OneHot", since=9, batch=of_first(one_hot_rule))
+@kernel("OneHot", since=9, batch=by_step)
 def one_hot_9(indices, depth, values, *, axis=-1):
     """``values[1]`` where the index points to along a new axis, and ``values[0]`` elsewhere; a negative index points nowhere."""
     return _marked(indices, depth, values, axis, from_end=False)

@@ -12,13 +12,12 @@ from mdf_loop.kernels.arrays.axes import (
     as_tensor,
     moved,
     numbers,
-    of_first,
     place,
     places,
     repeated_along,
     row_ranks,
 )
-from mdf_loop.ops.batching import Result, all_stacked, by_step, folding
+from mdf_loop.ops.batching import Result, all_stacked, by_step
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 
@@ -180,27 +179,13 @@ def slice_1(data, *, starts, ends, axes=None):
     return data[sliced(data.shape, starts, ends, axes)]
 
 
-def compress_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The same choice in every iteration."""
-    data, condition = args
-    if attrs.get("axis") is None:
-        return all_stacked(run(data.reshape(len(data), -1), condition, axis=1))
-    return moved(run, args, attrs, "axis", attrs["axis"], data.ndim - 1)
-
-
-@kernel("Compress", since=9, batch=of_first(compress_rule))
+@kernel("Compress", since=9, batch=by_step)
 def compress(input, condition, *, axis=None):
     """The entries for which the condition is true; of the flattened tensor where no axis is given."""
-    return input.compress(condition, axis)
+    return input.take(np.flatnonzero(condition), axis)
 
 
-def reverse_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """All iterations in one larger batch."""
-    axis = attrs.get("batch_axis", 1)
-    return folding((axis, 0), (axis,))(run, args, stacked, attrs)
-
-
-@kernel("ReverseSequence", since=10, batch=reverse_rule)
+@kernel("ReverseSequence", since=10)
 def reverse_sequence(input, sequence_lens, *, batch_axis=1, time_axis=0):
     """The first ``sequence_lens[b]`` elements of sequence b in reverse, the others as they are."""
     if {batch_axis, time_axis} != {0, 1}:
@@ -217,3 +202,4 @@ def reverse_sequence(input, sequence_lens, *, batch_axis=1, time_axis=0):
 say("Gather", light=True, picks_rows=lambda axis=0: axis == 0)
 say("Slice", light=True)
 say("Slice", until=10, traced=True)
+say("Compress", traced=True)

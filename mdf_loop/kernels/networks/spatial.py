@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import numbers, of_first, zero
+from mdf_loop.kernels.arrays.axes import numbers, zero
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked, by_step, folding
+from mdf_loop.ops.batching import by_step, folding
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.ops.rows import Call
 
 
 @kernel("DepthToSpace", since=11, batch=by_step)
@@ -90,15 +87,7 @@ def col2im(input, image_shape, block_shape, *, dilations=None, pads=None, stride
     return out[(..., *(slice(before, before + n) for before, n in zip(pads, image, strict=False)))]
 
 
-def affine_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """All iterations in one larger batch."""
-    theta, size = args
-    samples, *others = numbers(size)
-    grid = run(theta.reshape(-1, *theta.shape[2:]), [len(theta) * samples, *others], **attrs)
-    return all_stacked(grid.reshape(len(theta), samples, *grid.shape[1:]))
-
-
-@kernel("AffineGrid", since=20, batch=of_first(affine_rule))
+@kernel("AffineGrid", since=20)
 def affine_grid(theta, size, *, align_corners=0):
     """For each pixel of an image the place that an affine map sends it to, in coordinates from -1 to 1."""
     samples, _, *lengths = shape_for(numbers(size), theta.itemsize)
