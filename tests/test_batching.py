@@ -54,7 +54,6 @@ CASES = {name: (node, values) for name, node, values in batched_nodes() if has_r
 LEFT = {
     "Gemm": "products of whole numbers, times a fraction, are computed by the kernel alone",
     "OneHot": "a depth that is a float",
-    "QuantizeLinear": "blocks, and fewer than 8 bits or floats of 8, are the kernel's alone",
     "Tile": "counts that are floats",
     "index": "an index that makes axes",
     "numpy.outer": "numbers, which numpy gives axes",

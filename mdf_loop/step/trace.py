@@ -125,7 +125,8 @@ _LOOKS = {"pow", "shl", "shr", "signbit", "ldexp", "lcm"}
 _ARRAYS = {"numpy.where", "numpy.squeeze", "numpy.reshape"}
 """Functions that give arrays without dimensions, where others give numbers."""
 
-_NEW = {"matmul", "zeros_like", "ones_like", "full_like", "sum", "prod", "mean", "std", "var", "max", "min", "all", "any", "dot"}
+_NEW_ONES = "all any dot full_like matmul max mean min ones_like prod std sum take var zeros_like"
+_NEW = {*_NEW_ONES.split()}
 """Functions of numpy that give memory of which there is no view."""
 
 
@@ -268,7 +269,7 @@ class TracedArray(Traced):
     size = property(lambda self: self.value.type.size if self.shape else 1, doc="The number of elements.")
     itemsize = property(lambda self: self.dtype.itemsize, doc="The bytes of an element.")
 
-    def astype(self, dtype: Any, copy: bool = True) -> Any:
+    def astype(self, dtype: Any, order: str = "K", *, copy: bool = True) -> Any:
         """The same in another element type."""
         if np.dtype(dtype) == bool:
             return self.trace.add("numpy.bool_", [self])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import all_repeated, count_of, numbers, zero
+from mdf_loop.kernels.arrays.axes import all_repeated, count_of, is_seen, numbers, zero
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, by_step, of_shape
 from mdf_loop.ops.registry import kernel, say
@@ -123,7 +123,8 @@ def _marked(indices: Any, depth: Any, values: Any, axis: int, from_end: bool) ->
     shape_for((length, *indices.shape), max(values.itemsize, 8))
     if values.shape != (2,):
         raise ValueError(f"values must be [off, on]; got shape {list(values.shape)}")
-    if axis in (-1, indices.ndim) and 0 < length <= min(indices.size, SHORT) and (from_end or indices.min() >= 0):
+    are_seen = is_seen(indices) and is_seen(values)
+    if are_seen and axis in (-1, indices.ndim) and 0 < length <= min(indices.size, SHORT) and (from_end or indices.min() >= 0):
         try:
             return _unit_rows(length, values).take(indices, 0)
         except IndexError:  # some index points nowhere
@@ -133,8 +134,11 @@ def _marked(indices: Any, depth: Any, values: Any, axis: int, from_end: bool) ->
     indices = np.expand_dims(indices, axis)
     steps = [1] * indices.ndim
     steps[axis] = length
+    found = indices == np.arange(length).reshape(steps)
+    if not are_seen:
+        return np.where(found, values[1], values[0])
     # The truth values are places in [off, on]: this keeps any type, texts too.
-    return values.take((indices == np.arange(length).reshape(steps)).astype(np.intp))
+    return values.take(found.astype(np.intp))
 
 
 def _unit_rows(length: int, values: Any) -> np.ndarray:
@@ -156,4 +160,5 @@ def trilu(input, k=None, *, upper=1):
     return np.where(lower, zero(input.dtype), input) if upper else np.where(lower, input, zero(input.dtype))
 
 
-say("Trilu", traced=True)
+for _op in ("OneHot", "Trilu"):
+    say(_op, traced=True)

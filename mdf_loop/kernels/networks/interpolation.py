@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import Result, all_stacked, folding
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,17 @@ def _weighed(y: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
     """A matrix of weights times an axis, in float64."""
     y, terms = y.astype(np.float64, copy=False), terms_of(matrix)
     if terms is None:
-        return np.moveaxis(np.tensordot(matrix, y, (1, axis)), 0, axis)
+        front = np.moveaxis(y, axis, 0)
+        found = np.dot(matrix, front.reshape(len(front), -1))
+        return np.moveaxis(found.reshape(len(matrix), *front.shape[1:]), 0, axis)
     total: Any = None
     for places, shares in terms:
         part = y.take(places, axis)
         part *= shares.reshape(-1, *(1,) * (y.ndim - 1 - axis))
-        total = part if total is None else np.add(total, part, out=total)
+        if total is None:
+            total = part
+        else:
+            total += part
     return total
 
 
@@ -155,10 +160,12 @@ def resized(
         where = transform(np.arange(axis.after, dtype=np.float64), axis)
         if coordinate_transformation_mode == "tf_crop_and_resize":
             outside.append((axis.axis, (where < 0) | (where > axis.before - 1)))
+        if axis.before == axis.after and np.array_equal(where, np.arange(axis.before)):
+            continue
         if mode == "nearest":
             nearest = chosen(ROUNDINGS, nearest_mode, "nearest_mode")(where)
             y = y.take(np.clip(nearest, 0, axis.before - 1).astype(np.intp), axis.axis)
-        elif axis.before != axis.after or not np.array_equal(where, np.arange(axis.before)):
+        else:
             matrix = weights(where, axis, mode, cubic_coeff_a, antialias, exclude_outside)
             y = _weighed(y, matrix, axis.axis)
     y = y.astype(x.dtype, order="C", copy=False)
@@ -304,6 +311,10 @@ def upsample_1(x, *, height_scale, width_scale, mode="nearest"):
 
 PADDINGS = ("zeros", "border", "reflection")
 FILTERS = {"linear": (1, triangle), "cubic": (2, lambda t: cubic(t, -0.75))}
+
+
+for _op in ("Resize", "Upsample"):
+    say(_op, traced=True)
 
 
 @kernel("GridSample", since=20, batch=folding((0, 0)))

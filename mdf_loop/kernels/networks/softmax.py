@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import is_seen
+from mdf_loop.kernels.arrays.axes import is_seen, place
 from mdf_loop.ops.batching import along
 from mdf_loop.ops.registry import kernel, say
 
@@ -57,11 +57,11 @@ def log_softmax(x, *, axis=-1):
 @kernel("Hardmax", since=13, batch=along("axis", -1))
 def hardmax(x, *, axis=-1):
     """1 at the first largest element along the axis, 0 elsewhere."""
-    y = np.zeros_like(x)
-    if x.size:
-        first = np.expand_dims(x.argmax(axis), axis)
-        np.put_along_axis(y, first, x.dtype.type(1), axis)
-    return y
+    if not x.size:
+        return np.zeros_like(x)
+    axis = place(axis, x.ndim)
+    numbers = np.arange(x.shape[axis]).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+    return (numbers == np.expand_dims(x.argmax(axis), axis)).astype(x.dtype)
 
 
 @kernel("Softmax", since=1, batch=along("axis", 1))
@@ -82,7 +82,7 @@ def hardmax_1(x, *, axis=1):
     return hardmax(_matrix(x, axis)).reshape(x.shape)
 
 
-for _op in ("Softmax", "LogSoftmax"):
+for _op in ("Softmax", "LogSoftmax", "Hardmax"):
     say(_op, traced=True)
 
 

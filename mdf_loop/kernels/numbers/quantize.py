@@ -56,7 +56,8 @@ def quantized(x: Any, scale: Any, zero_point: Any, dtype: np.dtype, precision: n
     whole = np.rint(ratio).astype(np.float64 if precision.itemsize > 4 else np.float32)
     if zero_point is not None:
         whole += zero_point.astype(whole.dtype)  # exact within the limits, and what is beyond is cut
-    return np.clip(whole, limits.min, limits.max, out=whole if whole.ndim else None).astype(dtype)
+    out = whole if whole.ndim else None
+    return np.minimum(np.maximum(whole, limits.min, out=out), limits.max, out=out).astype(dtype)
 
 
 def _division_type(x: Any, scale: Any, precision: int = 0) -> np.dtype:
@@ -129,12 +130,12 @@ def dynamic_quantize_linear(x):
 
     A tensor of zeros, whose scale is 0, becomes zeros.
     """
-    low, high = np.min(x, initial=0), np.max(x, initial=0)
+    low, high = np.minimum.reduce(x, None, initial=0), np.maximum.reduce(x, None, initial=0)
     scale = (high - low) / x.dtype.type(255)
-    if scale == 0:
-        return np.zeros(x.shape, np.uint8), scale, np.uint8(0)
-    zero_point = np.rint(np.minimum(np.maximum(-low / scale, 0), 255)).astype(np.uint8)
-    return quantized(x, scale, zero_point, zero_point.dtype, x.dtype), scale, zero_point
+    divisor = scale + (scale == 0)
+    zero_point = np.rint(np.minimum(np.maximum(-low / divisor, 0), 255)).astype(np.uint8)
+    return quantized(x, divisor, zero_point, zero_point.dtype, x.dtype), scale, zero_point
 
 
-say("DequantizeLinear", traced=True)
+for _op in ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"):
+    say(_op, traced=True)
