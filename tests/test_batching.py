@@ -53,8 +53,8 @@ CASES = {name: (node, values) for name, node, values in batched_nodes() if has_r
 
 LEFT = {
     "Gemm": "products of whole numbers, times a fraction, are computed by the kernel alone",
-    "OneHot": "a depth that is a float",
-    "Tile": "counts that are floats",
+    "Resize": "a part of the input",
+    "Tile": "version 1, whose inputs are others",
     "index": "an index that makes axes",
     "numpy.outer": "numbers, which numpy gives axes",
     "numpy.ravel": "numbers, which numpy gives axes",

@@ -73,13 +73,15 @@ class StepsOfMany:
         types : sequence of Type or None
             What they are in one iteration.
         """
-        known = [None if flag else _known(x) for x, flag in zip(values, flags, strict=True)]
-        key = id(node), tuple(types), tuple(flags), tuple(known)
-        if key not in self._made:
-            if len(self._made) >= MOST:
-                self._made.clear()
-            self._made[key] = self._many(node, bound, entry, values, types, flags, [x is not None for x in known])
-        made = self._made[key]
+        for kinds in ("iub", "iubf"):  # numbers are computed with, unless nothing comes of it: they may be scales
+            known = [None if flag else _known(x, kinds) for x, flag in zip(values, flags, strict=True)]
+            key = id(node), tuple(types), tuple(flags), tuple(known)
+            if key not in self._made:
+                if len(self._made) >= MOST:
+                    self._made.clear()
+                self._made[key] = self._many(node, bound, entry, values, types, flags, [x is not None for x in known])
+            if (made := self._made[key]) is not None:
+                break
         try:
             return None if made is None else (made.call(run, *(values[k] for k in made.places)), made)
         except FallBack:
@@ -119,8 +121,8 @@ class StepsOfMany:
         return Many(program(many, is_block=True)[0], places, are_stacked, result_types)
 
 
-def _known(x: Any) -> Hashable | None:
+def _known(x: Any, kinds: str) -> Hashable | None:
     """What is the same for values that say the same to do; None for one that is only computed with."""
     if isinstance(x, np.ndarray | np.generic):
-        return (type(x), x.tobytes()) if x.dtype.kind in "iub" and x.size <= SHORT else None
+        return (type(x), x.tobytes()) if x.dtype.kind in kinds and x.size <= SHORT else None
     return (type(x), x) if type(x) in (bool, int) else None
