@@ -225,6 +225,8 @@ class Run:
         How loops run, and the random stream.
     warned : set
         Which loops have warned.
+    tells : bool
+        Whether warnings are shown; a sweep shows those of one run.
     deadline : Deadline or None
         When the run has to end.
     enclosing : Run or None
@@ -245,6 +247,7 @@ class Run:
     options: Options
     stream: RandomStream
     warned: set[object] = dataclasses.field(default_factory=set)
+    tells: bool = dataclasses.field(default=True, kw_only=True)
     deadline: Deadline | None = None
     enclosing: Run | None = None
     outermost: Any = None
@@ -295,7 +298,8 @@ class Run:
         if self.ahead:
             raise TooEarly(message)
         self.warned.add(key)
-        warn_user(message)
+        if self.tells:
+            warn_user(message)
 
     @contextlib.contextmanager
     def computing_ahead(self) -> Iterator[None]:

@@ -46,12 +46,26 @@ def test_a_sweep_is_written_with_labels(suffix, tmp_path, capsys):
         (["--over", "drift=1", "--on-error", "stop"], "on_error must be 'keep' or 'raise'; got 'stop'"),
         (["--over", 'drift=[1, "a"]'], "is numbers or texts, not both; value 1 is the text 'a'"),
         (["--over", "drift=1", "--collect"], "collect without steps"),
+        (["--over", "drift=1", "-o", "out.nc", "--store", "out.zarr"], "leave out -o"),
         (["--over", "drift=1", "-o", "out.csv"], "a sweep is written to a .nc or .zarr file"),
     ],
 )
 def test_what_a_sweep_cannot_take_is_said(arguments, message, capsys):
     assert run_main("sweep", MODEL, *arguments) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_store_takes_the_results(tmp_path, capsys):
+    pytest.importorskip("zarr")
+    said = ["--over", "drift=0:2:3", "--trials", "4", "--seed", "1", "--outputs", "reaction_time", "--store", tmp_path / "s.zarr"]
+    assert run_main("sweep", MODEL, *said) == 0
+    shown = capsys.readouterr().out
+    assert "reaction_time" in shown and "drift 3, trial 4" in shown and "float64" in shown
+    assert run_main("sweep", MODEL, *said, "--json") == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["outputs"] == {"reaction_time": {"dims": ["drift", "trial"]}} and content["complete"] == 12
+    expected = mdf_loop.sweep(MODEL, {"drift": [0.0, 1.0, 2.0]}, trials=4, seed=1, outputs=["reaction_time"])
+    assert (mdf_loop.open(tmp_path / "s.zarr").reaction_time.values == expected.reaction_time.values).all()
 
 
 def test_trials_and_recordings_of_a_run(tmp_path):

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx.parser
@@ -188,6 +189,45 @@ def test_every_engine_tells_of_nan_in_a_loop_of_a_graph_and_of_nothing_else(cond
             found[how] = [told(lambda prepared=prepared: prepared.run(inputs)) for _ in range(2)]
     for how in ENGINES:
         assert repr(found[how]) == repr(found["interpret"]), how
+
+
+GIVEN = [(1.0, 1.0), (-1.0, 1.0), (4.0, np.nan), (np.nan, 1.0), (0.0, 0.0), (np.inf, np.inf)]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize("step", ["Log (x)", "Sub (x, z)"])
+def test_a_sweep_tells_of_the_first_run_whose_condition_compares_nan(condition, step, engine):
+    model = mdf_loop.prepare(onnx.parser.parse_model(COMPARES % (step, CONDITIONS[condition])))
+    alone = [told(lambda s=s, z=z: model(s=np.float32(s), z=np.float32(z)))[1] for s, z in GIVEN]
+    over = [{"s": np.float32(s), "z": np.float32(z)} for s, z in GIVEN]
+    for chunk in (None, 2):
+        _, said = told(lambda chunk=chunk: mdf_loop.sweep(model, over, trials=3, chunk=chunk))
+        first = next((k for k, each in enumerate(alone) if each), None)
+        assert [text.partition(" (")[0] for text in said] == ([] if first is None else [f"point {first}"])
+        assert all(text.endswith(alone[first][0]) for text in said)
+
+
+DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
+HOW = {"seed": 1, "outputs": ["reaction_time"]}
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"reduce": "mean"}, {"reduce": [0.5], "chunk": 7}, {"workers": 2, "chunk": 7}, {"chunk": 1}], ids=str
+)
+@pytest.mark.parametrize("name", ["drift", "bound"])
+def test_nan_that_no_output_shows_is_told_of_once_by_a_sweep(engine, name, how):
+    over = {name: [0.5, np.nan, 1.0]}
+    _, said = told(lambda: mdf_loop.sweep(DIFFUSION, over, trials=20, **HOW, **how))
+    assert len(said) == 1 and said[0].startswith(f"point 1 ({name}=nan), trial 0, and perhaps other runs: iteration 0 of Loop")
+    assert told(lambda: mdf_loop.sweep(DIFFUSION, {name: [0.5, 1.0]}, trials=20, **HOW, **how))[1] == []
+
+
+def test_trials_and_stores_tell_of_nan_once(engine, tmp_path):
+    _, said = told(lambda: mdf_loop.run(DIFFUSION, drift=np.nan, trials=20, seed=1))
+    assert len(said) == 1 and said[0].startswith("trial 0, and perhaps other runs: iteration 0 of Loop")
+    over = {"drift": [0.5, np.nan]}
+    _, said = told(lambda: mdf_loop.sweep(DIFFUSION, over, trials=20, store=tmp_path / "s.zarr", **HOW))
+    assert len(said) == 1 and said[0].startswith("point 1 (drift=nan), trial 0, and perhaps other runs: iteration 0 of Loop")
 
 
 def test_a_value_that_becomes_nan_behind_the_comparison_is_not_told(engine):

@@ -86,6 +86,8 @@ def run_sweep(
 
     if output is not None and output.suffix not in (".nc", ".zarr"):
         raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
+    if output is not None and how["store"] is not None:
+        raise MalformedBody("--store is where the results are written; leave out -o")
     if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
         raise MalformedBody(f"--set {taken[0]}: that is an argument of a sweep; give the input by --over, or as node.{taken[0]}")
     said = {name: value for name, value in how.items() if value is not None}
@@ -130,10 +132,11 @@ FAILED = r"\d+ of .* runs failed"
 """How the warning of a sweep begins."""
 
 
-def _content(found: Any) -> dict[str, Any]:
-    outputs = {
-        str(name): {"dims": list(variable.dims), "values": plain(variable.values)} for name, variable in found.data_vars.items()
-    }
+def _content(found: Any, store: str | None) -> dict[str, Any]:
+    """What a sweep gave; the values of a store, which may be larger than the memory, stay there."""
+    outputs = {str(name): {"dims": list(variable.dims)} for name, variable in found.data_vars.items()}
+    if store is None:
+        outputs = {name: {**said, "values": plain(found[name].values)} for name, said in outputs.items()}
     return {"outputs": outputs, **{name: found.attrs[name] for name in ("errors", "failed", "complete")}}
 
 
@@ -144,6 +147,15 @@ def summary(title: str, found: Any) -> Table:
     made = table("output", "dimensions", "mean", "from", "to", title=title)
     for row in summed_up(found):
         made.add_row(*map(escape, row))
+    return made
+
+
+def stored(store: str, found: Any) -> Table:
+    """The variables of a store: dimensions and types, as values are read when they are asked for."""
+    made = table("output", "dimensions", "type", title=store)
+    for name, variable in found.data_vars.items():
+        sizes = ", ".join(f"{dim} {size}" for dim, size in variable.sizes.items())
+        made.add_row(escape(str(name)), escape(sizes), str(variable.dtype))
     return made
 
 
@@ -159,7 +171,10 @@ def sweep(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
     outputs: Annotated[str | None, typer.Option("--outputs", help="Those that are kept: a,b.")] = None,
     reduce: Annotated[str | None, typer.Option("--reduce", help="Of the trials of a point: mean, or quantiles 0.1,0.9.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option("--checkpoint", help="A .zarr folder to go on from.")] = None,
+    checkpoint: Annotated[str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, to go on from.")] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", help="A .zarr folder, or an address, for results larger than the memory.")
+    ] = None,
     workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
     chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a piece; by itself about a second of them.")] = None,
     steps: Steps = None,
@@ -178,15 +193,16 @@ def sweep(
     """Run a model over a grid of values, some trials at each point, and write the results with labels."""
     from mdf_loop.options import options
 
-    how: dict[str, Any] = {"trials": trials, "seed": seed, "checkpoint": checkpoint, "workers": workers, "chunk": chunk}
+    how: dict[str, Any] = {"trials": trials, "seed": seed, "workers": workers, "chunk": chunk}
+    how |= {"checkpoint": checkpoint, "store": store}
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
     how |= {"fill": fill, "on_error": on_error}
     with at_work(file), options(trusted=trusted, timeout=timeout, obey_body_condition=obey_body_condition):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
-    _say(file, found, json_)
+    _say(file, found, json_, store)
 
 
-def _say(file: Path, found: Any, as_text: bool) -> None:
+def _say(file: Path, found: Any, as_text: bool, store: str | None) -> None:
     """Say what a sweep gave.
 
     Raises
@@ -195,7 +211,9 @@ def _say(file: Path, found: Any, as_text: bool) -> None:
         All runs failed.
     """
     if as_text:
-        as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found)})
+        as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found, store)})
+    elif store is not None:
+        console().print(stored(store, found))
     else:
         console().print(summary(file.name, found))
     if _say_failed(found):

@@ -19,7 +19,7 @@ from mdf_loop.options import Run, current_options, public, start_run
 from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
-from mdf_loop.sweeps.chunked_run import warn_of_failed
+from mdf_loop.sweeps.chunked_run import warn_of_runs
 from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
@@ -229,7 +229,7 @@ class Simulator:
         table = task.table()
         pieces = Pieces(Uncut(task.size, task.fitted), task.length(), times, bool(run.options.progress))
         fill(table, here(task, pieces), run, Tally(run.options.progress or None, self.model.name, task.size))
-        warn_of_failed(task, table)
+        warn_of_runs(task, table)
         found = self._finished(table)
         if self.trials is None or self.reduce is not None:
             return found

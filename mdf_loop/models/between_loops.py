@@ -47,7 +47,7 @@ class Request(NamedTuple):
 
 def part_of_model(run: Run) -> Run:
     """A run of a loop inside the run of a model: the same options, stream and time."""
-    return Run(run.options, run.stream, deadline=run.deadline, enclosing=run, watch=run.watch)
+    return Run(run.options, run.stream, run.warned, deadline=run.deadline, enclosing=run, watch=run.watch, tells=run.tells)
 
 
 Evaluation = Generator[Request, Any, list[Any]]

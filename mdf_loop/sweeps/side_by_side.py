@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopTimeout, let_through
+from mdf_loop.execute.nan_conditions import Compared
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.results import stop_of
@@ -18,7 +19,7 @@ from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
 from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, first_nans, holding
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, Steps, Unread, results_in, source_of
 
@@ -136,6 +137,7 @@ class SideBySide:
             columns = self._looped(requests, which, seeds, run, None)
             if self.source.loops == 1 and len(lanes) == len(begun):
                 chunk.iterations, chunk.stops = columns.lengths, _stops(requests, which, columns.lengths)
+                chunk.suspects = _ended_at_nan(requests[0], columns, chunk.stops)
             for row, k in enumerate(lanes):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
@@ -188,7 +190,14 @@ def _kept(request: Request, wanted: set[int] | None) -> tuple[bool, ...]:
 def _chunk(task: Task, columns: Columns, taken: Mapping[str, int], requests: list[Request], which: np.ndarray) -> Chunk:
     """The outputs of runs, of the results of their loops."""
     found = {name: _column(columns, place, task.padding) for name, place in taken.items()}
-    return Chunk(found, {}, columns.lengths, _stops(requests, which[: len(columns.lengths)], columns.lengths))
+    stops = _stops(requests, which[: len(columns.lengths)], columns.lengths)
+    return Chunk(found, {}, columns.lengths, stops, _ended_at_nan(requests[0], columns, stops))
+
+
+def _ended_at_nan(request: Request, columns: Columns, stops: np.ndarray) -> dict[str, int]:
+    """The first run whose loop ended by its condition, and carries nan in a value that the condition compares."""
+    carried = Compared(request.prepared.record).carried
+    return first_nans({f"carried {name}": columns.values[k] for k, name in carried}, stops == stop_of(0, 1))
 
 
 def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -6,14 +6,15 @@ import contextlib
 import logging
 import math
 import time
+import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, let_through
+from mdf_loop.errors import LoopError, LoopWarning, let_through, warn_user
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
@@ -25,7 +26,7 @@ from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.lanes.scheduled_lanes import run_points
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
@@ -181,17 +182,48 @@ class Task:
     def _run(self, start: int, stop: int, run: Run, seconds: float) -> tuple[Chunk, int]:
         """What some runs gave, and how many of them are done."""
         if run.options.how.by_jax and (on_device := runs_by_jax(self, start, stop, run)) is not None:
-            return on_device, stop - start
+            return self._watched(on_device, start, stop), stop - start
         many = SideBySide.of(self.model, self.wish)
         if many is not None and stop - start > 1:
             found = many.run(self, start, stop, run, seconds)
             if found is not None:
-                return found, min((len(rows) for rows, _ in found.columns.values()), default=stop - start)
+                count = min((len(rows) for rows, _ in found.columns.values()), default=stop - start)
+                return self._watched(found, start, start + count), count
         many_steps = self._at_many_points(start, stop, run)
         if many_steps is not None:
-            return many_steps, stop - start
-        runs = self._one_by_one(start, stop, run, seconds)
-        return self._chunk_of(runs), len(runs)
+            return self._watched(many_steps, start, stop), stop - start
+        runs, warned = self._one_by_one(start, stop, run, seconds)
+        chunk = self._chunk_of(runs)
+        chunk.suspects = {"warned": min(warned)} if warned else {}
+        return chunk, len(runs)
+
+    def _watched(self, chunk: Chunk, start: int, stop: int) -> Chunk:
+        """A chunk of runs that were run together, and those of them that have nan in their results or their inputs."""
+        found = {**chunk.suspects, **first_nans({name: rows for name, (rows, more) in chunk.columns.items() if more is None})}
+        points = np.arange(start, stop) // self.trials
+        swept = self.grid.columns(np.arange(points[0], points[-1] + 1)) or {}
+        for name, point in first_nans(swept).items():
+            found[f"swept {name}"] = int(np.searchsorted(points, points[0] + point))
+        given = {name: np.asarray(value)[None] for name, value in self.inputs.items() if isinstance(value, float | np.ndarray)}
+        found |= {f"given {name}": row for name, row in first_nans(given).items()}
+        chunk.suspects = {reason: start + row for reason, row in found.items()}
+        return chunk
+
+    def warn_of(self, suspects: Mapping[str, int]) -> None:
+        """Run suspects again, until one of them has something to warn of: JAX, and machine code of many runs, are silent."""
+        for number in sorted(set(suspects.values())):
+            found = self._warnings_of(number)
+            for text in found:
+                warn_user(f"{self.described(number)}, and perhaps other runs: {text}")
+            if found:
+                return
+
+    def _warnings_of(self, number: int) -> list[str]:
+        alone = self if not ENGINES[self.engine].by_jax else replace(self, options={**self.options, "engine": "auto"})
+        with warnings.catch_warnings(record=True) as caught, alone.chosen(), contextlib.suppress(LoopError):
+            warnings.simplefilter("always", LoopWarning)
+            alone._alone(number, start_run())
+        return [str(each.message) for each in caught if issubclass(each.category, LoopWarning)]
 
     def _chunk_of(self, runs: list[Found | str]) -> Chunk:
         errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
@@ -221,18 +253,20 @@ class Task:
         rows = {name: found[name][np.arange(start, stop) // self.trials - first] for name in self.names}
         return Chunk({name: (row, _lengths(row)) for name, row in rows.items()})
 
-    def _one_by_one(self, start: int, stop: int, run: Run, seconds: float) -> list[Found | str]:
+    def _one_by_one(self, start: int, stop: int, run: Run, seconds: float) -> tuple[list[Found | str], list[int]]:
+        """What runs gave, and which of them have something to warn of."""
         found: list[Any] = [None] * (stop - start)
+        warned = list[int]()
 
         def some(first: int, behind: int) -> None:
             for k in range(first, behind):
-                found[k] = self._alone(start + k, run)
+                found[k] = self._alone(start + k, run, warned)
 
-        return found[: current_crew().share(len(found), some, seconds)]
+        return found[: current_crew().share(len(found), some, seconds)], warned
 
-    def _alone(self, k: int, run: Run) -> Found | str:
-        """What one run gave, or what went wrong."""
-        part = Run(run.options, RandomStream(self.seed_of(k)), deadline=run.deadline, enclosing=run)
+    def _alone(self, k: int, run: Run, warned: list[int] | None = None) -> Found | str:
+        """What one run gave, or what went wrong; where there is a list for its number, it shows no warning itself."""
+        part = Run(run.options, RandomStream(self.seed_of(k)), deadline=run.deadline, enclosing=run, tells=warned is None)
         with part_of(run):
             try:
                 return self.model.evaluate(self.inputs_of(self.place(k)[0]), part, self.wish)
@@ -242,6 +276,9 @@ class Task:
                     error.add_note(f"in {self.described(k)}")
                     raise
                 return " ".join(str(error).split())
+            finally:
+                if part.warned and warned is not None:
+                    warned.append(k)
 
     def described(self, k: int) -> str:
         """A run in words."""

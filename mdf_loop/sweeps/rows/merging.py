@@ -19,7 +19,7 @@ import numpy as np
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.sweeps.rows.moments import MOMENTS, NOTHING, Moments
 from mdf_loop.sweeps.rows.reducing import One, Reduce, needs_all, reduction_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of, earliest
 
 BLOCK = 8
 """Trials that are added up one after the other."""
@@ -266,6 +266,7 @@ class Merged:
         self.merging, self.fill = merging, fill
         self.table = Table(points)
         self.errors: dict[int, str] = {}
+        self.suspects: dict[str, int] = {}
         self.complete = 0
         self._open = Parts(np.zeros(0, np.int64), np.zeros(0, np.int64), {})
         self._groups: dict[int, Table] = {}
@@ -284,6 +285,7 @@ class Merged:
         """Take a piece: the parts of whole groups, or the runs of a part of a group."""
         self.complete += count
         self.errors |= {start + k: error for k, error in chunk.errors.items()}
+        self.suspects = earliest(self.suspects, chunk.suspects)
         if self.merging.is_whole(start, start + count):
             self._take(self.merging.parts_of((start, start + count), chunk))
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,12 +28,15 @@ class Chunk:
         What went wrong, by the place of the run in the chunk.
     iterations, stops : array, or None
         Of each run, where it has one loop.
+    suspects : dict of str to int
+        Runs, counted in the whole sweep, that may have something to warn of: the first one for each reason.
     """
 
     columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
     errors: dict[int, str] = field(default_factory=dict)
     iterations: np.ndarray | None = None
     stops: np.ndarray | None = None
+    suspects: dict[str, int] = field(default_factory=dict)
 
     def part(self, start: int, stop: int) -> Chunk:
         """Some of the runs."""
@@ -42,8 +45,8 @@ class Chunk:
             for name, (rows, lengths) in self.columns.items()
         }
         errors = {k - start: error for k, error in self.errors.items() if start <= k < stop}
-        notes = (None if each is None else each[start:stop] for each in (self.iterations, self.stops))
-        return Chunk(columns, errors, *notes)
+        iterations, stops = (None if each is None else each[start:stop] for each in (self.iterations, self.stops))
+        return Chunk(columns, errors, iterations, stops, self.suspects)
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,22 @@ def _filling(fill: Any, dtype: np.dtype) -> Any:
     return fill if holding(dtype, fill) == dtype else 0  # it is not seen: rows of whole numbers are all there in the end
 
 
+def first_nans(columns: Mapping[str, np.ndarray | None], among: Any = True) -> dict[str, int]:
+    """The first row of each column, of all or of some, that has nan in it."""
+    found = dict[str, int]()
+    for name, column in columns.items():
+        if column is not None and column.dtype.kind in "fc":
+            rows = np.isnan(column).any(axis=tuple(range(1, column.ndim))) & among
+            if rows.any():
+                found[name] = int(rows.argmax())
+    return found
+
+
+def earliest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    """The first run for each reason."""
+    return {reason: min(one.get(reason, run), run) for reason, run in {**one, **other}.items()}
+
+
 class Table:
     """The results of all runs, filled in chunk by chunk.
 
@@ -124,6 +143,7 @@ class Table:
         self._blank: dict[str, np.ndarray] = {}  # which rows of an output were never there
         self.lengths: dict[str, np.ndarray] = {}
         self.errors: dict[int, str] = {}
+        self.suspects: dict[str, int] = {}
         self.done = self._empty(count)
 
     @staticmethod
@@ -141,6 +161,7 @@ class Table:
                 known = self.lengths.setdefault(name, np.zeros(self.count, np.int64))
                 known[start : start + len(rows)] = lengths
         self.errors |= {start + k: error for k, error in chunk.errors.items()}
+        self.suspects = earliest(self.suspects, chunk.suspects)
         self.done[start : start + count] = True
 
     def put(self, where: slice | np.ndarray, name: str, rows: np.ndarray) -> None:

@@ -21,7 +21,7 @@ from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
 from mdf_loop.sweeps.checkpoints.digest import sealed_by
 from mdf_loop.sweeps.checkpoints.storage import place_of
 from mdf_loop.sweeps.rows.merging import Merged
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table, earliest
 from mdf_loop.sweeps.stores.arrays import LENGTH, chunk_files
 from mdf_loop.sweeps.stores.regular import RowLayout
 from mdf_loop.sweeps.stores.tries import rows_of
@@ -51,6 +51,8 @@ class Noted:
         How many chunks arrays have: what is nothing but filling has none.
     files : mapping of str to str
         The checksum of each file; the client does not need it.
+    suspects : mapping of str to int
+        Runs that may have something to warn of: the first one for each reason.
     damaged : str
         What was wrong with what was there before.
     """
@@ -62,6 +64,7 @@ class Noted:
     unclear: list[str] = field(default_factory=list)
     chunks: dict[str, int] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    suspects: dict[str, int] = field(default_factory=dict)
     damaged: str = ""
 
     def fail(self, errors: Mapping[int, str], first: int) -> None:
@@ -142,6 +145,7 @@ class BlockWriter:
     def write(self, place: Place, block: int, table: Table | Merged, noted: Noted) -> None:
         """Write the chunks of a block, and note them."""
         noted.fail(table.errors, self.layout.runs(block, block + 1)[0])
+        noted.suspects = earliest(noted.suspects, table.suspects)
         arrays, _ = table.finish()
         for path, content in self._files(block, arrays, table.lengths if isinstance(table, Table) else {}, noted):
             place.write(path, content)

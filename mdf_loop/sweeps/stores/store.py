@@ -22,7 +22,7 @@ from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, chunk_names, num
 from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.rows.labels import Labels, labelled
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, earliest
 from mdf_loop.sweeps.stores.arrays import LENGTH, group_files
 from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout
@@ -46,6 +46,7 @@ class StoreCounts:
         self.shapes = {name: form.shape for name, form in layout.forms.items()}
         self.ragged, self.unclear, self.errors = set[str](), set[str](), dict[int, str]()
         self.failed = self.complete = 0
+        self.suspects: dict[str, int] = {}
         self.chunks = Counter[str]()
 
     def add(self, noted: Noted, count: int) -> bool:
@@ -56,6 +57,7 @@ class StoreCounts:
         self.ragged.update(noted.ragged)
         self.unclear.update(noted.unclear)
         self.errors |= noted.errors
+        self.suspects = earliest(self.suspects, noted.suspects)
         if len(self.errors) > 2 * MOST_ERRORS:
             self.errors = dict(sorted(self.errors.items())[:MOST_ERRORS])
         before = dict(self.shapes)
