@@ -71,7 +71,7 @@ def rule_of(node):
         if not any(stacked):
             found = run(*args, **attrs)
             outputs = found if type(found) is tuple else (found,)
-            return outputs, [False] * len(outputs)
+            return outputs, (False,) * len(outputs)
         found = None if entry.batch is by_step else entry.batch(run, args, stacked, attrs)
         if found is not None:
             return found
