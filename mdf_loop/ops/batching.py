@@ -7,7 +7,7 @@ A rule is ``rule(run, args, stacked, attrs) -> (outputs, stacked_out)`` or None.
 ``args``, ``stacked``
     the inputs, and for each whether it is stacked: has the iteration axis at 0.  At least one is, and
     all stacked ones have the same length, at least 1.  A few whole numbers that are the same in every
-    iteration are not, unless the rule is ``elementwise``.
+    iteration are not stacked, unless the rule is ``elementwise``.
 ``outputs``, ``stacked_out``
     a tuple of outputs, and for each whether it is stacked.  An output that comes out the same in every
     iteration should be returned unstacked, so that what follows can be batched too.
