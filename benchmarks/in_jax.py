@@ -1,4 +1,4 @@
-"""The share of what has a form in JAX: ONNX's node cases of numbers, alone and in a Loop, and the loops that others exported.
+"""The share of what has a form in JAX: models of the gallery, exported loops, ONNX's node cases of numbers alone and in a Loop.
 
 It takes some minutes: each case is traced, none is run.
 """
@@ -17,7 +17,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 from exported import models  # noqa: E402
 from jax_laws import given_of, has_open_length, in_a_loop, numeric_cases, traced  # noqa: E402
 
+import mdf_loop  # noqa: E402
 from mdf_loop import backend  # noqa: E402
+from mdf_loop.errors import LoopError  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 
@@ -48,6 +50,27 @@ def looped():
             yield name, body, given
 
 
+def gallery():
+    """By name: why a model of the gallery has no form, or nothing."""
+    paths = sorted(
+        path for path in (HERE.parent / "examples" / "gallery").iterdir() if path.suffix in (".yaml", ".json", ".onnx")
+    )
+    for path in paths:
+        model = mdf_loop.prepare(path)
+        given = {name: np.ones(_lengths(port), port.type.dtype) for name, port in model.inputs.items() if port.required}
+        try:
+            f = mdf_loop.to_jax(model, max_steps=1000)
+            jax.eval_shape(lambda f=f, given=given: f(key=0, **given))
+        except LoopError as error:
+            yield path.name, " ".join(str(error).split("\n", 1)[0].split())
+        else:
+            yield path.name, ""
+
+
+def _lengths(port):
+    return [n if isinstance(n, int) else 2 for n in port.type.shape or ()]
+
+
 def exports():
     """The exported loops."""
     for work in models():
@@ -57,6 +80,7 @@ def exports():
 
 def main():
     warnings.simplefilter("ignore")
+    show("models of the gallery", dict(gallery()))
     show("exported loops", dict(refusals(exports())))
     found = dict(refusals(cases()))
     show("node cases of numbers", found)

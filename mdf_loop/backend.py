@@ -79,7 +79,7 @@ class LoopRep(BackendRep):
         Raises
         ------
         ArgumentError
-            An input is missing, or there is no such input or option.
+            An input is missing, or an input or option does not exist.
         IterationError, LoopTimeout, LoopInterrupted
             A node failed, ``options(timeout=...)`` was reached, or Ctrl-C: ``.partial`` and ``.iteration`` are those of the
             loop that ran last, ``.outputs`` what is known of the model's.
@@ -227,12 +227,12 @@ class LoopBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto | str | os.PathLike, device: str = "CPU", **kwargs: Any) -> LoopRep:
-        """Read a model once; ``run`` the result as often as needed.
+        """Read a model once.  Call ``run`` of the result as often as needed.
 
         Raises
         ------
         MalformedBody, UnsupportedOp
-            The model is broken, there is no such file, or it uses an operator there is no kernel for.
+            The model is broken, the file does not exist, or an operator has no kernel.
         KindError
             It is neither a model nor a path.
         ArgumentError

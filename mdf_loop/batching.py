@@ -1,6 +1,6 @@
-"""Batch rules for operators of one's own: what ``mdf_loop.kernel(batch=...)`` may be given.
+"""Batch rules for your own operators: the values of ``batch`` in ``mdf_loop.kernel(batch=...)``.
 
-How rules are called, and the law that they keep, stands in :mod:`mdf_loop.ops.batching`.
+:mod:`mdf_loop.ops.batching` describes how rules are called, and the law that they obey.
 """
 
 from mdf_loop.ops.batching import along, by_step, elementwise, matmul, of_shape, reducing

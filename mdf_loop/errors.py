@@ -41,9 +41,9 @@ class LoopError(Exception):
     Attributes
     ----------
     others : tuple of LoopError
-        What else is wrong with the same source, as far as it was looked at.
+        Other errors in the same source.
     results : Results, Dataset or None
-        What was complete of trials or of a sweep that this ended.
+        The complete runs, if the error ended trials or a sweep.
     """
 
     others: tuple[LoopError, ...] = ()
@@ -98,7 +98,7 @@ class MalformedBody(LoopError, ValueError):
 
 
 class FileError(LoopError, OSError):
-    """A file that cannot be written; what was there before is unchanged."""
+    """A file that cannot be written.  An existing file is unchanged."""
 
 
 @contextlib.contextmanager
@@ -170,7 +170,7 @@ class Together:
 
 
 class NotLowered(LoopError, NotImplementedError):
-    """A scheduled MDF graph that cannot become a loop; says which node or condition, and why.
+    """A scheduled MDF graph that cannot become a loop; the message names the node or condition, and the reason.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class NotLowered(LoopError, NotImplementedError):
 
 
 class UnknownNode(NotLowered, ValueError):
-    """A condition names a node that the scheduled MDF graph does not have: nothing can run that."""
+    """A condition names a node that the scheduled MDF graph does not have."""
 
 
 class UnsupportedOp(LoopError, NotImplementedError):
@@ -194,21 +194,21 @@ class UnsupportedOp(LoopError, NotImplementedError):
 
 
 class PartialResults(BaseException):
-    """What a loop that ended early had computed: mixed into the errors that end one.
+    """The results of a loop that ended early: a base class of the errors that end one.
 
     Attributes
     ----------
     iteration : int or None
-        How many iterations the outermost loop had completed.
+        The number of complete iterations of the outermost loop.
     partial : tuple or None
-        Its carried values after those iterations, then what it had collected so far (stacked).  None replaces what
-        there was no memory for.
+        Its carried values after these iterations, then its collected values so far (stacked).  A value is None if there was
+        not enough memory for it.
     outputs : dict or None
-        The outputs of a model by name, as far as they were known; from :func:`mdf_loop.run` and the backends.
+        The known outputs of a model by name; from :func:`mdf_loop.run` and the backends.
     results : Results or None
-        The same as :class:`mdf_loop.models.results.Results`, with what was recorded; from :func:`mdf_loop.run`.
+        The same as :class:`mdf_loop.models.results.Results`, with recorded values; from :func:`mdf_loop.run`.
     recorded : dict or None
-        What was recorded by then.
+        The recorded values so far.
     """
 
     iteration: int | None = None
@@ -252,19 +252,19 @@ class CollectedError(IterationError, ValueError):
 
 
 class IterationLimit(PartialResults, LoopError, RuntimeError):
-    """A loop wanted to go on after ``options(max_iterations=...)`` iterations."""
+    """A loop did not end within ``options(max_iterations=...)`` iterations."""
 
 
 class LoopTimeout(PartialResults, LoopError, TimeoutError):
-    """A run was not done after ``options(timeout=...)`` seconds."""
+    """A run did not end within ``options(timeout=...)`` seconds."""
 
 
 class LoopStopped(PartialResults, LoopError, RuntimeError):
-    """The function given as ``options(progress=...)`` returned False."""
+    """The function of ``options(progress=...)`` returned False."""
 
 
 class LoopInterrupted(PartialResults, KeyboardInterrupt):
-    """Ctrl-C while a loop ran.  A KeyboardInterrupt, so nothing swallows it by accident."""
+    """Ctrl-C while a loop ran.  It is a KeyboardInterrupt, so ``except Exception`` does not catch it."""
 
 
 def let_through(error: BaseException) -> None:

@@ -113,43 +113,43 @@ def current_options() -> Options:
 
 @contextlib.contextmanager
 def options(**changes: Any) -> Iterator[Options]:
-    """Set how loops run inside a ``with`` block; blocks nest, inner ones win.
+    """Set how loops run inside a ``with`` block.  In nested blocks, the inner values count.
 
     Parameters
     ----------
     engine : {"auto", "interpret", "numpy", "jit", "jax"}
-        Which executor runs the loop.  ``interpret`` is node by node, the definition of what is right; ``numpy``
-        plans the loop and runs many iterations at once; ``jit`` compiles it to machine code (with llvmlite, the extra
-        ``jit``) and runs in engine ``numpy`` what cannot be compiled; ``auto`` takes the faster one of the first two;
-        ``jax`` runs models, loops and all points of a sweep by JAX (the extra ``jax``) on the device that it finds, and in
-        engine ``numpy`` what has no form there, with a warning that says why.  Its random numbers are others.
+        The engine that runs loops.  ``interpret`` runs node by node; it is the definition of what is right.  ``numpy`` plans
+        the loop and runs many iterations at once.  ``jit`` compiles it to machine code (with llvmlite, the extra ``jit``);
+        engine ``numpy`` runs what cannot be compiled.  ``auto`` chooses between these three.  ``jax`` runs models, loops and
+        all points of a sweep with JAX (the extra ``jax``), on the device that JAX finds, with JAX's random numbers; engine
+        ``numpy`` runs what JAX cannot, with a warning that names the reason.
     max_iterations : int or None
-        Stop with :class:`~mdf_loop.errors.IterationLimit` (partial results kept) when a loop wants to
-        run more iterations than this.
+        Stop a loop after so many iterations, with :class:`~mdf_loop.errors.IterationLimit`.  The error keeps the partial
+        results.
     seed : int, numpy.random.SeedSequence or None
-        Seed of the random stream of each run.  One stream feeds every random operator of a run in
-        order, so iterations differ and a run can be repeated.
+        Seed of the random stream of each run.  All random operators of a run draw from this stream in order, so
+        iterations differ, and a run can be repeated.
     obey_body_condition : bool
-        The ONNX text ignores the body's condition where the Loop's own was omitted.  True follows
-        onnxruntime's reading instead: it ends the loop.
+        If a Loop has no condition, the ONNX standard ignores the body's condition.  True makes the body's condition end
+        such a loop, as in onnxruntime.
     block_bytes : int
-        About how many bytes the values of one block of iterations may take in engine ``numpy``.
+        The approximate size of the values of one block of iterations in engine ``numpy``, in bytes.
     timeout : float or None
-        Stop with :class:`~mdf_loop.errors.LoopTimeout` (partial results kept) when a run is not done after so many
-        seconds.  The clock is looked at before each node and between blocks of iterations, which are kept to a small
-        part of a second; a single call of a kernel or of a Python body is never broken off.
+        Stop a run after so many seconds, with :class:`~mdf_loop.errors.LoopTimeout`.  The error keeps the partial results.
+        The clock is read before each node and between blocks of iterations, which take a small part of a second.  A single
+        call of a kernel or of a Python body is never interrupted.
     progress : bool, callable or None
-        True shows how far a run has come: a bar in a terminal or a notebook, lines in the log (INFO, ``mdf_loop.progress``)
-        anywhere else.  A function is called about ten times in a second with a :class:`~mdf_loop.progress.Report`; if it
-        returns False the run stops with :class:`~mdf_loop.errors.LoopStopped` (partial results kept).
+        True shows the progress of a run: a bar in a terminal or a notebook, otherwise lines in the log (INFO,
+        ``mdf_loop.progress``).  A function is called about ten times per second with a :class:`~mdf_loop.progress.Report`.
+        If it returns False, the run stops with :class:`~mdf_loop.errors.LoopStopped`, which keeps the partial results.
     trusted : bool
-        False holds a model to what no model can do harm with: MDF's own engine, which hands the texts of a model to
-        Python's ``eval``, has those of a model that :func:`mdf_loop.run` runs evaluated by a list of what expressions
-        may say instead.  True lets MDF do as it does, for models that one trusts as one trusts a program, and lets
-        expressions make arrays of more than 2 ** 26 elements.
+        With False a model cannot run Python code: MDF's own engine passes the texts of a model to Python's ``eval``, but
+        for models that :func:`mdf_loop.run` runs, mdf_loop evaluates these texts with a list of allowed operations.  True
+        lets MDF use ``eval``, and lets expressions make arrays of more than 2 ** 26 elements: use it only for models that you
+        trust like a program.
     traceback : bool
-        False leaves only the lines of the caller's code in the traceback of an error.  True keeps the lines inside the library,
-        for a debugger or a report of a defect.
+        With False the traceback of an error has only the lines of your code.  True keeps the lines inside the library, for
+        a debugger or a bug report.
 
     Raises
     ------
@@ -205,7 +205,7 @@ class Deadline:
         LoopTimeout
         """
         if time.monotonic() >= self.end:
-            raise LoopTimeout(f"the time is over; options(timeout={self.seconds:g}) stops it here")
+            raise LoopTimeout(f"the time limit is reached; options(timeout={self.seconds:g}) stops it here")
 
 
 Finish = Callable[[list[Any]], Sequence[Any]]

@@ -30,22 +30,22 @@ ENDLESS = 1 << 53
 
 @dataclass(frozen=True)
 class Report:
-    """How far a run has come, or a sweep.
+    """The progress of a run or a sweep.
 
     Attributes
     ----------
     name : str
-        What messages call its outermost loop; the model of a sweep.
+        The outermost loop, as in messages; or the model of a sweep.
     iteration : int
-        How many iterations of that are complete, or runs of the sweep.
+        The number of complete iterations of this loop, or of complete runs of the sweep.
     total : int or None
-        How many there will be at most; None where that is not known.
+        The maximum number; None if it is not known.
     seconds : float
-        Since the run began.
+        The time since the run began.
     unit : str
-        What is counted: ``"iterations"`` or ``"runs"``.
+        The unit of the count: ``"iterations"`` or ``"runs"``.
     before : int
-        How many of them another call had completed: those of a checkpoint.
+        The number of them that an earlier call completed (from a checkpoint).
     """
 
     name: str
@@ -166,7 +166,7 @@ class Tally:
 
 def _tell(listener: Listener, report: Report) -> None:
     if listener(report) is False:
-        raise LoopStopped("the function given as options(progress=...) stops it here")
+        raise LoopStopped("the function of options(progress=...) stops it here")
 
 
 class Bar:

@@ -5,7 +5,7 @@ import functools
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.execute.steps_of_many import StepsOfMany
+from mdf_loop.execute.steps_of_many import ManyInputs, StepsOfMany
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.batching import by_step, elementwise, is_settled
 from mdf_loop.ops.registry import bind, lookup
@@ -76,7 +76,7 @@ def rule_of(node):
         if found is not None:
             return found
         types = [None if a is None else type_of_value(a[0, ...] if s else a) for a, s in zip(args, stacked, strict=True)]
-        found = many(node, bound, entry, args, types, stacked, start_run())
+        found = many(node, bound, entry, ManyInputs(args, types, stacked), start_run())
         return found and (found[0], found[1].flags)
 
     return rule

@@ -1,6 +1,13 @@
 """Models that are swept."""
 
+from pathlib import Path
+
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+
+DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
+OVER = {"drift": [0.5, 1.5], "bound": [0.3, 0.5, 0.7]}
+NAMES = ["evidence", "reaction_time"]
+"""A sweep over six points, and its outputs that are single numbers."""
 
 GATHERING = "b (int64 i, bool c, double x) => (bool c, double x, double g) { g = Gather (w, i) }"
 

@@ -97,8 +97,8 @@ WRONG = {
     "text as cond": (EQUATIONS, "cond: true", "cond: 'true'", "run:", "without quotes it is a boolean"),
     "power": (EQUATIONS, "v: v + dt", "v: v + dt ^ 2", "v: v + dt ^ 2", r"a power is written \*\*"),
     "power in let": (EQUATIONS, "k: dt * 2", "k: dt ^ 2", "k: dt ^ 2", r"a power is written \*\*"),
-    "text": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: '20 ms'}", "dt: {", "'20 ms', which is no number"),
-    "text as a start": (EQUATIONS, "{value: 0.0}", "{value: '5 mV'}", "start: {", "'5 mV', which is no number"),
+    "text": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: '20 ms'}", "dt: {", "'20 ms', which is not a number"),
+    "text as a start": (EQUATIONS, "{value: 0.0}", "{value: '5 mV'}", "start: {", "'5 mV', which is not a number"),
     "vector": (EQUATIONS, "start: {value: 0.0}", "start: {value: [0.0, 0.0]}", "while:", "any.* or all"),
     "shapes": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: [0.1, 0.2]}", "while:", "one boolean"),
     "shapes of two": (EQUATIONS, "w: w + k", "w: ones(3) @ ones(2)", "w: ones", "failed on"),
@@ -213,10 +213,10 @@ def test_a_result_that_sorting_the_file_would_change_is_told(port, text, tmp_pat
     content["m"]["graphs"]["g"]["nodes"]["n"]["output_ports"] = {port: {"value": text}}
     path = tmp_path / "model.json"
     path.write_text(json.dumps(content))
-    told = [problem.message for problem in check(path) if "sorted" in problem.message]
+    told = [problem.message for problem in check(path) if "another order" in problem.message]
     carried = ["v", "w"]
     assert told == [
-        f"g/n/{port}: {text} is {carried[int(text[4])]!r} by its place, and another result when the file is sorted; "
+        f"g/n/{port}: {text} is {carried[int(text[4])]!r} in this order, and another result in another order; "
         f"write run.{carried[int(text[4])]}"
         for _ in range((port, text) in BY_PLACE)
     ]

@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from swept_models import DIFFUSION, NAMES, OVER
 
 import mdf_loop
 from mdf_loop.models.model import Wish
@@ -20,9 +20,6 @@ from mdf_loop.sweeps.task import Task
 
 pytest.importorskip("xarray")
 
-DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
-OVER = {"drift": [0.5, 1.5], "bound": [0.3, 0.5, 0.7]}
-NAMES = ["evidence", "reaction_time"]
 
 SPANS = st.lists(st.tuples(st.integers(0, 23), st.integers(1, 9)), max_size=6)
 
@@ -128,16 +125,19 @@ def test_a_part_whose_beginnings_another_job_removes_is_written_all_the_same(who
     assert len(list((tmp_path / "c.zarr").glob("chunk_*.npz"))) == 1
 
 
-def test_jobs_of_their_own_processes_end_well(tmp_path):
+@pytest.mark.parametrize(("kind", "trials"), [("checkpoint", 4), ("store", 40)])
+def test_jobs_of_their_own_processes_end_well(kind, trials, tmp_path):
     place = tmp_path / "c.zarr"
-    how = f"trials=4, seed=1, outputs={NAMES!r}, chunk=2, checkpoint={str(place)!r}"
+    how = f"trials={trials}, seed=1, outputs={NAMES!r}, chunk=2, {kind}={str(place)!r}"
     code = f"import mdf_loop; s = mdf_loop.sweep({str(DIFFUSION)!r}, {OVER!r}, {how}); print(s.attrs['complete'])"
     jobs = [
         subprocess.Popen([sys.executable, "-W", "error::UserWarning", "-c", code], stdout=-1, stderr=-1, text=True)
         for _ in range(2)
     ]
-    assert [job.communicate() for job in jobs] == [("24\n", "")] * 2
-    assert mdf_loop.open(place).identical(mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, outputs=NAMES))
+    assert [job.communicate() for job in jobs] == [(f"{6 * trials}\n", "")] * 2
+    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=trials, seed=1, outputs=NAMES)
+    expected = expected if kind == "checkpoint" else expected.drop_vars("trial")  # which follows from its place there
+    assert mdf_loop.open(place).identical(expected)
     assert not [path for path in place.iterdir() if path.name.startswith((".", "claim"))]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
-from swept_models import GATHERING, loop_graph
+from swept_models import DIFFUSION, GATHERING, NAMES, OVER, loop_graph
 
 import mdf_loop
 from mdf_loop.errors import IterationError, LoopError, LoopWarning
@@ -20,9 +20,6 @@ from mdf_loop.sweeps.task import Task
 pytest.importorskip("xarray")
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-DIFFUSION = EXAMPLES / "drift_diffusion.yaml"
-OVER = {"drift": [0.5, 1.5], "bound": [0.3, 0.5, 0.7]}
-NAMES = ["evidence", "reaction_time"]
 
 
 def swept(place=None, model=DIFFUSION, over=OVER, **how):

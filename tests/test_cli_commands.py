@@ -278,11 +278,11 @@ def test_a_model_is_never_converted_into_itself(tmp_path, monkeypatch, capsys):
 
 
 SAID = [
-    (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is no value; there are numbers (NaN and Infinity too)"""),
+    (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is not a value; there are numbers (NaN and Infinity too)"""),
     (["decay.yaml", "--set", "rate=abc"], """a text is --set 'rate="abc"' in a shell"""),
     (["decay.yaml", "--set", 'rate="abc"'], "a product needs numbers; one of them is a text"),
     (["folder"], "'folder' is a folder; a model is a file in it"),
-    (["latin.yaml"], "latin.yaml:2: 'latin.yaml' is not an MDF model: line 2: it is no text in UTF-8: there is a byte 0xe9"),
+    (["latin.yaml"], "latin.yaml:2: 'latin.yaml' is not an MDF model: line 2: it is not UTF-8 text: it has a byte 0xe9"),
     (
         ["tab.yaml"],
         "line 2, column 1: while scanning for the next token, found character that cannot start any token, it is a tab",

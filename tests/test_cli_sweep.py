@@ -40,9 +40,9 @@ def test_a_sweep_is_written_with_labels(suffix, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["--over", "drift"], "--over takes NAME=START:STOP:COUNT"),
-        (["--over", "drift=a,b"], "is no list of values"),
+        (["--over", "drift=a,b"], "is not a list of values"),
         (["--over", "drft=1"], "did you mean 'drift'"),
-        (["--over", "drift=1", "--reduce", "0.1,x"], "--reduce: '0.1,x' is no list of quantiles"),
+        (["--over", "drift=1", "--reduce", "0.1,x"], "--reduce: '0.1,x' is not a list of quantiles"),
         (["--over", "drift=1", "--on-error", "stop"], "on_error must be 'keep' or 'raise'; got 'stop'"),
         (["--over", 'drift=[1, "a"]'], "is numbers or texts, not both; value 1 is the text 'a'"),
         (["--over", "drift=1", "--collect"], "collect without steps"),
@@ -60,10 +60,13 @@ def test_a_store_takes_the_results(tmp_path, capsys):
     said = ["--over", "drift=0:2:3", "--trials", "4", "--seed", "1", "--outputs", "reaction_time", "--store", tmp_path / "s.zarr"]
     assert run_main("sweep", MODEL, *said) == 0
     shown = capsys.readouterr().out
-    assert "reaction_time" in shown and "drift 3, trial 4" in shown and "float64" in shown
+    assert "reaction_time" in shown
+    assert "drift 3, trial 4" in shown
+    assert "float64" in shown
     assert run_main("sweep", MODEL, *said, "--json") == 0
     content = json.loads(capsys.readouterr().out)
-    assert content["outputs"] == {"reaction_time": {"dims": ["drift", "trial"]}} and content["complete"] == 12
+    assert content["outputs"] == {"reaction_time": {"dims": ["drift", "trial"]}}
+    assert content["complete"] == 12
     expected = mdf_loop.sweep(MODEL, {"drift": [0.0, 1.0, 2.0]}, trials=4, seed=1, outputs=["reaction_time"])
     assert (mdf_loop.open(tmp_path / "s.zarr").reaction_time.values == expected.reaction_time.values).all()
 

@@ -110,7 +110,7 @@ def test_parameters_of_graphs_that_people_wrote_as_bodies(tmp_path):
 
 def test_a_name_that_means_several_is_refused_with_their_full_names(tmp_path):
     path = newton(tmp_path, improve=2, compare=3)
-    told = "the name 'half' is not unique; say which: square_root.improve.half, square_root.compare.half"
+    told = "the name 'half' is not unique; give one of: square_root.improve.half, square_root.compare.half"
     with pytest.raises(ArgumentError, match=told):
         mdf_loop.run(path, half=2.5)
     assert mdf_loop.run(path, **{"improve.half": 2.5})["root"] == pytest.approx((4 / 3) ** 0.5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import mdf_loop
 from mdf_loop.errors import LoopInterrupted
 from mdf_loop.options import current_options
-from mdf_loop.sweeps.crew import Crew, current_crew, working
+from mdf_loop.sweeps.workers import Crew, current_crew, working
 
 DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
 LONG = 30

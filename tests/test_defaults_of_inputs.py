@@ -119,7 +119,7 @@ def test_a_shape_that_a_default_decides_is_not_declared():
 def test_no_constant_of_a_body_is_an_input():
     with pytest.raises(MalformedBody, match="is an input and a constant"):
         check_body(Body("b", ("x",), ("x",), constants={"x": F(1)}))
-    with pytest.raises(MalformedBody, match="has a default, but is no input"):
+    with pytest.raises(MalformedBody, match="has a default, but is not an input"):
         check_body(Body("b", ("x",), ("x",), defaults={"w": F(1)}))
     assert check_body(Body("b", ("x",), ("x",), defaults={"x": F(1)})).constants == {}
     assert "default x" in str(Body("b", ("x",), ("x",), defaults={"x": F(1)}))

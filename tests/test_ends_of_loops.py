@@ -218,16 +218,19 @@ HOW = {"seed": 1, "outputs": ["reaction_time"]}
 def test_nan_that_no_output_shows_is_told_of_once_by_a_sweep(engine, name, how):
     over = {name: [0.5, np.nan, 1.0]}
     _, said = told(lambda: mdf_loop.sweep(DIFFUSION, over, trials=20, **HOW, **how))
-    assert len(said) == 1 and said[0].startswith(f"point 1 ({name}=nan), trial 0, and perhaps other runs: iteration 0 of Loop")
+    assert len(said) == 1
+    assert said[0].startswith(f"point 1 ({name}=nan), trial 0, and perhaps other runs: iteration 0 of Loop")
     assert told(lambda: mdf_loop.sweep(DIFFUSION, {name: [0.5, 1.0]}, trials=20, **HOW, **how))[1] == []
 
 
 def test_trials_and_stores_tell_of_nan_once(engine, tmp_path):
     _, said = told(lambda: mdf_loop.run(DIFFUSION, drift=np.nan, trials=20, seed=1))
-    assert len(said) == 1 and said[0].startswith("trial 0, and perhaps other runs: iteration 0 of Loop")
+    assert len(said) == 1
+    assert said[0].startswith("trial 0, and perhaps other runs: iteration 0 of Loop")
     over = {"drift": [0.5, np.nan]}
     _, said = told(lambda: mdf_loop.sweep(DIFFUSION, over, trials=20, store=tmp_path / "s.zarr", **HOW))
-    assert len(said) == 1 and said[0].startswith("point 1 (drift=nan), trial 0, and perhaps other runs: iteration 0 of Loop")
+    assert len(said) == 1
+    assert said[0].startswith("point 1 (drift=nan), trial 0, and perhaps other runs: iteration 0 of Loop")
 
 
 def test_a_value_that_becomes_nan_behind_the_comparison_is_not_told(engine):

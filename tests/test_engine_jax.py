@@ -10,10 +10,11 @@ import pytest
 from generated import cases, write
 from hypothesis import HealthCheck, given, settings
 from jax_laws import assert_near
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 from test_generated import read_by
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, LoopError, LoopWarning
+from mdf_loop.errors import ArgumentError, IterationError, LoopError, LoopWarning
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 
@@ -100,6 +101,34 @@ def test_bodies_of_other_forms():
     assert_near(sums, [1.0, 3.0, 6.0], 1e-12, 0)
 
 
+NAMED = """b (int64 i, bool c, double {carried}) => (bool d, double t, double a, double {collected}) {{
+    t = Add ({carried}, {carried}) a = Identity (t) {collected} = Neg (t)
+    k = Constant <value = double {{20.0}}> () d = Less (t, k) }}"""
+
+
+@pytest.mark.parametrize("carried", ["s", "key", "noise", "inputs", "self"])
+@pytest.mark.parametrize("collected", ["b", "a_length", "t_length"])
+@pytest.mark.parametrize("go", [True, None])
+def test_names_of_a_body_are_no_names_of_ours(carried, collected, go):
+    body = NAMED.format(carried=carried, collected=collected)
+    found, want = (how(mdf_loop.loop, 9, go, 1.0, body=body) for how in (by_jax, interpreted))
+    for each, expected in zip(found, want, strict=True):
+        assert_near(each, expected, 1e-12, 0)
+
+
+def test_a_function_names_lengths_as_no_output_is_called():
+    found = mdf_loop.to_jax(mdf_loop.compile(NAMED.format(carried="s", collected="a_length")))(M=9, cond=True, s=1.0)
+    assert {*found} == {"t", "a", "a_length", "a_length_2", "a_length_length"}
+    assert int(found["a_length_2"]) == int(found["a_length_length"]) == 5
+    assert found["a_length"][:5].tolist() == [-2.0, -4.0, -8.0, -16.0, -32.0]
+
+
+def test_a_function_has_one_argument_that_is_called_key():
+    function = mdf_loop.to_jax(mdf_loop.compile(NAMED.format(carried="key", collected="b")))
+    with pytest.raises(mdf_loop.errors.ArgumentError, match="an input called 'key'"):
+        function(M=9, cond=True, key=1.0)
+
+
 def test_whole_numbers_stay_whole():
     found = by_jax(mdf_loop.loop, 5, None, x=np.int64(2), body="x: x * 3")
     assert found.dtype == np.int64
@@ -118,7 +147,9 @@ def test_generated_loops(case):
         warnings.simplefilter("ignore", LoopWarning)
         try:
             want = interpreted(run)
-        except LoopError:
+        except LoopError as error:
+            with mdf_loop.options(engine="jax"), pytest.raises(type(error)):
+                run()
             return
         with mdf_loop.options(engine="jax"):
             found = run()
@@ -128,6 +159,58 @@ def test_generated_loops(case):
             assert each is None
         else:
             assert_near(each, expected, 1e-6, 0)
+
+
+IN_A_BRANCH = """b (int64 i, bool c, double s) => (bool c, double t) {
+    three = Constant <value = int64 {3}> () late = GreaterOrEqual (i, three)
+    x = If (late) <then_branch = t () => (double y) { y = Gather (w, i) }, else_branch = e () => (double y) { y = Identity (s) }>
+    t = Add (s, x) }"""
+
+
+def inside_a_loop(body):
+    inner = f"n = Size (v) h = Identity (g) r = Loop (n, h, s) <body = {body}>"
+    return f"a (int64 k, bool g, double s) => (bool g, double r) {{ {inner} }}"
+
+
+@pytest.mark.parametrize("body", [ADD_UP, IN_A_BRANCH, inside_a_loop(IN_A_BRANCH)], ids=["loop", "branch", "nested"])
+def test_an_error_of_a_run_is_that_of_other_engines(body):
+    for w in (np.arange(7.0), np.arange(3.0)):
+        given = {"w": w, "v": np.zeros(7)} if "Size" in body else {"w": w}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LoopWarning)
+            if len(w) == 7:
+                assert by_jax(mdf_loop.loop, 7, True, 1.0, body=body, **given) is not None
+                continue
+            for engine in (by_jax, interpreted):
+                with pytest.raises(IterationError, match="index 3 is out of bounds for axis 0 with size 3"):
+                    engine(mdf_loop.loop, 7, True, 1.0, body=body, **given)
+
+
+def quotient():
+    """1 / x of Python's numbers, for which 0 is an error."""
+    node = Node(
+        id="A",
+        parameters=[Parameter(id="x", value=2.0), Parameter(id="y", value="1.0 / x")],
+        output_ports=[OutputPort(id="o", value="y")],
+    )
+    return mdf_loop.prepare(Graph(id="quotient", nodes=[node]))
+
+
+def test_an_error_of_a_model_is_that_of_other_engines():
+    model = quotient()
+    assert by_jax(model, x=4.0)["o"] == 0.25
+    for how in ({}, {"steps": 3}):
+        with pytest.raises(IterationError, match="float division by zero"):
+            by_jax(model, x=0.0, **how)
+
+
+def test_a_point_of_a_sweep_that_is_an_error_is_one_in_every_engine(calls):
+    found = by_jax(mdf_loop.sweep, quotient(), {"x": [1.0, 2.0]})
+    np.testing.assert_array_equal(found.o, [1.0, 0.5])
+    with mdf_loop.options(engine="jax"), pytest.warns(LoopWarning, match="1 of 3 runs failed; the first, point 1"):
+        found = mdf_loop.sweep(quotient(), {"x": [1.0, 0.0, 2.0]})
+    np.testing.assert_array_equal(found.o, [1.0, np.nan, 0.5])
+    assert calls == [2, 3]
 
 
 def test_noise_follows_the_seed():

@@ -60,7 +60,7 @@ def test_text_is_utf8_whatever_the_locale_says(tmp_path):
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_bytes_that_are_no_text(suffix, tmp_path):
     (tmp_path / f"model.{suffix}").write_bytes(b"\xff\xfe\x00m")
-    refused(tmp_path / f"model.{suffix}", "is not an MDF model: line 1: it is no text in UTF-8: there is a byte 0xff")
+    refused(tmp_path / f"model.{suffix}", "is not an MDF model: line 1: it is not UTF-8 text: it has a byte 0xff")
 
 
 @pytest.mark.parametrize(

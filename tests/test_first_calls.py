@@ -198,7 +198,7 @@ def test_a_loop_in_a_graph_is_compiled_apart_if_one_run_of_it_is_worth_that():
 
 def written(made):
     """The programs of Python that a prepared model has."""
-    return [entry.made for entry in made.graph._programs._entries.values() if entry.made is not None and not entry.made.size]
+    return [entry.made for entry in made.graph._programs._entries.all() if entry.made is not None and not entry.made.size]
 
 
 def counting(name, iterations):

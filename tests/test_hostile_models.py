@@ -217,7 +217,7 @@ BROKEN = {
     "no version of a domain": (
         lambda g: g.metadata.pop("opsets"),
         MalformedBody,
-        r"metadata opsets must say the version of 'ai.onnx.ml'",
+        r"metadata opsets must have the version of 'ai.onnx.ml'",
     ),
     "an output that is not there": (
         lambda g: g.metadata.update(outputs=["nope"]),
@@ -230,7 +230,7 @@ BROKEN = {
         r"there is no operator __class__ in opset 20",
     ),
     "code for a function": (set_function(f"onnx::{CODE}"), UnsupportedOp, r"there is no operator"),
-    "code for an argument": (argument, MalformedBody, r"which is no port or parameter of the node"),
+    "code for an argument": (argument, MalformedBody, r"which is not a port or parameter of the node"),
     "code for an output": (output_value, MalformedBody, r"has one onnx:: function in each node|cannot be|expression"),
 }
 
@@ -361,7 +361,7 @@ def test_weights_that_are_none_are_refused(content, reason, tmp_path):
 def test_a_file_without_the_weights_is_refused(tmp_path):
     path = with_weights(tmp_path)
     (tmp_path / "m.npz").write_bytes(b"no archive")
-    with pytest.raises(MalformedBody, match=r"'m\.npz' is no file of weights"):
+    with pytest.raises(MalformedBody, match=r"'m\.npz' is not a file of weights"):
         mdf_loop.load(path)
     np.savez(tmp_path / "m.npz", other=np.ones(2))
     with pytest.raises(MalformedBody, match=r"'m\.npz' holds no weights 'w'"):

@@ -7,10 +7,12 @@ import numpy as np
 import onnx.parser
 import pytest
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+from swept_models import loop_graph
 from test_cli import run_main
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError
+from mdf_loop.models.results import About, Results
 
 pytest.importorskip("xarray")
 
@@ -179,3 +181,37 @@ def test_what_a_dataset_says_of_itself():
     s = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}, trials=2, seed=1, noise=0.5)
     assert (s.attrs["model"], s.attrs["seed"], s.attrs["complete"]) == ("drift_diffusion", "1", 12)
     assert json.loads(s.attrs["inputs"]) == {"noise": 0.5}
+
+
+TAKEN = ["trial", "iteration", "point", "time", "n", "x_length", "x_iteration", "x_0", "path_length", "path_time"]
+"""Names that labels might use themselves."""
+
+
+def is_there(found, name, rows):
+    """Whether an output is a variable of its own, under its name or as another one of that name."""
+    label = f"output {name}" if f"output {name}" in found else name
+    return found[label].shape == np.shape(rows) and np.array_equal(found[label], rows)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_no_label_hides_an_output_of_a_run(name):
+    outputs = {"x": [np.arange(3.0), np.arange(2.0)], name: np.array([7.0, 8.0]), "path": np.arange(8.0).reshape(2, 4)}
+    found = Results(outputs, About("m", trials=2, collected=("path",), dt=0.1)).to_xarray()
+    assert is_there(found, name, outputs[name])
+    assert is_there(found, "path", outputs["path"])
+    assert found["length of x" if name == "x_length" else "x_length"].values.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("name", TAKEN)
+def test_no_label_hides_an_output_of_a_sweep(name, is_stored, tmp_path):
+    if is_stored:
+        pytest.importorskip("zarr")
+    body = "b (int64 i, bool c, double s) => (bool c, double t, double g) { t = Add (s, s) g = Identity (t) }"
+    graph = loop_graph(body, {"s": 1.0}, {"s": "s"}, outputs=("run[1]", "run[0]"))
+    for port, called in zip(graph.nodes[0].output_ports, ("x", name), strict=True):
+        port.id = called
+    found = mdf_loop.sweep(graph, {"m": [2, 3]}, store=tmp_path / "s.zarr" if is_stored else None)
+    assert is_there(found, name, [4.0, 8.0])
+    assert found.x.values[1].tolist() == [2.0, 4.0, 8.0]
+    assert found["length of x" if name == "x_length" else "x_length"].values.tolist() == [2, 3]

@@ -1,8 +1,10 @@
-"""Locks: a copy of the process finds none of them held by a thread that is not there."""
+"""Locks that a copy of the process finds free, and what several threads keep together."""
 
 import gc
 import os
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -80,8 +82,10 @@ def test_nobody_uses_llvm_but_alone(monkeypatch):
     """What LLVM made is given back alone as well: the copy of a process would wait for ever for LLVM's lock, held elsewhere."""
     ffi = pytest.importorskip("llvmlite.binding.ffi")
     from mdf_loop.backends.llvm.linking import lock
+    from mdf_loop.backends.llvm.linking.machine import machine
 
     monkeypatch.setenv("MDF_LOOP_CACHE", "off")
+    vars(machine()).pop("targets", None)  # as in a process that has not compiled anything
     uses = []
 
     def look():
@@ -100,3 +104,29 @@ def test_nobody_uses_llvm_but_alone(monkeypatch):
         held.unregister(look, nothing)
     assert len(uses) > 10
     assert all(uses)
+
+
+def test_many_threads_ask_for_what_is_kept():
+    """Each gets what is made for its key, and no more is kept than may be, whoever asks meanwhile."""
+    kept = locks.Recent(3)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = pool.map(lambda key: kept.of(key, lambda: -key), [k % 11 for k in range(4000)])
+            assert list(found) == [-(k % 11) for k in range(4000)]
+    finally:
+        sys.setswitchinterval(interval)
+    assert 1 <= len(kept.all()) <= 3
+
+
+def test_what_is_kept_is_made_once_and_the_first_goes():
+    kept, made = locks.Recent(2), []
+    for key in (1, 1, 2, 2, 3, 2, 1):
+        assert kept.of(key, lambda key=key: made.append(key) or -key) == -key
+    assert made == [1, 2, 3, 1]
+    kept.forget(1)
+    assert (kept.get(1), kept.get(3)) == (None, -3)
+    with pytest.raises(KeyError):
+        kept.of(4, lambda: {}[0])
+    assert kept.all() == [-3]

@@ -182,7 +182,7 @@ BROKEN = {
     "a default value": (
         graph(node("A", ["x", InputPort(id="u", default_value="x")], {"y": "u"})),
         MalformedBody,
-        "default_value 'x' is no number",
+        "default_value 'x' is not a number",
     ),
     "no body": (stepping([Parameter(id="f", function="onnx::Loop", args={"M": 1})], y="f"), MalformedBody, "body is missing"),
     "an attribute": (

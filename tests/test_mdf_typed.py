@@ -128,9 +128,9 @@ def test_texts_are_strings():
 
 
 def test_what_a_node_reads_and_does_not_have_is_an_error():
-    with pytest.raises(MalformedBody, match="b/n: argument B is 'z', which is no port or parameter of the node"):
+    with pytest.raises(MalformedBody, match="b/n: argument B is 'z', which is not a port or parameter of the node"):
         read(one("Add", {"A": "x", "B": "z"}))
-    with pytest.raises(MalformedBody, match=r"b/n: argument B is 'x \+ 1', which is no port"):
+    with pytest.raises(MalformedBody, match=r"b/n: argument B is 'x \+ 1', which is not a port"):
         read(one("Add", {"A": "x", "B": "x + 1"}))
 
 
@@ -151,7 +151,7 @@ def test_only_operators_can_say_types():
                 **change,
             }
         )
-        with pytest.raises(MalformedBody, match="b/n: a graph that says types has one onnx:: function in each node"):
+        with pytest.raises(MalformedBody, match="b/n: a graph with metadata types has one onnx:: function in each node"):
             read(graph(changed))
 
 
@@ -163,7 +163,7 @@ def test_an_operator_that_there_is_not():
 def test_edges_join_each_port_to_one_value():
     body = graph(operator("m", "Neg", {"X": "x"}, ["x"], ["z"]), operator("n", "Neg", {"X": "z"}, ["z"]))
     body.edges[0].parameters = {"weight": 2}
-    with pytest.raises(MalformedBody, match="joins each input port to one value, without weights"):
+    with pytest.raises(MalformedBody, match="has one edge without weights for each input port"):
         read(body)
 
 

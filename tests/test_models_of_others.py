@@ -159,7 +159,7 @@ def test_an_operator_of_another_domain_is_named_with_the_way_to_add_it(domain):
 def test_domains_of_our_own_are_no_operators_of_a_model(domain):
     model = model_of([helper.make_node("Graph", ["x"], ["y"], domain=domain)], imports=[("", 20), (domain, 1)])
     for way in (backend.prepare, mdf_loop.convert):
-        with pytest.raises(UnsupportedOp, match=f"{domain}::Graph is no operator of a model"):
+        with pytest.raises(UnsupportedOp, match=f"{domain}::Graph is not an operator of a model"):
             way(model)
 
 

@@ -204,7 +204,7 @@ def test_other_lengths_may_be_given_where_the_port_says_none():
 def test_what_must_be_known_while_it_is_written_stays_a_constant_with_a_warning():
     model = model_of(node("A", {"k": 2, "x": 1.0}, y="numpy.eye(k) * x"))
     with pytest.warns(
-        LoopWarning, match=r"^'k' is no input of the ONNX model, where it is always 2: .* numpy.eye has no ONNX operator$"
+        LoopWarning, match=r"^'k' is not an input of the ONNX model, where it is always 2: .* numpy.eye has no ONNX operator$"
     ):
         written = mdf_loop.to_onnx(model)
     assert [port.name for port in written.graph.input] == ["x"]

@@ -94,17 +94,17 @@ def test_scan_8_has_its_lengths_for_a_trip_count():
     assert (node.inputs, node.loop.batched, node.loop.scanned[0].reverse) == (("", "", "s", "x"), True, True)
     (again,) = write_model(read_model(written)).graph.node
     assert ([*again.input], attributes(again)) == (["", "s", "x"], {"num_scan_inputs": 1, "directions": [1]})
-    with pytest.raises(UnsupportedOp, match="is no loop of ONNX"):
+    with pytest.raises(UnsupportedOp, match="is not a loop of ONNX"):
         as_onnx(replace(node, opset=20))
 
 
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"unlimited": True}, "no loop of ONNX"),
-        ({"last": ("b",)}, "no loop of ONNX"),
-        ({"index": None}, "no Loop of ONNX"),
-        ({"condition": None}, "no Loop of ONNX"),
+        ({"unlimited": True}, "not a loop of ONNX"),
+        ({"last": ("b",)}, "not a loop of ONNX"),
+        ({"index": None}, "not a Loop of ONNX"),
+        ({"condition": None}, "not a Loop of ONNX"),
     ],
 )
 def test_what_onnx_cannot_say_is_refused(change, what):

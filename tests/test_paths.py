@@ -280,7 +280,7 @@ def test_entries_that_lie_over_each_other_are_refused(tmp_path):
                 setattr(other, name, getattr(entry, name))
             archive.filelist.append(other)
         archive._didModify = True
-    with pytest.raises(MalformedBody, match=r"'w\.npz' is no file of weights: its entries lie over each other"):
+    with pytest.raises(MalformedBody, match=r"'w\.npz' is not a file of weights: its entries lie over each other"):
         mdf_loop.load(with_weights(tmp_path, ["w"]))
 
 

@@ -17,12 +17,12 @@ from swept_models import GATHERING, loop_graph
 import mdf_loop
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, LoopWarning
 from mdf_loop.progress import Report, Tally
-from mdf_loop.sweeps import crew
-from mdf_loop.sweeps.crew import Crew
+from mdf_loop.sweeps import workers
 from mdf_loop.sweeps.lanes import batched
 from mdf_loop.sweeps.pieces import FAR_AWAY, FIRST, FOR_EACH, LONG, SOON, Pieces, Uncut
 from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.task import Task
+from mdf_loop.sweeps.workers import Crew
 
 pytest.importorskip("xarray")
 
@@ -108,7 +108,7 @@ def test_a_length_that_the_caller_gives_counts(monkeypatch):
 
 def test_a_crew_leaves_off_when_the_time_is_over(monkeypatch):
     now = SimpleNamespace(value=0.0)
-    monkeypatch.setattr(crew, "time", SimpleNamespace(perf_counter=lambda: now.value))
+    monkeypatch.setattr(workers, "time", SimpleNamespace(perf_counter=lambda: now.value))
     done = []
 
     def runs(start, stop):
@@ -316,7 +316,7 @@ def test_whole_numbers_of_runs_that_failed_are_the_filling(chunk):
 def test_texts_among_numbers_are_refused(values):
     with pytest.raises(ArgumentError, match=r"over\['drift'\] is numbers or texts, not both; value \d is"):
         mdf_loop.sweep(DIFFUSION, {"drift": values})
-    with pytest.raises(LoopError, match="which is no number"):
+    with pytest.raises(LoopError, match="not a number"):
         mdf_loop.sweep(DIFFUSION, [{"drift": value} for value in values])
 
 

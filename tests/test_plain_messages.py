@@ -47,7 +47,7 @@ BOTH = [
         15,
         "g/a/run: argument 'body' reads 'boddy', which the node does not have; did you mean 'body'?",
     ),
-    ("cond: true", "cond: yes please", 15, "g/a/run: argument 'cond': the text 'yes please' is no expression"),
+    ("cond: true", "cond: yes please", 15, "g/a/run: argument 'cond': the text 'yes please' is not an expression"),
     ("onnx::Loop", "Loop", 15, "g/a/run: there is no function 'Loop'; did you mean 'onnx::Loop'?"),
     ("onnx::Loop", "onnx:Loop", 15, "g/a/run: there is no function 'onnx:Loop'; did you mean 'onnx::Loop'?"),
     (
@@ -155,15 +155,15 @@ def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
             "0.5}}",
             "half}}",
             "warning",
-            "its default is the text 'half', no number; a text that is meant as one declares type: string",
+            "its default is the text 'half', not a number; if it is meant as a text, declare type: string",
         ),
-        ("0.5}}", "half, type: float}}", "error", "its default is the text 'half', no number; declared is float"),
+        ("0.5}}", "half, type: float}}", "error", "its default is the text 'half', not a number; declared is float"),
         ("0.5}}", "'0.5'}}", "", ""),
         ("{value: 1.0}", "{value: [1.0, a]}", "error", "'a' among its numbers is a text"),
         ("{value: 1.0}", "{value: [[1.0], [1.0, 2.0]]}", "error", "its rows differ in length; an array has rows of one length"),
         ("{value: 10}", "{value: 10.5}", "error", "the trip count M is a whole number; got 10.5"),
         ("{value: 10}", "{value: 10.0}", "error", "the trip count M is a whole number; got 10.0; write 10"),
-        ("last: {value: 'run[0]'}", "last: {}", "warning", "it has no value, so it gives nothing; value: says which"),
+        ("last: {value: 'run[0]'}", "last: {}", "warning", "it has no value, so it is not an output; write value: ..."),
     ],
 )
 def test_values_that_are_no_numbers_are_found_without_a_run(tmp_path, old, new, kind, message):

@@ -335,7 +335,7 @@ def test_a_port_called_like_an_argument_is_given_with_its_node():
 
 
 def test_a_model_with_two_graphs_asks_for_one():
-    with pytest.raises(ArgumentError, match="give run one of them"):
+    with pytest.raises(ArgumentError, match="run one of them"):
         mdf_loop.prepare(Model(id="m", graphs=[Graph(id="a"), Graph(id="b")]))
 
 

@@ -130,7 +130,7 @@ def test_many_notes_take_no_more_than_their_own_room():
 
 
 def test_a_name_that_several_branches_have_is_told_apart():
-    with pytest.raises(ArgumentError, match=r"several branches; say which: n.y.else_branch.q.then_branch.same or "):
+    with pytest.raises(ArgumentError, match=r"several branches; give one of: n.y.else_branch.q.then_branch.same or "):
         mdf_loop.run(graph(BODY, **NUMBERS), record="n.same")
     with pytest.raises(ArgumentError, match=r"did you mean 'n.y.then_branch.p' or"):
         mdf_loop.run(graph(BODY, **NUMBERS), record="n.y.then_branch.p1")

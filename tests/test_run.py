@@ -76,7 +76,7 @@ def test_an_input_with_an_edge_cannot_be_set():
 def test_a_name_in_several_nodes_must_say_which():
     model = counting_model()
     model.graphs[0].nodes[0].parameters.append(Parameter(id="step", value=0))
-    with pytest.raises(ArgumentError, match=re.escape("say which: source.step, counter.step")):
+    with pytest.raises(ArgumentError, match=re.escape("give one of: source.step, counter.step")):
         mdf_loop.run(model, step=1)
 
 
@@ -116,7 +116,7 @@ def test_an_onnx_model_runs_by_path_and_as_an_object(tmp_path):
 
 def test_a_model_with_two_graphs_asks_for_one():
     model = Model(id="two", graphs=[Graph(id="a"), Graph(id="b")])
-    with pytest.raises(ArgumentError, match=re.escape("has 2 graphs ('a', 'b'); give run one of them")):
+    with pytest.raises(ArgumentError, match=re.escape("has 2 graphs ('a', 'b'); run one of them")):
         mdf_loop.run(model)
 
 

@@ -222,10 +222,12 @@ REFUSED = {
     "BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, "
     "BeforeEnvironmentStateUpdate, AtEnvironmentStateUpdate, AfterEnvironmentStateUpdate, AfterNEnvironmentStateUpdates, "
     "BeforeNCalls, AtNCalls, AfterCall, AfterNCalls": graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}),
-    "g: the condition of node 'A' is AfterNCalls of 'Z', which is no node of the graph": graph(
+    "g: the condition of node 'A' is AfterNCalls of 'Z', which is not a node of the graph": graph(
         counter("A"), conditions={"A": Condition("AfterNCalls", dependency="Z", n=1)}
     ),
-    "g: there is a condition of 'Z', which is no node of the graph": graph(counter("A"), conditions={"Z": Condition("Always")}),
+    "g: there is a condition of 'Z', which is not a node of the graph": graph(
+        counter("A"), conditions={"Z": Condition("Always")}
+    ),
     "g: the condition of termination is EveryNCalls, which counts since the node it belongs to was called": graph(
         counter("A"), until=Condition("EveryNCalls", dependency="A", n=1)
     ),
@@ -277,9 +279,9 @@ def test_what_is_refused_runs_in_mdf_s_engine_and_a_warning_says_why():
     [
         (
             {"A": Condition("AfterNCalls", dependency="ZZ", n=1)},
-            "g: the condition of node 'A' is AfterNCalls of 'ZZ', which is no node of the graph",
+            "g: the condition of node 'A' is AfterNCalls of 'ZZ', which is not a node of the graph",
         ),
-        ({"ZZ": Condition("Always")}, "g: there is a condition of 'ZZ', which is no node of the graph"),
+        ({"ZZ": Condition("Always")}, "g: there is a condition of 'ZZ', which is not a node of the graph"),
     ],
     ids=["dependency", "owner"],
 )
@@ -302,8 +304,8 @@ def test_a_graph_that_mdf_s_engine_would_never_begin_is_an_error():
         ({"steps": 2.0}, KindError, "steps must be a whole number, how many times the graph is evaluated; got 2.0"),
         ({"steps": True}, KindError, "steps must be a whole number, how many times the graph is evaluated; got True"),
         ({"steps": 2, "time_increment": "1"}, KindError, "time_increment must be a number or None; got '1'"),
-        ({"time_increment": 0.1}, ArgumentError, "time_increment without steps; steps is how many times the model is evaluated"),
-        ({"collect": True}, ArgumentError, "collect without steps; steps is how many times the model is evaluated"),
+        ({"time_increment": 0.1}, ArgumentError, "time_increment without steps; steps is the number of evaluations of the model"),
+        ({"collect": True}, ArgumentError, "collect without steps; steps is the number of evaluations of the model"),
     ],
 )
 def test_steps_that_are_none_are_refused(arguments, error, message):

@@ -16,7 +16,7 @@ pytest.importorskip("xarray")
 import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopWarning
 from mdf_loop.settings.engines import agreeing_engines
-from mdf_loop.sweeps.engine import engine_of
+from mdf_loop.sweeps.sources import engine_of
 
 DDM = "examples/drift_diffusion.yaml"
 NAMES, OUTPUTS = ["drift", "bound"], ["reaction_time", "evidence"]

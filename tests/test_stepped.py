@@ -320,7 +320,7 @@ def test_conditions_want_a_stepped_loop(dependency):
     with pytest.raises(ArgumentError) as error:
         evaluated(source)
     assert str(error.value) == (
-        f"LoopFinished depends on '{dependency}', which is no node with a stepped loop: an onnx::Loop in a graph that MDF's "
+        f"LoopFinished depends on '{dependency}', which is not a node with a stepped loop: an onnx::Loop in a graph that MDF's "
         "engine evaluates, with metadata {loop: {iterations_per_execution: <n>}}"
     )
 

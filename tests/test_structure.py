@@ -114,7 +114,7 @@ WRONG = {
     "{type: AllHaveRun}\n": ("{type: All, kwargs: {dependencies: [first, third]}}\n", "depends on node 'third', which is not there"),  # noqa: E501
     "parameters: {weight: 1}": ("parameters: 1", "parameters of an edge must be a mapping"),
     "metadata: {anything: [1, {nodez: 2}], types_: null}": ("metadata: 5", "metadata of a graph must be a mapping"),
-    "parameters: {a: 1}": ("edges: null", "stands twice"),
+    "parameters: {a: 1}": ("edges: null", "occurs twice"),
     "format: ModECI MDF v0.4": ("format: [1]", "format of a model must be a text"),
 }  # fmt: skip
 del WRONG["{y: {value: x * 2}"]
@@ -126,7 +126,7 @@ def test_what_is_wrong_is_said_with_its_line(right, suffix, tmp_path):
     wrong, message = WRONG[right]
     assert right in GOOD
     text = GOOD.replace(right, wrong, 1)
-    if suffix == ".json" and ("2020" in wrong or wrong.startswith("7") or "stands" in message):
+    if suffix == ".json" and ("2020" in wrong or wrong.startswith("7") or "occurs twice" in message):
         pytest.skip("JSON cannot say it")
     with pytest.raises(MalformedBody, match=rf"m\{suffix}' is not an MDF model: line \d+[:,] .*{message}") as caught:
         load(text, tmp_path, suffix)
@@ -179,7 +179,7 @@ def test_a_graph_in_the_place_of_a_node_is_told(tmp_path):
     content = yaml.safe_load(GOOD)
     graph = content["m"]["graphs"]["g"]
     graph["nodes"]["inner"] = {"nodes": {"n": {}}, "edges": {}}
-    with pytest.warns(LoopWarning, match="m/graphs/g/nodes/inner is a graph in the place of a node"):
+    with pytest.warns(LoopWarning, match="m/graphs/g/nodes/inner is a graph where a node belongs"):
         load(yaml.safe_dump(content), tmp_path, ".json")
 
 

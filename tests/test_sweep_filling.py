@@ -43,6 +43,17 @@ def test_rows_of_several_lengths_are_filled_up_whatever_the_chunks(lengths, data
         assert np.isnan(found[len(row) :]).all() or not np.isnan(fill)
 
 
+@pytest.mark.filterwarnings("error")
+def test_what_is_in_rows_that_are_not_there_yet_makes_no_difference():
+    """Memory that is not written yet may hold anything, also numbers that warn where they are copied."""
+    table = Table(3)
+    table.add(0, Chunk({"x": (np.ones((1, 2), np.float32), None)}), 1)
+    table.arrays["x"].view(np.uint32)[1:] = 0x7FA00000
+    table.add(1, Chunk({"x": (np.ones((1, 3)), None)}), 1)
+    arrays, _ = table.finish()
+    np.testing.assert_array_equal(arrays["x"], [[1, 1, np.nan], [1, 1, 1], [np.nan] * 3])
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("chunk", [1, None])
 def test_whole_numbers_and_truth_values_are_filled_up_as_others_are(engine, chunk):

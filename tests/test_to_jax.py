@@ -7,7 +7,7 @@ from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 from onnx import helper
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopError, MalformedBody, UnsupportedOp
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 jnp = jax.numpy
@@ -344,3 +344,70 @@ def test_names_that_are_not_there():
         mdf_loop.to_jax(FHN)(curent=0.5)
     with pytest.raises(ArgumentError, match="missing: w"):
         mdf_loop.to_jax(ADD_UP)(M=2, s=1.0)
+
+
+def test_more_than_max_steps_iterations_are_an_error():
+    f = mdf_loop.to_jax(NEWTON, max_steps=2)
+    with pytest.raises(IterationLimit, match="newton: a loop wants more than max_steps=2 iterations"):
+        f(a=2.0)
+    root = mdf_loop.to_jax(NEWTON, max_steps=2, outputs=["root"])
+    assert float(root(a=2.0)["root"]) == pytest.approx(np.sqrt(2)), "a while needs no such number"
+    with pytest.raises(IterationLimit):
+        jax.grad(lambda a: root(a=a)["root"])(2.0)
+
+
+DOUBLES = (
+    "y = Loop (many, yes, x) <body = d (int64 j, bool e, double u) => (bool goes, double v)"
+    " { v = Add (u, u) goes = Less (v, hundred) }>"
+)
+CONSTANTS = (
+    "many = Constant <value = int64 {1000}> () yes = Constant <value = bool {1}> () hundred = Constant <value = double {100}> ()"
+)
+
+EARLY = {
+    "in a loop": f"b (int64 i, bool c, double x) => (bool c, double y) {{ {CONSTANTS} {DOUBLES} }}",
+    "in a branch of a loop": (
+        f"b (int64 i, bool c, double x) => (bool c, double z) {{ {CONSTANTS} z = If (yes)"
+        f" <then_branch = t () => (double y) {{ {DOUBLES} }}, else_branch = f () => (double y) {{ y = Neg (x) }}> }}"
+    ),
+}
+
+
+@pytest.mark.parametrize("where", EARLY)
+def test_gradients_of_more_than_max_steps_iterations_are_nan_where_jax_has_no_errors(where):
+    """From 1.5 it doubles 7 times, which multiplies by 128."""
+    slopes = []
+    for most in (6, 7):
+        f = mdf_loop.to_jax(EARLY[where], max_steps=most)
+        slopes.append(jax.jit(jax.vmap(jax.grad(lambda x, f=f: f(M=1, x=x)[next(iter(f.outputs))])))(jnp.array([1.5, 1.6])))
+    np.testing.assert_array_equal(slopes, [[np.nan, 64], [128, 64]])
+
+
+def test_results_that_max_steps_cuts_are_no_numbers_where_jax_has_no_errors():
+    f = mdf_loop.to_jax(NEWTON, max_steps=5)
+    found = jax.vmap(lambda a: f(a=a))(jnp.array([1.0, 2.0]))
+    want = jax.vmap(lambda a: mdf_loop.to_jax(NEWTON, max_steps=50)(a=a))(jnp.array([1.0, 2.0]))
+    assert np.isnan(found["root"][1])
+    assert np.isnan(found["guesses"][1]).all()
+    assert int(found["guesses_length"][1]) == np.iinfo(np.int64).min
+    assert found["root"][0] == want["root"][0]
+    assert int(found["guesses_length"][0]) == int(want["guesses_length"][0]) <= 5
+
+
+@pytest.mark.parametrize("source", ["FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16"])
+@pytest.mark.parametrize("target", ["INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "INT4", "UINT4"])
+def test_casts_of_what_whole_numbers_cannot_hold(source, target):
+    """The lowest number of int64 or int32, cut to the type; numpy has several results for uint32, and JAX that of one number."""
+    numbers = [0.0, -0.0, 1.5, -1.5, -5.7, 127.9, 128, 200, 255.5, 256, -129, 4e4, 65535.9, 65536, -32769, 2147483647.5, 2.0**31]
+    numbers += [-2147483648.5, -2147483649.0, 4294967295.5, 2.0**32, 1e12, -1e12, 9.2e18, 2.0**63, -(2.0**63), -1e19, 1e25]
+    numbers += [np.inf, -np.inf, np.nan]
+    code = {name: getattr(onnx.TensorProto, name) for name in (source, target)}
+    with np.errstate(all="ignore"):
+        x = np.array(numbers).astype(helper.tensor_dtype_to_np_dtype(code[source]))
+    wide = x.astype(float)
+    x = x[(wide >= -(2.0**31)) & (wide < 2.0**32)] if target == "UINT32" else x
+    body = f"b (int64 i, bool c) => (bool c, {target.lower()}[n] y) {{ y = Cast <to = {code[target]}> (x) }}"
+    with mdf_loop.options(engine="interpret"):
+        want = mdf_loop.loop(1, True, body=body, x=x)
+    found = mdf_loop.to_jax(body)(M=1, x=x)["y"]
+    np.testing.assert_array_equal(np.asarray(found).astype(object), np.asarray(want).reshape(found.shape).astype(object))

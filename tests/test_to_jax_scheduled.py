@@ -7,11 +7,13 @@ import pytest
 from modeci_mdf.mdf import Condition, Parameter
 from scheduled_generated import generated_graph
 from scheduled_models import PUBLISHED, counter, graph, node
+from test_open_starts import EXAMPLES, changed_inputs
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, LoopError, LoopWarning, NotLowered
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jnp = jax.numpy
 
 MOST_PASSES = 60
 
@@ -83,6 +85,24 @@ def test_gradients_with_respect_to_parameters(name):
     value_and_grad, h = jax.jit(jax.value_and_grad(total)), 1e-5 * at
     want = (value_and_grad(at + h)[0] - value_and_grad(at - h)[0]) / (2 * h)
     np.testing.assert_allclose(value_and_grad(at)[1], want, rtol=1e-5)
+
+
+MODELS = {name: (make(), increment) for name, (make, increment) in PUBLISHED.items()}
+MODELS |= {path: (path, increment) for path, increment in EXAMPLES.items()}
+"""Scheduled models and their time increments."""
+
+
+@pytest.mark.parametrize("name", [name for name, (source, _) in MODELS.items() if changed_inputs(mdf_loop.prepare(source))])
+def test_each_input_counts_as_in_run(name):
+    source, increment = MODELS[name]
+    model = mdf_loop.prepare(source)
+    how = {"steps": 6, "collect": True, **({} if increment is None else {"time_increment": increment})}
+    changed = [(key, x) for key, x in changed_inputs(model) if np.asarray(x).dtype.kind == "f"]
+    f, same = mdf_loop.to_jax(model, max_steps=MOST_PASSES, **how), {key: model.inputs[key].default for key, _ in changed}
+    for key, x in changed:
+        given = {k: x if k == key else float(y) if isinstance(y, int) else np.asarray(y, float) for k, y in same.items()}
+        found = f(**{k: jnp.asarray(y) for k, y in given.items()})
+        assert_same(found, model(**given, **how), rtol=1e-9)
 
 
 def growing(until):

@@ -198,7 +198,7 @@ def static_axis(i, go, x):
         (compares_in_python, 1, "np.minimum and np.maximum"),
         (sets_an_element, 1, "np.where(np.arange(n) == i"),
         (asks_for_the_shape, 1, "np.shape(x)"),
-        (repeats, 1, "mdf_loop.loop goes as many times"),
+        (repeats, 1, "mdf_loop.loop for a loop of so many"),
         (iterates, 1, "mdf_loop.scan"),
         (uses_and, 1, "np.logical_and"),
         (draws_once, 0, "body.noise() draws new ones"),

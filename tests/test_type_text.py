@@ -40,7 +40,7 @@ def test_spaces_and_numpys_names_are_taken_too():
     "text", ["", "floaty", "float[2", "float 2]", "seq(float", "seq float)", "float[2]]", "seq(" * 30 + ")" * 30]
 )
 def test_what_is_no_type_is_refused(text):
-    with pytest.raises(ValueError, match=r"is no type|are no dimensions"):
+    with pytest.raises(ValueError, match=r"is not a type|are not dimensions"):
         read_type_text(text)
 
 

@@ -87,6 +87,25 @@ def test_a_curve_of_a_sweep_over_time():
     np.testing.assert_allclose(ax.lines[0].get_xdata(), TIMES)
 
 
+def test_what_is_called_a_time_has_the_unit_that_it_says_itself():
+    graph = decay("mV")
+    graph.nodes[0].output_ports.append(mdf.OutputPort(id="end_time", value="50"))
+    graph.nodes[0].output_ports.append(mdf.OutputPort(id="path_time", value="run.path"))
+    one, swept = mdf_loop.run(graph).to_xarray(), mdf_loop.sweep(graph, {"tau": [1.0, 2.0]})
+    for found in (one, swept):
+        assert [found[name].attrs.get("units") for name in ("time", "end_time", "path_time")] == ["ms", None, None]
+
+
+def test_an_input_that_is_called_time_is_no_time_of_iterations():
+    graph = decay("mV")
+    graph.nodes[0].get_parameter("tau").id = "time"
+    graph.nodes[0].get_parameter("body").value["carried"]["v"] = "v - dt * v / time"
+    found = mdf_loop.sweep(graph, {"time": [1.0, 2.0]}, outputs=["path"])
+    ax = mdf_loop.plot(found, "path")
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), found.iteration)
+    assert ax.get_xlabel() == "iteration"
+
+
 def test_without_a_step_there_are_iterations():
     ax = mdf_loop.run("examples/accumulate.yaml").plot()
     assert ax.get_xlabel() == "iteration"

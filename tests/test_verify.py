@@ -122,7 +122,7 @@ def test_convert_goes_both_ways(tmp_path, capsys):
     capsys.readouterr()
     assert run_main("convert", MODELS / "for_ts.onnx", tmp_path / "m.txt") == 1
     assert capsys.readouterr().err == (
-        "mdf-loop: IN is .onnx, .xml, .yaml or .json and OUT .yaml, .json or .onnx, another kind than IN's; "
+        "mdf-loop: IN is .onnx, .xml, .yaml or .json and OUT .yaml, .json or .onnx, of another kind than IN; "
         f"got {str(MODELS / 'for_ts.onnx')!r} and {str(tmp_path / 'm.txt')!r}\n"
     )
 

@@ -220,7 +220,7 @@ def test_something_in_the_way_of_both_names_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(weights, "_digest", lambda _: "digest")
     for name in ("m.npz", "m.digest.npz"):
         (tmp_path / name).write_text("mine")
-    with pytest.raises(FileError, match=r"m\.digest\.npz' is in the way of the weights of .*m\.yaml'"):
+    with pytest.raises(FileError, match=r"m\.digest\.npz' exists and is not a file of weights, so those of .*m\.yaml'"):
         mdf_loop.convert(model(1.0), tmp_path / "m.yaml")
     assert contents(tmp_path) == {"m.npz": b"mine", "m.digest.npz": b"mine"}
 

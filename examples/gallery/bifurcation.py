@@ -2,7 +2,7 @@
 From order to chaos: the logistic map
 =====================================
 
-One equation, twelve hundred iterations, two thousand rates at once.
+The logistic map has one equation. This script iterates it 1,200 times for 2,000 rates at once.
 """
 
 from pathlib import Path
@@ -25,9 +25,10 @@ ax.set(xlabel="rate", ylabel="x after a thousand iterations")
 
 
 # %%
-# One value below 3, two above it, four above 3.45; a window of three at 3.83.
+# Below a rate of 3 the map settles at one value. Above it alternates between two, above 3.45 between four, and at 3.83 between
+# three.
 def values(rate):
-    """How many values the map goes on to take."""
+    """The number of values that the map alternates between."""
     last = mdf_loop.run(MODEL, rate=np.array([rate]), start=np.array([0.4]))["history"][-24:, 0]
     return len(set(np.round(last, 4).tolist()))
 

@@ -2,8 +2,8 @@
 A fit and a posterior
 =====================
 
-Drift and bound of a diffusion, from 500 decisions: estimates with standard errors in one call, and then a posterior from 4,000
-simulated experiments.
+From 500 decisions of a diffusion model, this script estimates drift and bound, with standard errors, in one call. Then it
+computes a posterior from 4,000 simulated experiments.
 """
 
 from pathlib import Path
@@ -18,13 +18,13 @@ mdf_loop.draw(MODEL)  # a notebook shows the drawing
 NAMES, OUTPUTS = ["drift", "bound"], ["reaction_time", "evidence"]
 
 # %%
-# The data: 500 decisions with parameters that we know.
+# The data: 500 simulated decisions with known parameters.
 truth = {"drift": 1.2, "bound": 1.3}
 observed = mdf_loop.run(MODEL, trials=500, seed=1, **truth)
 data = {name: observed[name] for name in OUTPUTS}
 
 # %%
-# Estimates are those parameters for which simulated quantiles are closest to observed ones.
+# The estimates are the parameters for which the simulated quantiles are closest to the observed ones.
 over = {"drift": (0.2, 3.0), "bound": (0.5, 2.0)}
 found = mdf_loop.fit(MODEL, data, over, trials=300, seed=4)
 print(found)
@@ -34,9 +34,9 @@ for name, value in truth.items():
 found.plot("reaction_time")
 
 # %%
-# A simulator is a function of an array of parameters: here 4,000 rows from a flat prior, with 50 decisions each.  Rows
-# that are closest to the data are a sample of the posterior.  ``f.torch`` and ``f.dict`` are the same for sbi and
-# BayesFlow, which make more of as many simulations.
+# A simulator is a function of an array of parameters: here 4,000 rows from a uniform prior, with 50 decisions each. The rows
+# closest to the data are a sample from an approximate posterior. ``f.torch`` and ``f.dict`` are the same function for sbi and
+# BayesFlow, which need fewer simulations for a better posterior.
 summary = {"reaction_time": [0.1, 0.5, 0.9], "evidence": "mean"}
 f = mdf_loop.simulator(MODEL, NAMES, OUTPUTS, trials=50, reduce=summary, seed=7)
 low, high = np.array([*over.values()]).T

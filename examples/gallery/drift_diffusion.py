@@ -2,7 +2,7 @@
 Drift diffusion: how long a decision takes
 ==========================================
 
-A thousand noisy decisions, the speed-accuracy curve, and what theory says of both.
+This script simulates a thousand noisy decisions and a speed-accuracy curve, and compares both with theory.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# The model is one decision; ``trials=`` runs it a thousand times, each with noise of its own.
+# The model is one decision. ``trials=`` runs it a thousand times, with different noise in each trial.
 model = mdf_loop.prepare(MODEL)
 trials = model(trials=1000, seed=1)
 times, is_upper = trials["decision_time"], trials["evidence"] > 0
@@ -27,14 +27,14 @@ ax.set(xlabel="decision time (s)", ylabel="trials", title=f"{np.mean(is_upper):.
 ax.legend()
 
 # %%
-# Who waits for more evidence is right more often: a sweep over the bound, with a thousand trials at each.
+# A higher bound makes decisions slower and more accurate. This is a sweep over the bound, with a thousand trials at each point.
 bounds = np.array([0.3, 0.5, 0.75, 1.0, 1.3, 1.6])
 sweep = mdf_loop.sweep(model, {"bound": bounds}, trials=1000, seed=2)
 sweep["correct"] = sweep.evidence > 0
 print(sweep)
 
 # %%
-# Theory is about continuous time; in steps a bound is overshot by 0.58 of a step's standard deviation.
+# The theory assumes continuous time. In steps, evidence overshoots the bound by 0.58 standard deviations of a step on average.
 reached = bounds + 0.583 * np.sqrt(0.002)
 accuracy, seconds = 1 / (1 + np.exp(-2 * 0.8 * reached)), reached / 0.8 * np.tanh(0.8 * reached)
 

@@ -2,8 +2,8 @@
 Recovering parameters from data
 ===============================
 
-A learner chooses between two options. From its choices alone its learning rate and its temperature are found again: the
-likelihood of 20 x 20 candidates is one sweep.
+A simulated learner chooses between two options. This script estimates its learning rate and its temperature from its choices:
+one sweep computes the likelihood of 20 x 20 candidates.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# The data: 1000 trials of a learner whose parameters we know.
+# The data: 1000 trials of a learner with known parameters.
 TRUE_RATE, TRUE_TEMPERATURE = 0.2, 0.25
 rng = np.random.default_rng(8)
 value, choices, rewards = np.zeros(2), [], []
@@ -28,7 +28,7 @@ for _ in range(1000):
     rewards.append(reward)
 
 # %%
-# The model over a grid of candidates: two inputs, so what comes out is a map.
+# A sweep over two inputs: the result is a map.
 grid = {"rate": np.linspace(0.04, 0.6, 20), "temperature": np.linspace(0.1, 0.6, 20)}
 sweep = mdf_loop.sweep(MODEL, grid, choices=np.array(choices), rewards=np.array(rewards), outputs=["surprise"])
 best = sweep.surprise.argmin(...)

@@ -2,7 +2,7 @@
 FitzHugh and Nagumo's neuron in the phase plane
 ===============================================
 
-With enough current the neuron follows a limit cycle, with too little it comes to rest.
+With enough current the neuron follows a limit cycle. With too little current it comes to rest.
 """
 
 from pathlib import Path
@@ -22,15 +22,15 @@ v = np.linspace(-2.2, 2.2, 200)
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.8), sharey=True, layout="constrained")
 for ax, current, run in zip(axes, currents, runs, strict=True):
-    ax.plot(v, v - v**3 / 3 + current, "--", label="voltage stands still")
-    ax.plot(v, (v + 0.7) / 0.8, "--", label="recovery stands still")
+    ax.plot(v, v - v**3 / 3 + current, "--", label="voltage constant")
+    ax.plot(v, (v + 0.7) / 0.8, "--", label="recovery constant")
     ax.plot(run["voltage"], run["recovery"], label="trajectory")
     ax.set(xlabel="voltage", title=f"current {current}", ylim=(-1.2, 2.2))
 axes[0].set_ylabel("recovery")
 axes[0].legend(fontsize=8)
 
 # %%
-# The same over time.
+# The voltage over time.
 fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 for current, run in zip(currents, runs, strict=True):
     ax.plot(np.arange(1, 4001) * 0.05, run["voltage"], label=f"current {current}")

@@ -2,7 +2,7 @@
 Conway's Game of Life
 =====================
 
-A cellular automaton of two lines, and a glider that comes back to where it was.
+This model is a cellular automaton in two equations.
 """
 
 from pathlib import Path
@@ -30,7 +30,7 @@ ax.plot(np.arange(1, 201), run["alive"])
 ax.set(xlabel="step", ylabel="cells alive")
 
 # %%
-# A glider moves by one cell in four steps: after 4 * 10 steps it has gone round a torus of ten.
+# A glider moves by one cell in four steps. On a torus of 10 x 10 cells it is back at its start after 40 steps.
 glider = np.zeros((10, 10), int)
 glider[[0, 1, 2, 2, 2], [1, 2, 0, 1, 2]] = 1
 history = mdf_loop.run(MODEL, cells=glider, generations=40)["history"]

@@ -1,8 +1,9 @@
 """
-Greedy decoding that stops by itself
-====================================
+Greedy decoding with a stop token
+=================================
 
-A model of letters, learned from a few words, writes the most likely word: a while loop with a condition on the token.
+A model of letters, learned from a few words, writes a word letter by letter, always with the most likely next letter. It is a
+while loop that ends at the stop token.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# How often one letter follows another.
+# Count how often one letter follows another.
 words = ["code", "node", "mode", "model", "made", "lamp", "land", "camp", "noon", "moon", "cool"]
 letters = ["^", *sorted(set("".join(words))), "$"]
 counts = np.full((len(letters), len(letters)), 0.01)
@@ -36,13 +37,13 @@ found = {}
 for start in "lcnm":
     run = mdf_loop.run(MODEL, first=letters.index(start), logits=logits, end=end, limit=8)
     found[start] = start + "".join(letters[k] for k in run["tokens"]).rstrip("$")
-    assert run["tokens"][-1] == end  # it stopped by itself, not at the limit
+    assert run["tokens"][-1] == end  # it ended at the stop token, not at the limit
     print(f"{found[start]:<8} log probability {float(run['score']):.2f}")
 
 
 # %%
 def greedy(start):
-    """The same in plain Python."""
+    """The same loop in plain Python."""
     word, token = start, letters.index(start)
     for _ in range(8):
         token = int(np.argmax(logits[token]))
@@ -54,4 +55,4 @@ def greedy(start):
 
 assert found == {start: greedy(start) for start in "lcnm"}
 never = mdf_loop.run(MODEL, first=letters.index("d"), logits=logits, end=-1, limit=8)
-assert never["tokens"].shape == (8,)  # without the token that ends it, the limit does
+assert never["tokens"].shape == (8,)  # without a stop token, the limit ends it

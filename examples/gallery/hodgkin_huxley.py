@@ -2,8 +2,8 @@
 Hodgkin and Huxley's neuron
 ===========================
 
-MDF's own model, unchanged: time derivatives of a voltage and three gates, and a pulse generator as a second node. Its
-spikes, and how their number grows with the current.
+This is MDF's own model, unchanged: time derivatives of a voltage and three gates, with a pulse generator as a second node. The
+script plots its spikes, and their number for different currents.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# Ten thousand steps of 0.01 ms: ``steps=`` makes the model one loop, ``record=`` keeps what is not an output.
+# Run ten thousand steps of 0.01 ms. ``steps=`` makes the model one loop, ``record=`` records values that are not outputs.
 model = mdf_loop.prepare(MODEL)
 run = model(i_offset=[0.5], steps=10_000, time_increment=1e-5, record=["pop0.v", "pop0.iNa", "pop0.iK"])
 milliseconds = np.arange(10_000) * 0.01
@@ -37,8 +37,8 @@ ax = gates.plot("pop0.v", "pop0.n")
 
 
 # %%
-# A sweep over currents keeps the voltage of every step.
-floats = {"m": [0.0], "h": [0.0], "n": [0.0]}  # in the file gates begin with whole numbers
+# A sweep over currents, with the voltage of every step.
+floats = {"m": [0.0], "h": [0.0], "n": [0.0]}  # in the file the gates start with integers
 currents = [0.0, 0.1, 0.2, 0.4, 0.8]
 sweep = mdf_loop.sweep(model, {"i_offset": currents}, steps=5000, time_increment=1e-5, collect=True, outputs=["v"], **floats)
 voltage = sweep.v.values.reshape(len(currents), -1)

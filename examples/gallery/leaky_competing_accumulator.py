@@ -2,7 +2,8 @@
 Leaky competing accumulators
 ============================
 
-Two alternatives gather evidence and inhibit each other: the mean of 300 trials, and the trials that the stronger one wins.
+Two alternatives accumulate evidence and inhibit each other. This script plots the mean of 300 trials, and the mean of the
+trials that the first alternative wins.
 """
 
 from pathlib import Path
@@ -29,7 +30,7 @@ for k in range(2):
 axes[1].set(title="the first wins", xlabel="time")
 
 # %%
-# More often than not the stronger evidence wins, and activity never falls below zero.
+# The alternative with stronger evidence wins most trials, and activity never becomes negative.
 assert run["activity"].shape == (300, 400, 2)
 assert run["activity"].min() >= 0
 assert 0.55 < first_wins.mean() < 0.95

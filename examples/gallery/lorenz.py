@@ -2,7 +2,7 @@
 Lorenz's attractor
 ==================
 
-Two forecasts that begin a ten-thousandth apart, and part company.
+Two forecasts start almost at the same point. Their distance grows exponentially.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ right.semilogy(seconds, distance)
 right.set(xlabel="time", ylabel="distance of the two forecasts")
 
 # %%
-# The distance grows by about 0.9 in its logarithm in a unit of time: Lyapunov's exponent.
+# The logarithm of the distance grows by about 0.9 per unit of time. This is the Lyapunov exponent.
 is_small = distance < 1
 grown = np.polyfit(seconds[is_small & (seconds < 12)], np.log(distance[is_small & (seconds < 12)]), 1)[0]
 assert 0.5 < grown < 1.3

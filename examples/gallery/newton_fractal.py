@@ -2,7 +2,8 @@
 Newton's fractal
 ================
 
-Where Newton's method ends depends wildly on where it begins: forty steps for ninety thousand complex numbers.
+The root that Newton's method finds depends on its start in a complicated way. This script runs forty steps for ninety thousand
+complex numbers at once.
 """
 
 from pathlib import Path
@@ -28,6 +29,6 @@ ax.plot(roots.real, roots.imag, "w*", markersize=12)
 ax.set(xlabel="real part", ylabel="imaginary part", title="to which root of $z^3 = 1$")
 
 # %%
-# Nearly every point has arrived, and a third of them at each root.
+# Nearly all points have converged, a third of them to each root.
 assert np.mean(np.abs(found**3 - 1) < 1e-6) > 0.97
 assert np.allclose(np.bincount(nearest.ravel()) / nearest.size, 1 / 3, atol=0.06)

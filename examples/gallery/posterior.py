@@ -2,9 +2,10 @@
 A posterior with sbi and ArviZ
 ==============================
 
-Drift, bound and non-decision time of a diffusion, from 200 decisions. sbi trains a network on 3,000 simulated experiments; the
-network says which parameters could have made the observed one, and ArviZ shows that. ``pip install -e ".[infer]" "arviz<1"``
-installs all of it. Where sbi is not installed, this page shows samples that the same lines drew before.
+This script infers drift, bound and non-decision time of a diffusion model from 200 decisions. sbi trains a network on 3,000
+simulated experiments. The network gives the posterior of the parameters for the observed experiment, and ArviZ plots it.
+Install both with ``pip install -e ".[infer]" "arviz<1"``. If sbi is not installed, this page shows stored samples that the same
+code drew.
 """
 
 import importlib.util
@@ -19,7 +20,8 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# An experiment is 200 decisions. What is kept of them: quantiles of the reaction times, and how many end at the upper bound.
+# An experiment is 200 decisions. Its summary is five quantiles of the reaction times, and the share of decisions at the upper
+# bound.
 NAMES, LOW, HIGH = ["drift", "bound", "non_decision_time"], [0.2, 0.5, 0.1], [3.0, 2.0, 0.6]
 summary = {"reaction_time": [0.1, 0.3, 0.5, 0.7, 0.9], "evidence": lambda evidence: np.mean(evidence > 0)}
 simulate = mdf_loop.simulator(MODEL, NAMES, ["reaction_time", "evidence"], trials=200, reduce=summary, seed=7)
@@ -30,7 +32,7 @@ print("observed:", observed.round(3))
 
 
 # %%
-# sbi draws parameters from a flat prior, and calls the simulator once for all of them.
+# sbi draws parameters from a uniform prior, and calls the simulator once for all of them.
 def sampled():
     """Samples of the posterior."""
     import torch
@@ -47,11 +49,11 @@ def sampled():
 
 
 # %%
-# Two thousand samples, with the true parameters as points.
+# Two thousand samples from the posterior. Lines and points show the true parameters.
 kept = np.load(MODEL.with_suffix(".npz"))
 has_sbi = importlib.util.find_spec("sbi") is not None
 samples = sampled() if has_sbi else kept["samples"]
-print("drawn now" if has_sbi else f"sbi is not installed here: drawn before, with {kept['versions']}")
+print("drawn now" if has_sbi else f"sbi is not installed: these are stored samples, drawn with {kept['versions']}")
 
 posterior = arviz.from_dict({name: samples[None, :, k] for k, name in enumerate(NAMES)})
 print(arviz.summary(posterior, kind="stats"))

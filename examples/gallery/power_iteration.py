@@ -1,8 +1,8 @@
 """
-Power iteration, watched by a second node
-=========================================
+Power iteration with a second node that ends it
+===============================================
 
-A loop that runs in steps under graph-scheduler: while it goes on, another node looks at it every ten iterations.
+A stepped loop runs a few iterations each time its node runs. A second node checks the loop every ten iterations, and ends it.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ for name, value in run.items():
     print(f"{name}: {np.round(value, 6)}")
 
 # %%
-# What the loop does, in numpy: the estimate of the largest eigenvalue comes closer by a constant factor.
+# The same iteration in numpy: the error of the largest eigenvalue shrinks by a constant factor.
 matrix = np.array(mdf_loop.load(MODEL).graphs[0].get_node("power").get_parameter("matrix").value)
 values = np.linalg.eigvalsh(matrix)
 largest = values[np.argmax(np.abs(values))]

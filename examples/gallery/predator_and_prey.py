@@ -2,8 +2,8 @@
 Differential equations
 ======================
 
-A model gives its derivatives and a method; what runs are the carried values that they become.  The order of each method
-shows in how its error shrinks with the step.
+This model has derivatives and a method. mdf_loop turns them into carried values. The second plot shows the order of each
+method: how fast its error shrinks with the step.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# Values of each iteration have a time, since the model says how long a step is.
+# Collected values have a time coordinate, because the model has a step ``dt``.
 found = mdf_loop.run(MODEL).to_xarray()
 fig, ax = plt.subplots()
 ax.plot(found.time, found.preys, label="prey")
@@ -27,13 +27,13 @@ ax.set_xlabel("time")
 ax.legend()
 
 # %%
-# The same with other methods and steps, up to time 4, next to a run of very short steps.
+# Run other methods and steps up to time 4, and compare them with a run of very short steps.
 text = yaml.safe_load(MODEL.read_text())
 body = text["predator_and_prey"]["graphs"]["predator_and_prey"]["nodes"]["field"]["parameters"]["body"]["value"]
 
 
 def at_time_4(method, steps):
-    """How many prey there are."""
+    """The number of prey at time 4."""
     given = {"growth": 1.1, "hunting": 0.4, "efficiency": 0.1, "death": 0.4, "dt": 4 / steps}
     return mdf_loop.loop(steps, True, 10.0, 5.0, body={**body, "method": method}, **given)[0]
 

@@ -1,9 +1,9 @@
 """
-A recurrent network, next to PyTorch
-====================================
+A recurrent network, compared with PyTorch
+==========================================
 
-A network that PyTorch trained and exported, three times: PyTorch's own results, its ONNX file, and a loop of three lines with
-the same weights.
+PyTorch trained a network and exported it to ONNX. This script compares PyTorch's results with those of the ONNX file, and of a
+short loop with the same weights.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# What PyTorch did, once, with a network that learned to say the next value of a sine; nothing here needs PyTorch:
+# This code trained and exported the network, which predicts the next value of a sine. You do not need PyTorch to run the script:
 #
 # .. code-block:: python
 #
@@ -41,7 +41,7 @@ torch = np.load(MODEL.with_suffix(".npz"))
 exported = mdf_loop.run(MODEL.with_suffix(".onnx"), x=torch["x"])
 
 # %%
-# The same network as a model one can read, with the weights out of the file.
+# The same network as equations, with the weights from the file.
 graph = onnx.load(MODEL.with_suffix(".onnx")).graph
 weights = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
 (rnn,) = (node for node in graph.node if node.op_type == "RNN")

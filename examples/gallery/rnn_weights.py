@@ -1,9 +1,9 @@
 """
-Weights of a recurrent network, by their gradient
-=================================================
+Training a recurrent network with gradients
+===========================================
 
-A recurrent network, and a sequence that it shall continue. JAX differentiates the model, and optax moves all of its 304 weights.
-This page also needs ``pip install -e ".[jax]" optax``.
+This recurrent network learns to predict the next value of a sequence. JAX differentiates the model, and optax fits all of its
+304 weights. This page also needs ``pip install -e ".[jax]" optax``.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# Models of MDF compute in float64. The model is a function of its inputs and parameters, by name:
+# MDF models compute in float64. The model is a function of its inputs and parameters, by name:
 jax.config.update("jax_enable_x64", True)
 network = mdf_loop.to_jax(MODEL)
 
@@ -34,7 +34,7 @@ weights = {
 weights = {name: jnp.asarray(value) for name, value in weights.items()}
 
 # %%
-# A sequence of two frequencies; the next value is to be said in each step.
+# A sequence with two frequencies. The network predicts the next value in each step.
 time = np.arange(120)
 sequence = jnp.asarray(np.sin(0.2 * time) * np.cos(0.05 * time))[:, None]
 
@@ -46,7 +46,7 @@ def loss(weights):
 
 
 # %%
-# Adam, as for any function of JAX.
+# Adam, as for any JAX function.
 optimiser = optax.adam(1e-2)
 state = optimiser.init(weights)
 
@@ -65,7 +65,7 @@ for _ in range(400):
     losses.append(float(value))
 
 # %%
-# The weights are those of the model: :func:`mdf_loop.run` takes them as well.
+# The weights are inputs of the model, so :func:`mdf_loop.run` takes them as well.
 fitted = mdf_loop.run(MODEL, x=np.asarray(sequence[:-1]), h0=np.zeros(size), **{n: np.asarray(w) for n, w in weights.items()})
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 5), layout="constrained")
 top.semilogy(losses)

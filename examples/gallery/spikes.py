@@ -2,8 +2,8 @@
 Spikes: a raster and a rate
 ===========================
 
-A noisy neuron fires while a current is on. The model collects a flag in each step, true where there is a spike; times, raster
-and rate are lines of numpy and matplotlib.
+A noisy neuron fires while a current is on. The model collects a flag in each step, which is true if there is a spike. numpy and
+matplotlib turn the flags into times, a raster and a rate.
 """
 
 from pathlib import Path
@@ -17,20 +17,20 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# Two hundred trials. ``spike`` has an axis of trials and one of steps; the step is ``dt`` milliseconds.
+# Run two hundred trials. ``spike`` has an axis of trials and an axis of steps. A step is ``dt`` milliseconds.
 dt = 0.5
 run = mdf_loop.run(MODEL, trials=200, seed=5)
 spikes = run["spike"]
 print(spikes.shape, spikes.dtype)
 
 # %%
-# The times of a trial's spikes are where its flag is true.
+# The spike times of a trial are the steps where its flag is true.
 times = [dt * np.flatnonzero(trial) for trial in spikes]
 print("first trial:", times[0][:6], "ms")
 
 # %%
-# One trial, and under it thirty of them: matplotlib's ``eventplot`` is a raster. The rate is the mean number of spikes in a
-# window of 20 ms, over all trials.
+# The first plot is one trial, the second a raster of thirty trials (matplotlib's ``eventplot``). The rate is the mean number of
+# spikes in a window of 20 ms, over all trials.
 window = round(20 / dt)
 rate = np.convolve(spikes.mean(axis=0), np.full(window, 1000 / dt / window), mode="same")
 fig, (top, middle, bottom) = plt.subplots(3, 1, figsize=(8, 6), sharex=True, layout="constrained", height_ratios=[1, 2, 1])
@@ -46,7 +46,7 @@ bottom.set(xlabel="time (ms)", ylabel="rate (1/s)")
 bottom.legend()
 
 # %%
-# More current, more spikes: the rate of a sweep is the mean of its flags while the current is on.
+# The rate grows with the current. In this sweep, the rate is the mean of the flags while the current is on.
 sweep = mdf_loop.sweep(MODEL, {"current": np.linspace(0.6, 2.0, 15)}, trials=50, seed=6, outputs=["spike"])
 sweep["spikes per second"] = sweep.spike[..., 200:800].mean("iteration") * 1000 / dt
 mdf_loop.plot(sweep, "spikes per second")

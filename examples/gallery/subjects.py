@@ -2,8 +2,8 @@
 A learning rate for each subject: NUTS
 ======================================
 
-Twelve subjects choose between two options and learn. NumPyro's sampler NUTS finds a learning rate and a temperature for each of
-them, and those of the group, by the gradient of the model; ArviZ shows what it found. This page also needs
+Twelve subjects choose between two options and learn. NumPyro's sampler NUTS uses the gradient of the model to find a learning
+rate and a temperature for each subject and for the group. ArviZ plots the result. This page also needs
 ``pip install -e ".[jax]" numpyro "arviz<1"``.
 """
 
@@ -22,7 +22,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# The data: 120 choices of each subject, whose parameters we know.
+# The data: 120 simulated choices of each subject, with known parameters.
 subjects, trials, rng = 12, 120, np.random.default_rng(3)
 true_rate = 1 / (1 + np.exp(-rng.normal(-0.8, 0.8, subjects)))
 true_temperature = np.exp(rng.normal(-1.2, 0.3, subjects))
@@ -35,7 +35,7 @@ for k in range(trials):
     value[one, choices[:, k]] += true_rate * (rewards[:, k] - value[one, choices[:, k]])
 
 # %%
-# The model of one subject is a function of JAX; ``jax.vmap`` makes one of all subjects.
+# The model of one subject is a JAX function. ``jax.vmap`` makes a function of all subjects.
 jax.config.update("jax_enable_x64", True)
 learner = mdf_loop.to_jax(MODEL)
 
@@ -47,7 +47,7 @@ def surprise(rate, temperature, choices, rewards):
 
 
 def group(choices, rewards):
-    """Subjects differ from the group: by how much is estimated as well."""
+    """Parameters of the group, and how much each subject differs from it."""
     found = {}
     for name, middle, link in (("rate", 0.0, jax.nn.sigmoid), ("temperature", -1.0, jnp.exp)):
         mean = numpyro.sample(f"{name}_mean", dist.Normal(middle, 1.0))
@@ -58,7 +58,7 @@ def group(choices, rewards):
 
 
 # %%
-# Two chains, each of 150 steps to find a step size and 200 samples.
+# Two chains, each with 150 steps of warm-up and 200 samples.
 kernel = numpyro.infer.NUTS(group, max_tree_depth=5)
 mcmc = numpyro.infer.MCMC(kernel, num_warmup=150, num_samples=200, num_chains=2, chain_method="vectorized", progress_bar=False)
 mcmc.run(jax.random.key(1), jnp.asarray(choices), jnp.asarray(rewards))
@@ -67,7 +67,7 @@ table = arviz.summary(posterior, var_names=["rate_mean", "rate_spread", "tempera
 print(table[["mean", "sd", "ess_bulk", "r_hat"]])
 
 # %%
-# The rates of all subjects with intervals of 94 %, and the true ones as stars.
+# The rates of all subjects with intervals of 94 %. Stars are the true rates.
 (ax,) = arviz.plot_forest(posterior, var_names=["rate"], combined=True, figsize=(7, 4), textsize=10)
 ax.plot(true_rate, ax.get_yticks()[::-1], "*", color="C3", markersize=10)
 ax.set(title="learning rates", xlabel="rate")

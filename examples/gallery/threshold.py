@@ -2,7 +2,7 @@
 A scheduled model that stops at a threshold
 ===========================================
 
-Conditions of graph-scheduler say when nodes run and when a trial ends: as soon as a parameter of a node reaches a threshold.
+Conditions of graph-scheduler decide when nodes run and when a trial ends. Here it ends when a parameter reaches a threshold.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# One evaluation runs as many passes as it takes; with ``steps=1`` it is one loop, whose condition is the model's.
+# One evaluation runs passes until the threshold is reached. With ``steps=1`` it becomes one loop with this condition.
 level = float(mdf_loop.run(MODEL, steps=1)["level"])
 print(f"the trial ends at {level:.3f}")
 
@@ -34,7 +34,7 @@ def trial(threshold):
 expected = trial(4.0)
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.plot(np.arange(1, len(expected) + 1), expected, "o-", label="in plain Python")
-ax.plot(len(expected), level, "r*", markersize=14, label="where the model ended")
+ax.plot(len(expected), level, "r*", markersize=14, label="end of the model")
 ax.axhline(4.0, linestyle="--", color="gray")
 ax.set(xlabel="pass", ylabel="level")
 ax.legend()

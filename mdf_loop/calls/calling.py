@@ -49,9 +49,9 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
         Condition before the first iteration; None or "" means omitted.
     *v_initial : array_like
         Initial values of the carried values.  ``M``, ``cond`` and ``v_initial`` (one value, or a tuple or
-        list of them) may be given by keyword as well, and so may each carried value, by the body's name for it.
+        list of them) can be keywords.  So can each carried value, with its name in the body.
     body : graph, ONNX text, path, MDF graph, dict or callable
-        What runs each iteration, see :mod:`mdf_loop.readers`.  A callable is
+        What runs in each iteration, see :mod:`mdf_loop.readers`.  A callable is
         ``(i, cond, *carried) -> (cond, *carried, *collected)``.
     **captured : array_like
         Outer values that the body reads, by name.
@@ -59,17 +59,17 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     Returns
     -------
     array, list, None or a tuple of these
-        The N carried values, then the K collected ones (stacked on a new axis 0): a tuple, or the value
-        alone where there is one.
+        The N carried values, then the K collected values (stacked on a new axis 0).  A single result is not
+        in a tuple.
 
     Raises
     ------
     ArgumentError
         M, cond, the carried values or the captures do not fit the body.
     MalformedBody, UnsupportedOp
-        The body cannot be read, or uses an operator there is no kernel for.
+        The body cannot be read, or uses an operator that has no kernel.
     IterationError
-        A node failed; ``.partial`` and ``.iteration`` keep what was computed.
+        A node failed.  ``.partial`` and ``.iteration`` have the results so far.
     IterationLimit, LoopTimeout
         ``options(max_iterations=...)`` or ``options(timeout=...)`` was reached.
     LoopInterrupted
@@ -132,7 +132,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     body : graph, ONNX text, path, MDF graph, dict or callable
         A callable is ``(*carried, *parts) -> (*carried, *collected)``.
     num_scan_inputs : int
-        How many of the inputs are scanned.
+        The number of scanned inputs.
     scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions : sequence of int
         As in ONNX: axes default to 0, directions are 0 (forward) or 1 (reverse).
     **captured : array_like
@@ -141,7 +141,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     Returns
     -------
     array, list, None or a tuple of these
-        The carried values, then the collected ones: a tuple, or the value alone where there is one.
+        The carried values, then the collected values.  A single result is not in a tuple.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, *
     Returns
     -------
     array, list, None or a tuple of these
-        The outputs of the branch: a tuple, or the value alone where there is one.
+        The outputs of the branch.  A single output is not in a tuple.
 
     Raises
     ------

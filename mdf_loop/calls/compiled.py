@@ -64,20 +64,20 @@ class Compiled:
         return self._prepared.record
 
     def explain(self, source: bool = False, steps: bool = False) -> Explanation:
-        """How the loop runs, in words: its plan, and what is known of the program that ran last.
+        """Show how the loop runs: its plan, and the program that ran last.
 
         Parameters
         ----------
         source : bool
-            Show the Python of recurrences, or of the whole loop, as well.  It is printed for the types and shapes of
-            the last call, so there is none before the first; nor is there any of machine code.
+            Also show the Python source of recurrences, or of the whole loop.  It is for the types and shapes of the last
+            call, so there is none before the first call.  Machine code has no Python source.
         steps : bool
-            Show what that, or the machine code, was made of: the Step, each value with its type, in single assignment.
+            Also show the Step that the source or the machine code was made from: each value with its type.
 
         Returns
         -------
         str
-            A notebook shows it as tables that fold.
+            A notebook shows it as tables that you can expand.
         """
         return explained(self._prepared.execute, source, steps)
 
@@ -96,21 +96,21 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
     Parameters
     ----------
     body : graph, ONNX text, path, MDF graph or dict
-        As :func:`mdf_loop.loop` takes it; a Python callable has nothing to plan.
+        As in :func:`mdf_loop.loop`, but not a Python callable, which cannot be planned.
     num_scan_inputs : int, optional
-        The body is that of a Scan with so many scanned inputs; if not given, that of a Loop.
+        The number of scanned inputs of a Scan.  Without it, the body is that of a Loop.
     **attributes : sequence of int
         For a Scan: scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions.
 
     Returns
     -------
     Compiled
-        Call it like :func:`mdf_loop.loop` (or :func:`mdf_loop.scan`) without ``body``; ``.explain()`` says how it runs.
+        Call it like :func:`mdf_loop.loop` (or :func:`mdf_loop.scan`) without ``body``.  ``.explain()`` shows how it runs.
 
     Raises
     ------
     ArgumentError, MalformedBody, UnsupportedOp
-        The body cannot be read, or uses an operator there is no kernel for.
+        The body cannot be read, or uses an operator that has no kernel.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.types.fitting import fit_values
-from mdf_loop.types.ports import Input, Output, Ports
+from mdf_loop.types.ports import Input, Output, Ports, numbered
 from mdf_loop.types.required import Asked, asked_types
 
 if TYPE_CHECKING:
@@ -90,18 +90,6 @@ def function_of_loop(record: Loop) -> JaxFunction:
     from mdf_loop.backends.jax.function import JaxFunction
 
     return JaxFunction(LoopAlone(record))
-
-
-def numbered(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of which each is there once: later ones have a number."""
-    found: list[str] = []
-    for name in names:
-        number = 2
-        base = name
-        while name in found:
-            name, number = f"{base}_{number}", number + 1
-        found.append(name)
-    return tuple(found)
 
 
 def fitted_to(asked: Asked | None, name: str, value: Any) -> Any:

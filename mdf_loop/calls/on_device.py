@@ -12,6 +12,7 @@ from mdf_loop.errors import MalformedBody, NotLowered, UnsupportedOp, warn_user
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.options import Run
 from mdf_loop.settings.random_streams import Seed
+from mdf_loop.system.threads import Recent
 
 if TYPE_CHECKING:
     from mdf_loop.backends.jax.function import JaxFunction
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_REFUSED = 64
-"""Kinds of calls that JAX has no form for, of which it is remembered why."""
+MOST = 64
+"""Functions that are kept, kinds of calls that JAX has no form for, and reasons that were said once."""
+
+
+class FailsOnDevice(Exception):
+    """A run is an error: JAX knows that it is, and another engine which."""
 
 
 class OnDevice:
@@ -36,16 +41,15 @@ class OnDevice:
 
     def __init__(self, name: str, make: Callable[..., JaxFunction]) -> None:
         self.name, self._make = name, make
-        self._functions: dict[Hashable, JaxFunction] = {}
-        self._refused: dict[Hashable, str] = {}
-        self._warned: set[str] = set()
+        self._functions = Recent["JaxFunction"](MOST)
+        self._refused, self._warned = Recent[str](MOST), Recent[bool](MOST)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without what was compiled."""
         return type(self), (self.name, self._make)
 
     def found(self, inputs: Mapping[str, Any], call: Callable[[JaxFunction], T], **wanted: Hashable) -> T | None:
-        """What a call of the function gives; None, with a warning, if it has no form in JAX or is wrong.
+        """What a call of the function gives; None, with a warning, if it has no form in JAX; None as well if the run is an error.
 
         Raises
         ------
@@ -54,18 +58,16 @@ class OnDevice:
         """
         key = tuple(wanted.items())
         kind = (key, *((name, *_kind_of(value)) for name, value in inputs.items()))
-        if kind in self._refused:
-            self.left(self._refused[kind])
+        if (known := self._refused.get(kind)) is not None:
+            self.left(known)
             return None
         try:
-            if key not in self._functions:
-                self._functions[key] = self._make(**wanted)
-            return call(self._functions[key])
+            return call(self._functions.of(key, lambda: self._make(**wanted)))
+        except FailsOnDevice:
+            return None
         except (UnsupportedOp, NotLowered, MalformedBody) as reason:
-            if len(self._refused) >= MOST_REFUSED:
-                self._refused.clear()
-            self._refused[kind] = str(reason)
-            self.left(str(reason))
+            said = str(reason)
+            self.left(self._refused.of(kind, lambda: said))
             return None
 
     def is_left(self, run: Run) -> bool:
@@ -77,13 +79,13 @@ class OnDevice:
         }
         asked = [name for name, is_asked in ends.items() if is_asked]
         if asked:
-            self.left(f"{' and '.join(asked)} looks at a loop while it runs, and JAX runs it as a whole")
+            self.left(f"{' and '.join(asked)} needs a look at the loop while it runs, and JAX runs it as a whole")
         return bool(asked)
 
     def left(self, reason: str) -> None:
         """Say, once, that engine ``numpy`` runs it, and why."""
-        if reason not in self._warned:
-            self._warned.add(reason)
+        if self._warned.get(reason) is None:
+            self._warned.of(reason, lambda: True)
             warn_user(f"{self.name} runs in engine 'numpy', not by JAX: {reason}")
 
 
@@ -106,13 +108,13 @@ def loop_by_jax(prepared: PreparedLoop, arguments: Arguments, run: Run) -> list[
         return None
     if device.is_left(run):
         return None
-    from mdf_loop.backends.jax.many import traced
+    from mdf_loop.backends.jax.many import run_alone, traced
 
     limits = {} if record.scanned else {"M": arguments.trip_count, "cond": arguments.go}
     values = [*map(traced, [*arguments.carried, *arguments.scanned]), *arguments.captured]
     inputs = {**limits, **dict(zip(named, values, strict=True))}
     key = key_of(run.stream.seed)
-    found = device.found(inputs, lambda function: function(key=key, **inputs))
+    found = device.found(inputs, lambda function: run_alone(function, key, inputs))
     return None if found is None else [row for row, _ in in_rows(found, ()).values()]
 
 
@@ -123,12 +125,11 @@ def key_of(seed: Seed) -> int:
 
 
 def in_rows(found: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """Outputs as numpy's arrays, each with the lengths of its rows; one that stands alone is cut to its length."""
+    """What :meth:`JaxFunction.rows` gives as numpy's arrays, each with the lengths of its rows; of one run cut to its length."""
     made: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
     for name, value in found.items():
-        if name.removesuffix("_length") in found and name.endswith("_length"):
-            continue
-        array, lengths = np.asarray(value), found.get(f"{name}_length")
+        array, lengths = value if isinstance(value, tuple) else (value, None)
+        array = np.asarray(array)
         if not lead:
             made[name] = (array if lengths is None else array[: int(lengths)])[()], None
         elif array.ndim > len(lead):

@@ -69,7 +69,7 @@ def _assignment(text: str) -> tuple[str, Any]:
     except (ValueError, RecursionError) as error:
         known = "numbers (NaN and Infinity too), true, false, [1, 2], and texts in quotes"
         meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
-        raise MalformedBody(f"--set {name}: {value!r} is no value; there are {known}{meant}") from error
+        raise MalformedBody(f"--set {name}: {value!r} is not a value; there are {known}{meant}") from error
 
 
 def _read_inputs(path: Path) -> dict[str, Any]:

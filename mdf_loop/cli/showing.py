@@ -35,7 +35,7 @@ def refuse_other_pictures(path: Path | None) -> None:
     ------
     MalformedBody
     """
-    from mdf_loop.plots.figures import KINDS
+    from mdf_loop.plots.plot import KINDS
 
     if path is not None and path.suffix.lower()[1:] not in KINDS:
         raise MalformedBody(f"a picture is written to a {', '.join(f'.{kind}' for kind in KINDS)} file; got {str(path)!r}")
@@ -49,7 +49,7 @@ def save_picture(source: Any, path: Path, names: list[str] | None = None) -> Non
     LoopError
         There is nothing to draw, matplotlib is not installed, or the file cannot be written.
     """
-    from mdf_loop.plots.figures import figure, written
+    from mdf_loop.plots.plot import figure, written
     from mdf_loop.writers.atomic_files import replacing
 
     content = written(figure(source, names or ()), path.suffix.lower()[1:])

@@ -56,7 +56,7 @@ def axis(text: str) -> tuple[str, list[Any]]:
         return name, [json.loads(value) for value in said.split(",")]
     except (ValueError, RecursionError) as error:
         raise MalformedBody(
-            f"--over {name}: {said!r} is no list of values; such are 0:2:100 (from, to, how many), 1,1.5 and [1, 2]"
+            f"--over {name}: {said!r} is not a list of values, such as 0:2:100 (from, to, count), 1,1.5 or [1, 2]"
         ) from error
 
 
@@ -89,7 +89,7 @@ def run_sweep(
     if output is not None and how["store"] is not None:
         raise MalformedBody("--store is where the results are written; leave out -o")
     if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
-        raise MalformedBody(f"--set {taken[0]}: that is an argument of a sweep; give the input by --over, or as node.{taken[0]}")
+        raise MalformedBody(f"--set {taken[0]} is an argument of a sweep; give the input with --over, or as node.{taken[0]}")
     said = {name: value for name, value in how.items() if value is not None}
     if outputs is not None:
         said["outputs"] = [name.strip() for name in outputs.split(",")]
@@ -122,7 +122,7 @@ def reduction(text: str) -> str | list[float]:
     try:
         return [float(level) for level in text.split(",")]
     except ValueError as error:
-        raise MalformedBody(f"--reduce: {text!r} is no list of quantiles ({error}); 0.1,0.5,0.9 and mean are") from error
+        raise MalformedBody(f"--reduce: {text!r} is not a list of quantiles such as 0.1,0.5,0.9 ({error})") from error
 
 
 FEW = 5

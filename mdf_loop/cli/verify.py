@@ -1,15 +1,16 @@
-"""``mdf-loop verify``."""
+"""``mdf-loop verify`` and ``mdf-loop bench``: a model in every engine, compared and timed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mdf_loop.cli.console import as_json, console, describe, table
+from mdf_loop.cli.console import as_json, bars, console, describe, spelt, table
 from mdf_loop.cli.parameters import (
     Debug,
     File,
@@ -24,6 +25,7 @@ from mdf_loop.cli.parameters import (
     stepping,
 )
 from mdf_loop.cli.problems import at_work
+from mdf_loop.errors import LoopError
 
 
 def verify(
@@ -50,7 +52,7 @@ def verify(
     if json_:
         as_json({"file": str(file), **_content(report)})
     else:
-        _print(file.name, report)
+        _print_agreement(file.name, report)
     if report.disagreements:
         raise typer.Exit(1)
 
@@ -64,13 +66,11 @@ def _content(report: Any) -> dict[str, Any]:
     return {"agrees": not report.disagreements, "places": places, "outputs": outputs, "disagreements": report.disagreements}
 
 
-def _print(title: str, report: Any) -> None:
+def _print_agreement(title: str, report: Any) -> None:
     ran = [place.name for place in report.others if place.outputs is not None]
     for first in range(0, max(len(ran), 1), ABREAST):
         console().print(_agreement(title, report, ran[first : first + ABREAST]))
-    for place in report.others:
-        if place.outputs is None and not place.is_failure:
-            console().print(f"not in {place.name}: {place.reason}", markup=False, highlight=False, soft_wrap=True)
+    _say_left_out(place for place in report.others if place.outputs is None and not place.is_failure)
     for text in report.disagreements:
         console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -87,3 +87,55 @@ def _agreement(title: str, report: Any, ran: Sequence[str]) -> Table:
     for name, value in report.reference.items():
         made.add_row(escape(name), *map(escape, describe(value)), *(report.findings[name, place] for place in ran))
     return made
+
+
+def bench(
+    file: File,
+    set_: Set = None,
+    input_: Input = None,
+    steps: Steps = None,
+    time_increment: TimeIncrement = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="How long to run in each engine.")] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
+    obey_body_condition: ObeyBodyCondition = False,
+    trusted: Trusted = False,
+    json_: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Time a model in every engine and in onnxruntime: the shortest of many runs, as bars.
+
+    The first run of each, which plans and compiles, stands beside and does not count.
+    """
+    from mdf_loop.models.benching import bench as measure
+    from mdf_loop.options import options
+
+    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
+        found = measure(file, given_inputs(set_, input_), seconds, seed, stepping(steps, time_increment))
+    if json_:
+        as_json({"file": str(file), "timings": [asdict(timing) for timing in found]})
+    else:
+        _print_timings(file.name, found)
+    if all(timing.seconds is None for timing in found):
+        raise LoopError(f"{str(file)!r} ran nowhere: {found[0].reason}")
+
+
+def _print_timings(title: str, found: list[Any]) -> None:
+    ran = [timing for timing in found if timing.seconds is not None]
+    made = table("engine", "one run", "", "first run", "runs", title=title)
+    for timing, bar in zip(ran, bars([(timing.name, timing.seconds) for timing in ran]), strict=True):
+        made.add_row(timing.name, _told(timing.seconds), bar, _told(timing.first), str(timing.runs))
+    console().print(made)
+    _say_left_out(timing for timing in found if timing.seconds is None)
+
+
+def _say_left_out(places: Iterable[Any]) -> None:
+    """Say in which engines it did not run, and why."""
+    for place in places:
+        console().print(f"not in {place.name}: {place.reason}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _told(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} {spelt('µs', 'us')}"

@@ -38,7 +38,7 @@ def decoded(raw: bytes) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"line {line}: it is no text in UTF-8: there is a byte {raw[error.start]:#04x}") from error
+        raise ValueError(f"line {line}: it is not UTF-8 text: it has a byte {raw[error.start]:#04x}") from error
 
 
 Told = Callable[[int, str], None]
@@ -83,7 +83,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
     return found
 
 
@@ -113,7 +113,7 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         raise ValueError(where + told) from error
     except yaml.reader.ReaderError as error:  # which knows no line
         number = text.count("\n", 0, error.position) + 1
-        raise ValueError(f"line {number}: the character {chr(error.character)!r} cannot stand in YAML") from error
+        raise ValueError(f"line {number}: the character {chr(error.character)!r} is not allowed in YAML") from error
 
 
 @cache
@@ -186,7 +186,7 @@ def _refuse_twins(node: Any) -> None:
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode):
             if (key.tag, key.value) in seen:
-                raise _marked(f"the key {key.value!r} stands twice in one map", key)
+                raise _marked(f"the key {key.value!r} occurs twice in one map", key)
             seen.add((key.tag, key.value))
 
 
@@ -236,7 +236,7 @@ def line_of(text: str, suffix: str, place: Sequence[Any]) -> int | None:
 def _yaml_line(text: str, place: Sequence[Any]) -> int:
     node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if node is None:
-        raise ValueError("there is nothing in the file")
+        raise ValueError("the file is empty")
     line = node.start_mark.line
     for key in place:
         if isinstance(node, yaml.SequenceNode):

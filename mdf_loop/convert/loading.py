@@ -29,9 +29,9 @@ log = logging.getLogger("mdf_loop.writers.atomic_files")
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
-    What MDF's own importers write wrongly is repaired (see :mod:`mdf_loop.convert.repair.imported_models`).  ``onnx_file``
-    paths of bodies, which are relative to the model file, are made absolute, and weights that lie beside it are read.
-    Both must lie in the folder of the model, unless ``options(trusted=True)`` is in force.
+    Errors of MDF's own importers are repaired (see :mod:`mdf_loop.convert.repair.imported_models`).  ``onnx_file`` paths of
+    bodies, which are relative to the model file, become absolute, and separate files of weights are read.  Both must be in
+    the folder of the model, unless ``options(trusted=True)`` is set.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def load(path: str | os.PathLike) -> Any:
     Raises
     ------
     MalformedBody
-        There is no such file, it is not MDF, or information that a Loop needs was lost when it was written.  Says where:
-        the line of the file, and the keys that lead there.
+        The file does not exist, is not MDF, or lacks information that a Loop needs.  The message has the line of the file, and
+        the path of keys.
     KindError
-        ``path`` is no path.
+        ``path`` is not a path.
 
     Examples
     --------

@@ -61,28 +61,28 @@ def to_onnx(
         Parameters that become inputs of the ONNX model too, by their ids or as ``node.id``.  Input ports with a default value
         are inputs anyway.  The values of both are initializers of the same names, so they may be left out.
     steps : int, optional
-        How many times the model is evaluated, as in :func:`mdf_loop.run`: its stateful parameters and its conditions of
-        graph-scheduler become one Loop.  A model with conditions is evaluated once if this is not said.
+        The number of evaluations of the model, as in :func:`mdf_loop.run`: its stateful parameters and its conditions of
+        graph-scheduler become one Loop.  The default for a model with conditions is one evaluation.
     time_increment : float, optional
-        By how much time goes on from one step to the next.
+        The time between two steps.
 
     Returns
     -------
     onnx.ModelProto
-        It has passed ``onnx.checker`` with shape inference, but for outputs whose shapes nothing says.
+        It passes ``onnx.checker`` with shape inference, except for outputs of unknown shape.
 
     Raises
     ------
     UnsupportedOp
-        ONNX has no way to say something in the model; the message names it.
+        ONNX cannot express part of the model.  The message names it.
     NotLowered
-        A condition, or something else in a scheduled model, has no counterpart in a loop; the message names it.
+        Part of a scheduled model cannot become part of a loop.  The message names it.
     MalformedBody
         The model is broken.
     ArgumentError
-        There is no such port or parameter; or ``inputs`` and ``steps`` are both given.
+        A port or parameter does not exist; or ``inputs`` and ``steps`` are both given.
     FileError
-        The file cannot be written; what was there is unchanged.
+        The file cannot be written.  An existing file is unchanged.
 
     Examples
     --------
@@ -117,9 +117,9 @@ def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inpu
     from mdf_loop.convert.scheduled.loops import execute, lower
 
     if inputs:
-        raise ArgumentError("a scheduled model has all its values inside when it becomes a loop; leave out inputs=")
+        raise ArgumentError("a scheduled model becomes a loop with all its values inside; leave out inputs=")
     if steps is None and time_increment is not None:
-        raise ArgumentError("time_increment without steps; steps is how many times the model is evaluated")
+        raise ArgumentError("time_increment without steps; steps is the number of evaluations of the model")
     with random_stream(RandomStream(0)) as stream:
         nothing = stream.save()
         lowered = lower(graph, 1 if steps is None else steps, time_increment)
@@ -191,7 +191,7 @@ def _written_where_possible(graph: Any, chosen: Sequence[Named], others: Sequenc
         except LoopError as error:
             added.remove(each)
             if each.is_port:
-                warn_user(f"{each.name!r} is no input of the ONNX model, where it is always {each.value!r}: {error}")
+                warn_user(f"{each.name!r} is not an input of the ONNX model, where it is always {each.value!r}: {error}")
     log.debug("graph %r: not every number keeps its name in ONNX: %s", graph.id, reason)
     return found
 

@@ -55,10 +55,9 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     path : str or path-like, optional
         Write the MDF model to this ``.json``, ``.yaml`` or ``.yml`` file as well.
     body : {"mdf", "onnx"}
-        Whether the bodies of loops and the branches of an If become MDF graphs or stay ONNX text.
+        Whether the bodies of loops and the branches of an If become MDF graphs, or ONNX's text syntax.
     inline : int
-        In a written file, weights with more elements than this go to a ``.npz`` file beside it, which never replaces a
-        file that is not its own.
+        Weights with more elements than this go to a ``.npz`` file in the same folder, which never replaces another file.
 
     Returns
     -------
@@ -67,16 +66,16 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     Raises
     ------
     MalformedBody, UnsupportedOp
-        The model is broken, or says something that MDF cannot hold.
+        The model is broken, or contains something that MDF cannot hold.
     ArgumentError
-        An unknown form, or a file name with another ending.
+        ``body`` is unknown, or the file name has another ending.
     FileError
-        A file cannot be written; what was there is unchanged.
+        A file cannot be written.  An existing file is unchanged.
 
     Notes
     -----
-    The model runs in MDF's engine once mdf_loop is imported, and by :func:`mdf_loop.run`, which knows inputs and outputs
-    by their ONNX names.  Functions of the model are written out where they are called.
+    The model runs in MDF's engine after ``import mdf_loop``, and in :func:`mdf_loop.run`, with the ONNX names of inputs and
+    outputs.  Functions of the model are inlined.
 
     Examples
     --------
@@ -281,7 +280,7 @@ class GraphWriter:
             return value
         if isinstance(value, tuple) and all(isinstance(item, int | float) for item in value):
             return list(value)
-        raise UnsupportedOp(f"{'/'.join(path)}: attribute {key.rpartition('.')[2]} cannot be said in an MDF graph")
+        raise UnsupportedOp(f"{'/'.join(path)}: attribute {key.rpartition('.')[2]} cannot be written in an MDF graph")
 
     def _body(self, node: ir.Node, key: str, inner: ir.Body) -> dict[str, Any]:
         naming = Naming(self.naming)

@@ -112,7 +112,9 @@ def _earlier(path: Path) -> list[Path]:
 def _refuse_other(beside: Path, path: Path) -> None:
     """See that what is about to be replaced are weights of the same model."""
     if comment_of(beside) != _comment(path):
-        raise FileError(f"{os.fspath(beside)!r} is in the way of the weights of {os.fspath(path)!r}, and is something else")
+        raise FileError(
+            f"{os.fspath(beside)!r} exists and is not a file of weights, so those of {os.fspath(path)!r} cannot be written"
+        )
 
 
 def _comment(path: Path) -> str:

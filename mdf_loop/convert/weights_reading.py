@@ -85,7 +85,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         try:
             archive = Archive(file, path.name)
         except BROKEN as error:
-            raise MalformedBody(f"{path.name!r} is no file of weights: {error}") from error
+            raise MalformedBody(f"{path.name!r} is not a file of weights: {error}") from error
         yield archive
 
 

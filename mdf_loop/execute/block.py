@@ -11,6 +11,7 @@ import numpy as np
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.iteration_columns import History, NotStackable
+from mdf_loop.execute.steps_of_many import ManyInputs
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.batching import by_step, elementwise, is_settled
 from mdf_loop.options import Run
@@ -111,7 +112,7 @@ class Batch:
         """Run a node by its Step, with a leading axis."""
         bound, entry, _ = self.calls(node)
         types = [self._type(name) for name in node.inputs]
-        found = self.calls.many(node, bound, entry, args, types, flags, self.run)
+        found = self.calls.many(node, bound, entry, ManyInputs(args, types, flags), self.run)
         if found is None:
             return False
         results, many = found

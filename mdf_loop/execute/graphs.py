@@ -60,7 +60,7 @@ class Graph(InterpretedBody):
 
     @staticmethod
     def _may_be_compiled(run: Run) -> bool:
-        """Whether it is not watched or stopped, and no other engine was asked for another engine."""
+        """Whether it is not watched or stopped, and the engine is one that compiles."""
         how = run.options.how
         return (how.compiles or how.compiles_what_pays) and run.options.max_iterations is None and run.is_free
 

@@ -29,7 +29,7 @@ from mdf_loop.step.failing import TooLong
 from mdf_loop.step.records import Region, Type
 from mdf_loop.step.speculation import GUESSED, guessing
 from mdf_loop.step.structure import values_in
-from mdf_loop.system.threads import holding
+from mdf_loop.system.threads import Recent, holding
 
 MOST_SIGNATURES = 32
 """Combinations of types for which programs are kept."""
@@ -111,7 +111,7 @@ class Programs:
 
     def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
         self._lower, self._draws, self._has_loops, self._exact, self._least = lower, draws, has_loops, exact, least
-        self._entries: dict[Any, Entry] = {}
+        self._entries = Recent[Entry](MOST_SIGNATURES)
         self._signatures = Signatures()
         self.latest: Specialised | None = None
         self.why = ""
@@ -217,7 +217,7 @@ class Programs:
     def _see_changes(self) -> None:
         """Forget everything if a user's kernel may have taken the place of one of ours."""
         if self._changes != changes():
-            self._entries.clear()
+            self._entries = Recent(MOST_SIGNATURES)
             self._shared = None
             self._signatures = Signatures()
             self._changes = changes()
@@ -225,11 +225,8 @@ class Programs:
     def _entry(self, how: Any, options: Options) -> Entry:
         """What is known for a combination of types; where there are too many, the oldest is forgotten."""
         key = options.obey_body_condition, how
-        if key not in self._entries:
-            if len(self._entries) >= MOST_SIGNATURES:
-                self._entries.pop(next(iter(self._entries)), None)
-            self._entries[key] = Entry(how[1], guesses=how[0] == "jit", is_many=how[0] == "many")
-        return self._entries[key]
+        known = self._entries.get(key)  # without making a function, in most calls
+        return known or self._entries.of(key, lambda: Entry(how[1], guesses=how[0] == "jit", is_many=how[0] == "many"))
 
     def _by_entry(
         self, how: Any, values: Sequence[Any], run: Run, write: Write, pays_writing: bool = True

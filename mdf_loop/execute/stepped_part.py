@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from mdf_loop.step.build import type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_block
 from mdf_loop.step.records import Region, Type
+from mdf_loop.system.threads import Recent
 
 MOST_SIGNATURES = 16
 """Combinations of types for which programs are kept."""
@@ -28,6 +29,8 @@ MOST_SIGNATURES = 16
 Types = tuple[tuple[Type, ...], tuple[Type, ...], tuple[Type, ...]]
 """Of what is carried, of the rows of streams, and of what is the same in all iterations."""
 
+
+T = TypeVar("T")
 
 Written = tuple[Specialised | str, tuple[Type, ...]]
 """A program, or the reason why there is none, and the types of the rows that it records."""
@@ -70,9 +73,8 @@ class SteppedPart:
         handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
         self.recorded = sorted((written | handed_on) & set(wanted))
         self.record = self._as_loop(body, constants)
-        self._programs: dict[Types, Written] = {}
-        self._machine: dict[Types, Written] = {}
-        self._orders: dict[Types, tuple[Order, tuple[Type, ...]]] = {}
+        self._programs, self._machine = Recent[Written](MOST_SIGNATURES), Recent[Written](MOST_SIGNATURES)
+        self._orders = Recent[tuple[Order, tuple[Type, ...]]](MOST_SIGNATURES)
         self._careful: set[Any] = set()
         self._shared: tuple[Types, Region] | None = None
         self.latest: Specialised | None = None
@@ -125,19 +127,14 @@ class SteppedPart:
         The first who asks orders it.
         """
         types = self._types_of(same, streams, now)
-        if types in self._machine:
+        if self._machine.get(types) is not None:
             return False
-        if types not in self._orders:
-            if len(self._orders) >= MOST_SIGNATURES:
-                self._orders.clear()
-            region = self._lowered(types)
-            self._orders[types] = Order(region, is_block=True), self._kept(region)
-        order, kept = self._orders[types]
+        order, kept = self._orders.of(types, lambda: self._made(types, lambda region: Order(region, is_block=True)))
         order.wait(patience)
         if (found := order.found) is None:
             return True
-        del self._orders[types]
-        self._machine[types] = found, kept
+        self._orders.forget(types)
+        self._machine.of(types, lambda: (found, kept))
         return False
 
     def refusal(self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> str:
@@ -151,7 +148,7 @@ class SteppedPart:
         return self._types([now[name] for name in self.rounds], histories, [same[name] for name in self.once])
 
     def _machine_code(self, types: Types) -> Written:
-        return self._written(self._machine, types, lambda region: in_machine_code(region, is_block=True))
+        return self._machine.of(types, lambda: self._made(types, lambda region: in_machine_code(region, is_block=True)))
 
     def _types(self, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]) -> Types:
         return (
@@ -166,10 +163,6 @@ class SteppedPart:
         if shared is None or shared[0] != types:
             shared = self._shared = types, lower_block(self.record, *types, self.calls.bound)
         return shared[1]
-
-    def _kept(self, region: Region) -> tuple[Type, ...]:
-        """The types of the rows that are recorded."""
-        return tuple(x.type for x in region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)])
 
     def _by_machine_code(
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
@@ -193,9 +186,11 @@ class SteppedPart:
         self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
     ) -> Stretch:
         is_careful = types in self._careful
-        made, kept = self._written(
-            self._programs, types, lambda region: in_python(region, 0, is_careful, self.why, is_block=True)
-        )
+
+        def write(region: Region) -> Specialised:
+            return in_python(region, 0, is_careful, self.why, is_block=True)
+
+        made, kept = self._programs.of(types, lambda: self._made(types, write))
         assert isinstance(made, Specialised)
         self.latest = made
         try:
@@ -203,18 +198,14 @@ class SteppedPart:
         except (ValueError, ArithmeticError):
             if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
                 self._careful.add(types)
-                del self._programs[types]
+                self._programs.forget(types)
             raise
         return self._stretch(found, kept)
 
-    def _written(self, table: dict[Types, Written], types: Types, write: Callable[[Region], Specialised | str]) -> Written:
-        """A program out of a table, which it is put into when it is first asked for."""
-        if types not in table:
-            if len(table) >= MOST_SIGNATURES:
-                table.clear()
-            region = self._lowered(types)
-            table[types] = write(region), self._kept(region)
-        return table[types]
+    def _made(self, types: Types, make: Callable[[Region], T]) -> tuple[T, tuple[Type, ...]]:
+        """What is made of the Step for such values, and the types of the rows that are recorded."""
+        region = self._lowered(types)
+        return make(region), tuple(x.type for x in region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)])
 
     def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:
         *found, done, condition = results

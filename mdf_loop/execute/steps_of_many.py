@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +21,28 @@ from mdf_loop.step.failing import FallBack
 from mdf_loop.step.records import Size, Type
 from mdf_loop.step.trace import meaning_of
 from mdf_loop.step.vmap import vmap
+from mdf_loop.system.threads import Recent
 
 MOST = 64
 """Programs of one body that are kept."""
+
+
+class ManyInputs(NamedTuple):
+    """What a node is given in many iterations.
+
+    Attributes
+    ----------
+    values : sequence
+        None for an omitted input.
+    types : sequence of Type or None
+        What they are in one iteration.
+    flags : sequence of bool
+        Which have a row for each iteration.
+    """
+
+    values: Sequence[Any]
+    types: Sequence[Type | None]
+    flags: Sequence[bool]
 
 
 @dataclass(frozen=True)
@@ -52,51 +72,26 @@ class StepsOfMany:
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
-        self._made: dict[Hashable, Many | None] = {}
+        self._made = Recent[Many | None](MOST)
 
     def __call__(
-        self,
-        node: Node,
-        bound: Bound,
-        entry: Kernel,
-        values: Sequence[Any],
-        types: Sequence[Type | None],
-        flags: Sequence[bool],
-        run: Run,
+        self, node: Node, bound: Bound, entry: Kernel, given: ManyInputs, run: Run
     ) -> tuple[tuple[Any, ...], Many] | None:
-        """The results for all iterations, and what they are; None where each iteration has to be run by itself.
-
-        Parameters
-        ----------
-        values : sequence
-            The inputs, of which some have a row for each iteration, as ``flags`` say; None for an omitted one.
-        types : sequence of Type or None
-            What they are in one iteration.
-        """
+        """The results for all iterations, and what they are; None where each iteration has to be run by itself."""
+        values, types, flags = given
         for kinds in ("iub", "iubf"):  # numbers are computed with, unless nothing comes of it: they may be scales
             known = [None if flag else _known(x, kinds) for x, flag in zip(values, flags, strict=True)]
             key = id(node), tuple(types), tuple(flags), tuple(known)
-            if key not in self._made:
-                if len(self._made) >= MOST:
-                    self._made.clear()
-                self._made[key] = self._many(node, bound, entry, values, types, flags, [x is not None for x in known])
-            if (made := self._made[key]) is not None:
+            made = self._made.of(key, functools.partial(self._many, node, bound, entry, given, [x is not None for x in known]))
+            if made is not None:
                 break
         try:
             return None if made is None else (made.call(run, *(values[k] for k in made.places)), made)
         except FallBack:
             return None
 
-    def _many(
-        self,
-        node: Node,
-        bound: Bound,
-        entry: Kernel,
-        values: Sequence[Any],
-        types: Sequence[Type | None],
-        flags: Sequence[bool],
-        known: Sequence[bool],
-    ) -> Many | None:
+    def _many(self, node: Node, bound: Bound, entry: Kernel, given: ManyInputs, known: Sequence[bool]) -> Many | None:
+        values, types, flags = given
         make, b = meaning_of(node, entry, bound, self.exact), Builder()
         if make is None or not allows(node, types):
             return None

@@ -120,7 +120,7 @@ class Batches:
 
     def _condition(self, name: str, value: Any, count: int, is_one: bool) -> np.ndarray:
         if name in self.names:
-            raise ArgumentError(f"{name} is a column of theta already")
+            raise ArgumentError(f"{name} is already a column of theta")
         if not self.model.takes(name):
             raise unknown_name("the model has no input called", name, self.model.inputs)
         found = np.asarray(value)

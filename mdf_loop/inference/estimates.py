@@ -12,6 +12,7 @@ from mdf_loop.inference.distances import Distance, Objective, OfFunction, OfOutp
 from mdf_loop.inference.simulators import Simulator
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.opening import prepare
+from mdf_loop.settings.engines import needed
 from mdf_loop.sweeps.sources import source_of
 
 POPULATION, GENERATIONS = 10, 60
@@ -22,14 +23,14 @@ STEP = 0.03
 
 
 class Estimates(Mapping[str, float]):
-    """Estimated parameters by name; :func:`mdf_loop.fit` makes them.
+    """Estimated parameters by name: the result of :func:`mdf_loop.fit`.
 
     Attributes
     ----------
     errors : dict of str to float
-        Standard errors; nan where a loss is a function of the caller's, which says nothing of them.
+        Standard errors; nan if the loss is your own function.
     loss : float
-        What was made small, at the estimates.
+        The loss at the estimates.
     trace : dict of str to array
         All parameters that were tried, in order, and the ``loss`` of each.
     data : dict of str to array
@@ -61,7 +62,7 @@ class Estimates(Mapping[str, float]):
         return {name: rows[0] for name, rows in found.items()}
 
     def plot(self, name: str | None = None, ax: Any = None) -> Any:
-        """Draw what was observed and what is simulated with the estimates.
+        """Draw observed values, and values that are simulated with the estimates.
 
         Parameters
         ----------
@@ -142,14 +143,11 @@ class Search:
 
     def run(self) -> Estimates:
         """Search everywhere first, then around the best."""
-        try:
-            from scipy.optimize import differential_evolution, minimize
-        except ImportError as error:
-            raise LoopError('a fit needs scipy: pip install "mdf-loop[fit]"') from error
+        optimize = needed("scipy.optimize", "a fit needs scipy", "fit")
         bounds = [*self.bounds.values()]
         how = {"popsize": POPULATION, "maxiter": GENERATIONS, "tol": 0.02, "polish": False, "updating": "deferred", "rng": 0}
         try:
-            found = differential_evolution(lambda x: self.losses(x.T), bounds, vectorized=True, init="sobol", **how)
+            found = optimize.differential_evolution(lambda x: self.losses(x.T), bounds, vectorized=True, init="sobol", **how)
         except (RuntimeError, TypeError) as error:  # scipy's, around what went wrong
             let_through(error)
             if self._failure is None:
@@ -160,7 +158,7 @@ class Search:
         width = self.high - self.low
         corners = np.clip(found.x + np.vstack([np.zeros(len(width)), np.diag(STEP * width)]), self.low, self.high)
         near = {"initial_simplex": corners, "xatol": 1e-4 * width.max(), "fatol": 1e-7, "maxfev": 60 * len(width)}
-        best = minimize(lambda x: self.losses(x[None])[0], found.x, method="Nelder-Mead", bounds=bounds, options=near)
+        best = optimize.minimize(lambda x: self.losses(x[None])[0], found.x, method="Nelder-Mead", bounds=bounds, options=near)
         x, least = (best.x, best.fun) if best.fun <= found.fun else (found.x, found.fun)
         values = dict(zip(self.bounds, map(float, x), strict=True))
         errors = dict(zip(self.bounds, map(float, self._errors(x)), strict=True))

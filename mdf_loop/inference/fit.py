@@ -21,42 +21,42 @@ def fit(
     seed: Seed | None = None,
     **inputs: Any,
 ) -> Any:
-    """Find the parameters of a model for which its outputs are closest to data.
+    """Find the parameters of a model for which its outputs are closest to the data.
 
-    All candidates are simulated with the same noise.  scipy's differential evolution searches within the bounds, and Nelder-Mead
-    around the best that it finds.
+    All candidates have the same noise.  scipy's differential evolution searches within the bounds, then Nelder-Mead searches
+    near the best candidate.
 
     Parameters
     ----------
-    model : as :func:`mdf_loop.run` takes it
+    model : as in :func:`mdf_loop.run`
     data : mapping of str to array_like
-        Observations by the outputs of the model: a number for each observed trial, of which there may be any number; or what one
-        run gives, such as a time course.
+        Observations for outputs of the model: one number for each observed trial, with any number of trials; or a value with
+        the shape of one run, such as a time course.
     over : mapping of str to (low, high)
-        The parameters that are free, and their bounds.
+        The free parameters, and their bounds.
     loss : callable or str, optional
-        What is made small.  A function ``loss(simulated, data)`` of two mappings of outputs to arrays, whose first axis of
-        ``simulated`` are trials; or the name of an output of the model that is a negative log likelihood.  Without it the
-        distance of quantiles: the mean squared difference of 19 quantiles of each output, in units of the data's standard
-        deviation; of outputs with two values, of their means; of a time course, at each of its values.
+        A function ``loss(simulated, data)`` of two mappings of outputs to arrays, where the first axis of ``simulated`` is
+        trials; or the name of an output of the model that is a negative log likelihood.  The default is a distance of
+        quantiles: the mean squared difference of 19 quantiles of each output, in units of the standard deviation of the
+        data.  Outputs with two values are compared by their means, time courses at each of their values.
     trials : int
-        How many runs there are for each candidate; one if the model draws no random numbers.
+        The number of runs for each candidate.  It is one if the model draws no random numbers.
     seed : int or numpy.random.SeedSequence, optional
-        Of the noise; drawn if it is not given.
+        The seed of the noise.  Without it a seed is drawn.
     **inputs : array_like
-        What all runs are given.
+        Inputs of all runs.
 
     Returns
     -------
     Estimates
-        A mapping of names to numbers, with ``errors`` (standard errors), ``loss``, ``trace`` (all that was tried), ``plot()`` and
-        ``simulated()``.  Errors of a distance follow from how the data vary when they are drawn again, those of a likelihood
-        from its curvature.
+        A mapping of names to numbers, with ``errors`` (standard errors), ``loss``, ``trace`` (all parameters that were tried),
+        ``plot()`` and ``simulated()``.  The errors of a distance follow from how much the data vary when they are resampled,
+        those of a likelihood from its curvature.
 
     Raises
     ------
     ArgumentError, KindError
-        There is no such input or output, data are no numbers or of another shape, bounds are in the wrong order.
+        An input or output does not exist, the data are not numbers or have a wrong shape, or bounds are in the wrong order.
     LoopError
         scipy is not installed, or no candidate has a finite loss.
 

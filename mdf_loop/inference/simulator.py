@@ -24,39 +24,39 @@ def simulator(
 ) -> Any:
     """A model as a function ``f(theta)``: an array of parameters in, an array of results out.
 
-    Row ``r`` of all that were ever simulated is point ``r`` of a :func:`mdf_loop.sweep` with the same seed, to the last bit:
-    its trial ``t`` is ``run(model, seed=SeedSequence(seed, spawn_key=(r, t)), ...)``.  Rows count on from call to call, so that
-    no two batches have the same noise.
+    Rows are numbered from call to call, so no two batches have the same noise.  Row ``r`` has the bits of point ``r`` of a
+    :func:`mdf_loop.sweep` with the same seed: its trial ``t`` is
+    ``run(model, seed=SeedSequence(seed, spawn_key=(r, t)), ...)``.
 
     Parameters
     ----------
-    model : as :func:`mdf_loop.run` takes it
+    model : as in :func:`mdf_loop.run`
     names : sequence of str
         The inputs that are the columns of theta.
     outputs : sequence of str, optional
-        What is simulated; all outputs if it is not given.
+        The outputs to simulate.  The default is all outputs.
     trials : int, optional
-        How many runs there are for each row.  Without it there is one, and no such axis.
+        The number of runs for each row.  Without it there is one run, and no axis of trials.
     reduce : optional
-        What is kept of the trials of a row, as :func:`mdf_loop.sweep` takes it: ``"mean"``, quantiles, a function, or one of
+        Reduce the trials of a row, as in :func:`mdf_loop.sweep`: ``"mean"``, quantiles, a function, or a mapping with one of
         these for each output.
     seed : int or numpy.random.SeedSequence, optional
-        Drawn if it is not given.
+        Without it a seed is drawn.
     dtype : optional
-        The element type of results; that of the outputs if it is not given.
+        The element type of results.  The default is the type of the outputs.
     **inputs : array_like
-        What all runs are given.
+        Inputs of all runs.
 
     Returns
     -------
     Simulator
-        ``f(theta, seed=None, **conditions)``, and other forms of it: ``f.torch`` (sbi), ``f.dict`` (BayesFlow), ``f.one`` (pyABC,
-        optuna).
+        Call it as ``f(theta, seed=None, **conditions)``.  Other forms are ``f.torch`` (sbi), ``f.dict`` (BayesFlow) and ``f.one``
+        (pyABC, optuna).
 
     Raises
     ------
     ArgumentError, KindError
-        There is no such input or output, or an argument is not what it must be.
+        An input or output does not exist, or an argument has a wrong value or type.
 
     Examples
     --------

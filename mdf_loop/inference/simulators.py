@@ -20,17 +20,14 @@ from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.chunked_run import warn_of_runs
-from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.row_programs import row_program
-from mdf_loop.sweeps.rows.filling import fill
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table
-from mdf_loop.sweeps.sources import source_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill
+from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import here
+from mdf_loop.sweeps.workers import current_crew, here
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.many_runs import RunColumns
@@ -43,19 +40,19 @@ FEW = 64
 
 
 class Simulator:
-    """A model as a function of an array of parameters; :func:`mdf_loop.simulator` makes one.
+    """A model as a function of an array of parameters: the result of :func:`mdf_loop.simulator`.
 
-    It can be pickled, and called from several threads and processes: a copy counts rows from a number of its own, drawn at
-    random, so that batches that run side by side never have the same noise.
+    It can be pickled, and called from several threads and processes.  Each copy counts rows from its own random number, so
+    batches that run in parallel never have the same noise.
 
     Attributes
     ----------
     names, outputs : tuple of str
-        Columns of theta, and what is simulated.
+        Columns of theta, and the simulated outputs.
     seed : int or SeedSequence
-        What all random streams follow from.
+        The seed of all random streams.
     seeds : array of int
-        The numbers of the rows of the last call: given as ``seed``, they repeat it.
+        The numbers of the rows in the last call.  Give them as ``seed`` to repeat it.
     """
 
     def __init__(
@@ -67,7 +64,7 @@ class Simulator:
         self.trials = None if trials is None else counted("trials", trials)
         self.reduce: Reduce | None = reduce_of(reduce, self.outputs)
         if reduce is not None and trials is None:
-            raise ArgumentError("reduce says what is kept of the trials of a row; say how many trials there are")
+            raise ArgumentError("reduce= needs trials=, the number of trials of each row")
         self.dtype = None if dtype is None else np.dtype(dtype)
         self.inputs = dict(inputs)
         self.rows = RowNumbers(current_options().seed if seed is None else seed, self.trials or 1)
@@ -142,10 +139,10 @@ class Simulator:
 
     @property
     def dict(self) -> Callable[..., Named]:
-        """The same by name, as a function: what BayesFlow's ``make_simulator`` takes.
+        """The same function with names, for BayesFlow's ``make_simulator``.
 
-        ``f.dict(drift=..., bound=...)`` takes numbers, or a column for each name, and further inputs of the model; it gives a
-        mapping of outputs to arrays.  A first argument, BayesFlow's ``batch_shape``, is not needed.
+        ``f.dict(drift=..., bound=...)`` takes numbers, or a column for each name, and other inputs of the model.  It returns a
+        mapping of outputs to arrays.  The first argument, BayesFlow's ``batch_shape``, is ignored.
         """
 
         def simulate(batch_shape: Any = None, /, **values: Any) -> Named:
@@ -241,8 +238,8 @@ class Simulator:
             if name in ragged and self.reduce is None:
                 few, many = ragged[name].min(), ragged[name].max()
                 raise LoopError(
-                    f"output {name!r} has from {few} to {many} values, which is no array: leave it out of outputs, or say with "
-                    "reduce= what is made of it"
+                    f"output {name!r} has {few} values in some runs and {many} in others, which is not an array: leave it out of "
+                    "outputs, or reduce it with reduce="
                 )
         missing = np.full(table.count, np.nan)
         return [arrays.get(name, missing) for name in self.outputs]
@@ -274,7 +271,7 @@ def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str
             raise unknown_name("the model has no input called", name, model.inputs)
     model.refuse_twice((*known, *inputs))
     if twice := {name for name in known if known.count(name) > 1 or name in inputs}:
-        raise ArgumentError(f"{', '.join(sorted(twice))} is given twice; each column of theta is another input")
+        raise ArgumentError(f"{', '.join(sorted(twice))} is given twice; each column of theta must be another input")
     return known
 
 

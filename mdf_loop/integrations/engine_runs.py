@@ -68,7 +68,7 @@ def run_graph(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = 
 
 
 def needs_no_scheduler(graph: Any) -> bool:
-    """Whether a graph that says types is run as the ONNX graph it is."""
+    """Whether a graph with metadata types is run as the ONNX graph it is."""
     return not has_conditions(graph) and not _is_fed(graph)
 
 
@@ -79,7 +79,7 @@ def _is_fed(graph: Any) -> bool:
 
 
 def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a graph that says types in MDF's engine; names are those of ONNX."""
+    """Run a graph with metadata types in MDF's engine; names are those of ONNX."""
     names = names_of(graph)
     ids = input_ids(graph)
     used = {port.id for node in graph.nodes for port in node.input_ports}
@@ -191,7 +191,7 @@ def free_places(graph: Any) -> Iterator[tuple[str, str, Any, str]]:
 def _not_one(name: str, names: list[str], several: bool) -> str:
     if several:
         matching = [full for full in names if full.endswith(f".{name}")]
-        return f"the name {name!r} is not unique; say which: {', '.join(matching)}"
+        return f"the name {name!r} is not unique; give one of: {', '.join(matching)}"
     known = [*names, *(full.rpartition(".")[2] for full in names)]
     meant = did_you_mean(name, known, 3) or f"; there are {', '.join(names) or 'none'}"
     return f"the model has no input port without an edge and no parameter called {name!r}{meant}"

@@ -52,7 +52,7 @@ def compute(text: str, scope: Mapping[str, Any]) -> Any:
     """
     tree = _parsed(text) if len(text) < SHORT else _parsed.__wrapped__(text)
     if tree is None:
-        raise SyntaxError(f"{text!r} is no expression")
+        raise SyntaxError(f"{text!r} is not an expression")
     return Evaluation(scope).value(tree)
 
 

@@ -178,7 +178,7 @@ def with_constants(graph: Any, values: Mapping[str, Any]) -> Any:
     for name, value in values.items():
         meant = [constant for constant in found if constant.name == name] or [c for c in found if c.is_called(name)]
         if len(meant) != 1:
-            raise ArgumentError(f"the name {name!r} is not unique; say which: {', '.join(c.name for c in meant)}")
+            raise ArgumentError(f"the name {name!r} is not unique; give one of: {', '.join(c.name for c in meant)}")
         meant[0].set(value)
     return graph
 

@@ -59,7 +59,7 @@ _entries: dict[str, Any] = {}
 
 
 def register() -> None:
-    """Teach MDF ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If``.  Importing mdf_loop does this; twice is harmless.
+    """Add ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` to MDF.  ``import mdf_loop`` does this.  A second call has no effect.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def register() -> None:
 
 
 def unregister() -> None:
-    """Leave modeci_mdf exactly as it was before :func:`register`.  Twice is harmless."""
+    """Restore modeci_mdf exactly as it was before :func:`register`.  A second call has no effect."""
     while _replaced:
         owner, name, value = _replaced.pop()
         if value is _MISSING:

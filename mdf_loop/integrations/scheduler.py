@@ -86,9 +86,10 @@ class EveryNLoopIterations(Condition):
 
 
 class WhenFinished(Condition):
-    """graph-scheduler's condition of this name, for nodes of MDF as well, which do not say whether they are finished.
+    """graph-scheduler's condition of this name, also for nodes of MDF, which cannot say that they are finished.
 
-    A node with a stepped loop is finished when that has run to its end, any other once it has run in this evaluation.
+    A node with a stepped loop is finished when the loop has ended.  Any other node is finished once it has run in this
+    evaluation.
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ def _watched(of: Condition, node: Any, scheduler: Any) -> SteppedLoop:
     if loop is None:
         name = getattr(node, "id", node)
         raise ArgumentError(
-            f"{type(of).__name__} depends on {name!r}, which is no node with a stepped loop: an onnx::Loop in a graph that MDF's "
-            f"engine evaluates, with metadata {{{KEY}: {{{ITERATIONS}: <n>}}}}"
+            f"{type(of).__name__} depends on {name!r}, which is not a node with a stepped loop: an onnx::Loop in a graph that "
+            f"MDF's engine evaluates, with metadata {{{KEY}: {{{ITERATIONS}: <n>}}}}"
         )
     return loop

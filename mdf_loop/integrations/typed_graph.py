@@ -35,7 +35,7 @@ UNSET = object()
 
 
 def taking_over_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``EvaluableGraph.__init__``: the nodes of a graph that says types are ours."""
+    """``EvaluableGraph.__init__``: the nodes of a graph with metadata types are ours."""
 
     @functools.wraps(original)
     def __init__(self: Any, graph: Any, verbose: bool | None = False) -> None:

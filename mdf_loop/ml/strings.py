@@ -14,7 +14,7 @@ from mdf_loop.kernels.arrays.axes import as_tensor
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import kernel
-from mdf_loop.settings.engines import install_line
+from mdf_loop.settings.engines import needed
 
 
 @kernel("StringConcat", since=20, batch=elementwise)
@@ -74,10 +74,7 @@ def compiled(pattern: str) -> Any:
     UnsupportedOp
         google-re2 is not installed; says how to install it.
     """
-    try:
-        import re2
-    except ImportError as error:
-        raise UnsupportedOp(f"regular expressions need google-re2: {install_line('text')}") from error
+    re2 = needed("re2", "regular expressions need google-re2", "text", UnsupportedOp)
     if not _is_text(pattern):
         raise ValueError(f"{pattern!r} is not a regular expression in RE2's syntax: it is not UTF-8 text")
     options = re2.Options()

@@ -134,7 +134,7 @@ class Ensemble:
 def numbers(plain: Sequence[float] | None, as_tensor: np.ndarray | None, name: str) -> np.ndarray:
     """An attribute in single precision, or its other form, a tensor in double precision."""
     if plain is not None and len(plain) and as_tensor is not None and as_tensor.size:
-        raise ValueError(f"{name} and {name}_as_tensor must not both be given")
+        raise ValueError(f"{name} and {name}_as_tensor cannot be used together")
     if as_tensor is not None and as_tensor.size:
         return as_tensor.reshape(-1)
     return np.array(() if plain is None else plain, np.float32)

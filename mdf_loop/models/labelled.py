@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.written import widened
+from mdf_loop.settings.engines import needed
 from mdf_loop.version import __version__
 
 
@@ -22,11 +22,7 @@ def xarray() -> Any:
     LoopError
         It is not installed.
     """
-    try:
-        import xarray
-    except ImportError as error:
-        raise LoopError('labelled results need xarray: pip install "mdf-loop[sweep]"') from error
-    return xarray
+    return needed("xarray", "labelled results need xarray", "sweep")
 
 
 def dataset(results: Results) -> Any:
@@ -43,7 +39,7 @@ def dataset(results: Results) -> Any:
         variables[label] = dims, array
         lengths = about.lengths.get(name, lengths) if is_recorded is (name in about.recorded) else lengths
         if lengths is not None:
-            variables[f"{label}_length"] = dims[: np.ndim(lengths)], lengths
+            variables[length_label(label, labels.values())] = dims[: np.ndim(lengths)], lengths
     coordinates = axes.coordinates if about.trials is None else axes.coordinates | {"trial": np.arange(about.trials)}
     return with_units(xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about)), about.units)
 
@@ -51,7 +47,7 @@ def dataset(results: Results) -> Any:
 def with_units(made: Any, units: Mapping[str, str]) -> Any:
     """A Dataset whose variables have the attribute ``units`` where the model says units."""
     for name in map(str, made.variables if units else ()):
-        is_time = name == "time" or name.endswith("_time")
+        is_time = name in made.coords and made[name].dims == (name.removesuffix("time") + "iteration",)
         unit = units.get(name.removeprefix("output "), units.get("dt") if is_time else None)
         if unit is not None:
             made[name].attrs["units"] = unit
@@ -63,6 +59,11 @@ def labels_of(parts: Mapping[str, Iterable[str]]) -> dict[tuple[str, str], str]:
     found = {("recorded", name): name for name in parts["recorded"]}
     taken = {*DIMENSIONS, *found.values()}
     return found | {("outputs", name): f"output {name}" if name in taken else name for name in parts["outputs"]}
+
+
+def length_label(label: str, taken: Iterable[str]) -> str:
+    """The variable that says how long the rows of another one are: none that an output is called."""
+    return f"{label}_length" if f"{label}_length" not in taken else f"length of {label}"
 
 
 DIMENSIONS = ("trial", "iteration", "point")

@@ -239,7 +239,7 @@ class MdfModel(Model):
         super().refuse_how(how)
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
-            raise ArgumentError(f"{' and '.join(without)} without steps; steps is how many times the model is evaluated")
+            raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
 
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step."""

@@ -76,16 +76,16 @@ class Found:
 
 
 class Model:
-    """A model that was read, repaired and planned; :func:`mdf_loop.prepare` makes one.
+    """A model that was read, repaired and planned: the result of :func:`mdf_loop.prepare`.
 
-    Call it as :func:`mdf_loop.run`, without the model.
+    Call it like :func:`mdf_loop.run`, without the model.
 
     Attributes
     ----------
     name : str
-        What it is called: the id of an MDF model or graph, the name of an ONNX graph.
+        The id of an MDF model or graph, or the name of an ONNX graph.
     source : str
-        Where it was read from; empty for an object.
+        The path of the file; empty for an object.
     """
 
     name: str = ""
@@ -223,22 +223,21 @@ class Model:
 
     @public
     def explain(self, /, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
-        """How the loops of the model run, in words; the model is run once for that.
+        """Show how the loops of the model run.  For this, the model is run once.
 
         Parameters
         ----------
         source : bool
-            Show the Python of programs as well.
+            Also show the Python source of programs.
         show_steps : bool
-            Show the Steps that programs are made of as well: what is computed, with types, in single assignment.  (``steps``
-            is how often a model is evaluated.)
+            Also show the Steps that programs are made from.  (``steps`` is the number of evaluations of a model.)
         **inputs : array_like
-            As in a call; those that are needed and not given are drawn.
+            As in a call.  Missing inputs are drawn at random.
 
         Returns
         -------
         str
-            A notebook shows it as tables that fold.
+            A notebook shows it as tables that you can expand.
         """
         from mdf_loop.calls.explain import Explanations
         from mdf_loop.models.explaining import explain_prepared
@@ -255,14 +254,14 @@ class Model:
     def plot(
         self, ax: Any = None, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations"
     ) -> Any:
-        """Draw the model on axes of matplotlib: the picture that :func:`mdf_loop.draw` makes.  Nothing is run.
+        """Draw the model on axes of matplotlib, like :func:`mdf_loop.draw`, without running it.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; otherwise a new figure, as large as the picture needs.
+            The axes; the default is a new figure, as large as the picture needs.
         steps, time_increment, level
-            As :func:`mdf_loop.draw` takes them.
+            As in :func:`mdf_loop.draw`.
 
         Returns
         -------
@@ -278,14 +277,14 @@ class Model:
         return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
 
     def explore(self, /, *names: str, **over: Any) -> Any:
-        """Show the model with sliders: a run is drawn again while one moves; see :func:`mdf_loop.explore`.
+        """Show the model with sliders, see :func:`mdf_loop.explore`.
 
         Parameters
         ----------
         *names : str
-            The outputs or recorded values that are drawn.
+            The outputs or recorded values to draw.
         **over : (low, high) or array_like
-            Ranges of sliders, and values; ``trials``, ``record``, ``steps`` and ``seed`` as :func:`mdf_loop.explore` takes them.
+            Ranges of sliders, and values; ``trials``, ``record``, ``steps`` and ``seed`` as in :func:`mdf_loop.explore`.
 
         Returns
         -------
@@ -356,7 +355,7 @@ class Model:
             raise ArgumentError(f"every must be a whole number from 1 on; got {in_words(every)}")
         if not record and said.keys() & {"every", "record_to"}:
             raise ArgumentError(
-                f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record says what is recorded"
+                f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record lists the values to record"
             )
         return Wish(record=tuple(record), **said)
 

@@ -8,7 +8,7 @@ engine finds out what it is.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.system.threads import Recent
 
 Place = tuple[str, str]
 """A node, and the id of a port or parameter of it."""
@@ -70,7 +71,7 @@ class OnceGraph:
         load_kernels()
         self.graph, self.places = graph, output_ports(graph)
         self.required = [(node, port.id) for node, port in required_ports(graph)]
-        self._made: dict[Hashable, OnceEvaluation] = {}
+        self._made = Recent[OnceEvaluation](MOST)
         with _left_to_mdf(graph):
             check_graph(graph)
             for path, condition in conditions_of(graph):
@@ -99,15 +100,12 @@ class OnceGraph:
     def _of_types(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
         numbers = self._numbers
         kinds = [(place, type(value)) for place, value in given.items() if type(value) is not type(numbers.get(place))]
-        key = record, frozenset(kinds)
-        found = self._made.get(key)
-        if found is None:
+
+        def made() -> OnceEvaluation:
             with _left_to_mdf(self.graph):
-                found = OnceEvaluation(self.graph, self._read({**numbers, **given}, record), numbers)
-            while len(self._made) >= MOST:
-                self._made.pop(next(iter(self._made)), None)
-            self._made[key] = found
-        return found
+                return OnceEvaluation(self.graph, self._read({**numbers, **given}, record), numbers)
+
+        return self._made.of((record, frozenset(kinds)), made)
 
     def _read(self, values: Given, record: Sequence[Key]) -> OnceBody:
         inputs = {place: GivenInput(*place) for place in values}

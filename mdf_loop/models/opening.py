@@ -35,10 +35,10 @@ Stamp = tuple[str, int, int] | None
 
 @public
 def prepare(model: Any, /) -> Model:
-    """A model made ready: read, repaired and planned once, called as often as needed.
+    """Read, repair and plan a model once, to call it often.
 
-    :func:`mdf_loop.run` prepares what it is given as well, and keeps it: the same content, wherever it comes from, is
-    prepared once.  A file is read again when it has changed, or one that it names.
+    :func:`mdf_loop.run` prepares models too, and keeps them: the same content is prepared only once.  A file is read again
+    if it has changed, or if a file that it names has changed.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ def prepare(model: Any, /) -> Model:
     Returns
     -------
     Model
-        Call it as :func:`mdf_loop.run`, without the model; ``.inputs`` and ``.outputs`` say by name what there is,
-        ``.explain()`` how its loops run.  It can be pickled.
+        Call it like :func:`mdf_loop.run`, without the model.  ``.inputs`` and ``.outputs`` describe them by name,
+        ``.explain()`` shows how the loops run.  It can be pickled.
 
     Raises
     ------
     MalformedBody, UnsupportedOp
         The model cannot be read.
     KindError, ArgumentError
-        It is no model, or one with several graphs.
+        It is not a model, or it has several graphs.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def only_graph(model: Any) -> Any:
     """
     if len(model.graphs) != 1:
         names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
-        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); give run one of them")
+        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); run one of them")
     return model.graphs[0]
 
 

@@ -14,40 +14,40 @@ from mdf_loop.settings.random_streams import Seed
 
 @dataclass
 class About:
-    """What is known of a run beside its outputs.
+    """A description of a run.
 
     Attributes
     ----------
     model : str
         The name of the model.
     iterations : int, array, dict or None
-        How many iterations its loop ran: by place where it has several, for each trial where there are several; passes
-        of a scheduled model; None where there was no loop.
+        The number of iterations of the loop: by place if there are several loops, for each trial if there are several
+        trials.  For a scheduled model the number of passes.  None if there was no loop.
     stop : str, array, dict or None
         Why it ended: ``"condition"``, ``"trip count"``, ``"max_iterations"``, ``"timeout"``, ``"interrupted"``,
         ``"callback"`` or ``"error"``.
     seed : int or SeedSequence
-        Under which the run can be repeated.
+        The seed that repeats the run.
     inputs : mapping
-        What it was given.
+        The given inputs.
     recorded : mapping of str to array
-        What was recorded, along a first axis of iterations.
+        The recorded values, with iterations as the first axis.
     every : int
-        From how many iterations one is recorded.
+        One of so many iterations was recorded.
     engine : str
     options : mapping
-        What of ``options()`` was not as it is by itself.
+        The options that differ from their defaults.
     trials : int or None
-        The length of a first axis of trials.
+        The number of trials.
     lengths : mapping
-        For outputs of trials that differ in length, and what was recorded of them: how much of each is not padding.  Where
-        both have one name it is that of what was recorded.
+        For outputs and recorded values whose length differs between trials: the length of each without padding.  If an
+        output and a recorded value have the same name, the length of the recorded value.
     collected : sequence of str
-        The outputs that hold a value for each iteration of a loop, or for each step.
+        The outputs that have a value for each iteration of a loop, or for each step.
     dt : float or None
-        How long an iteration takes in the time of the model, where it says so.
+        The time of an iteration in the model, if the model has it.
     units : mapping of str to str
-        Units by name, where the model says them; that of ``dt`` is the unit of time.
+        Units by name, if the model has them.  The unit of ``dt`` is the unit of time.
     """
 
     model: str = ""
@@ -104,10 +104,10 @@ class Results(dict[str, Any]):
 
     @public
     def to_xarray(self) -> Any:
-        """The outputs and what was recorded as an ``xarray.Dataset``.
+        """Return the outputs and recorded values as an ``xarray.Dataset``.
 
-        Dimensions are ``trial``, ``iteration`` and the axes of each value, called ``<name>_0``, ``<name>_1``; values of a
-        loop that ran for another number of iterations have ``<name>_iteration``.  Attributes say the model, the version of
+        Dimensions are ``trial``, ``iteration``, and ``<name>_0``, ``<name>_1``, ... for other axes.  Values of a loop with
+        another number of iterations have the dimension ``<name>_iteration``.  Attributes have the model, the version of
         mdf_loop, the seed and the options.
 
         Returns
@@ -134,7 +134,7 @@ class Results(dict[str, Any]):
         Raises
         ------
         LoopError
-            The name of the file ends otherwise, a value cannot be written there, or a package is missing.
+            The file has another ending, a value cannot be written, or a package is missing.
         """
         from mdf_loop.models.saving import save
 
@@ -142,16 +142,16 @@ class Results(dict[str, Any]):
 
     @public
     def plot(self, *names: str, ax: Any = None, **style: Any) -> Any:
-        """Plot what the run gave: trajectories, histograms of trials, phase planes; see :func:`mdf_loop.plot`.
+        """Plot the results of the run, see :func:`mdf_loop.plot`.
 
         Parameters
         ----------
         *names : str
-            One output or recorded value; two for a phase plane; none for all lines there are.
+            One output or recorded value; two for a phase plane; none for all lines.
         ax : matplotlib Axes, optional
-            Where to draw; otherwise a new figure.
+            The axes; the default is a new figure.
         **style
-            As matplotlib takes it.
+            Passed to matplotlib.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Results(dict[str, Any]):
         Raises
         ------
         LoopError
-            There is nothing of that name to plot, or matplotlib is not installed.
+            The value does not exist or cannot be plotted, or matplotlib is not installed.
         """
         from mdf_loop.plots.plot import plot
 

@@ -29,60 +29,58 @@ def run(
 ) -> Results:
     """Run a model and return its outputs by name.
 
-    An MDF model is evaluated once, as MDF's engine does it.  With ``steps`` it is
-    evaluated so many times, and becomes one loop if it can: what MDF's engine gives, many times faster.  An ONNX
-    model runs in :mod:`mdf_loop.backend`, and so does an MDF graph that is an ONNX graph (its metadata says ``types``)
-    and has no conditions.  An OpenVINO model runs in :mod:`mdf_loop.openvino`.
+    An MDF model is evaluated once, with the results of MDF's engine.  With ``steps`` it is evaluated so many times.  If
+    possible, these evaluations become one loop, which is many times faster.  An ONNX model runs in
+    :mod:`mdf_loop.backend`.  So does an MDF graph without conditions that is a converted ONNX graph (its metadata has
+    ``types``).  An OpenVINO model runs in :mod:`mdf_loop.openvino`.
 
     Parameters
     ----------
-    model : str, path-like, modeci_mdf Model or Graph, onnx.ModelProto, or what :func:`mdf_loop.prepare` returned
+    model : str, path-like, modeci_mdf Model or Graph, onnx.ModelProto, or the result of :func:`mdf_loop.prepare`
         A path ends in ``.json``, ``.yaml``, ``.yml``, ``.onnx`` or ``.xml`` (OpenVINO).
     steps : int, optional
-        How many times an MDF model is evaluated; what its stateful parameters and conditions make of that is what
-        repeated calls of ``EvaluableGraph.evaluate`` make of it.
+        The number of evaluations of an MDF model.  Its stateful parameters and conditions work as in repeated calls of
+        ``EvaluableGraph.evaluate``.
     time_increment : float, optional
-        By how much time goes on from one step to the next, for parameters with a ``time_derivative``.  The first step
-        has none: it gives the initial values, as in MDF's own examples.
+        The time between two steps, for parameters with a ``time_derivative``.  The first step gives the initial values,
+        as in MDF's own examples.
     collect : bool, optional
-        Return each output's values of all steps, along a new first axis, in place of the last one.  An output whose node
-        first runs in a later step is an array of objects, with None for the steps before.
+        Return the values of each output in all steps, along a new first axis, instead of the last value.  If the node of
+        an output first runs in a later step, the result is an array of objects, with None for the steps before.
     seed : int or numpy.random.SeedSequence, optional
         As in :func:`mdf_loop.options`, for this run.  Other options are set there.
     trials : int, optional
-        Run it so many times, each with a random stream of its own: trial ``k`` has the seed
-        ``SeedSequence(seed, spawn_key=(0, k))``.  Outputs get a first axis of trials.
+        The number of runs.  Each has its own random stream: trial ``k`` has the seed
+        ``SeedSequence(seed, spawn_key=(0, k))``.  Outputs have a first axis of trials.
     record : str or sequence of str, optional
-        Values to be kept once an iteration, pass or step: ``node.name`` for a port or parameter of a node, or for a value
-        inside the loop of a node; ``node.loop.name`` where the node has several, or the loop has loops inside.
+        Values to record in each iteration, pass or step: ``node.name`` for a port or parameter of a node, or for a value
+        inside the loop of a node; ``node.loop.name`` if the node has several loops, or nested ones.
     every : int, optional
-        Keep the first of so many iterations: 10 keeps iterations 0, 10, 20 ...  By itself it is 1.
+        Record one of so many iterations: 10 records iterations 0, 10, 20 ...  The default is 1.
     record_to : str or path-like, optional
-        A ``.zarr`` folder to which what is recorded is written while the model runs, so that it need not fit into memory.
+        A ``.zarr`` folder for recorded values that do not fit into memory.  They are written while the model runs.
     **inputs : array_like
-        Values by name.  For MDF the name of an input port without an edge, or of a parameter; ``node.name``
-        where several nodes have one of that name, or where it is the name of an argument above.  For ONNX, OpenVINO
-        and converted models the name of an input, also where that is the name of an argument above.
+        Values by name.  For MDF the name of an input port without an edge, or of a parameter.  Use ``node.name`` if
+        several nodes have this name, or if it is the name of an argument above.  For ONNX, OpenVINO
+        and converted models the name of an input, even if it is the name of an argument above.
 
     Returns
     -------
     Results
-        A dict.  For MDF every output port that no edge reads, by its id (``node.id`` where several share one); for ONNX,
-        OpenVINO and a converted model the outputs by the names they have there.  Its attributes say what else is known:
-        ``iterations``, ``stop``, ``seed``, ``inputs``, ``recorded``.
+        A dict.  For MDF it has every output port that no edge reads, by its id (``node.id`` if several have the same id).
+        For ONNX, OpenVINO and converted models it has the outputs by their names.  The attributes ``iterations``, ``stop``,
+        ``seed``, ``inputs`` and ``recorded`` describe the run.
 
     Raises
     ------
     ArgumentError
-        There is no such input, or nothing of a name to be recorded; or ``time_increment`` or ``collect`` without ``steps``.
+        An input or a value to record does not exist; or ``time_increment`` or ``collect`` without ``steps``.
     MalformedBody, UnsupportedOp
-        The file cannot be read or run; or it says something that MDF's engine would hand to Python's ``eval`` and that is
-        not on the list of what expressions may say, without ``options(trusted=True)``.
+        The file cannot be read or run; or it has an expression that is not allowed without ``options(trusted=True)``.
     IterationError, IterationLimit, LoopTimeout, LoopInterrupted
-        The model ended early: ``.outputs`` are its outputs by name as far as they are known, ``.partial`` and
-        ``.iteration`` what its outermost loop had computed, ``.results`` all that as :class:`Results`.  With ``steps``,
-        ``.partial`` are the outputs and ``.iteration`` the passes of the scheduler that were completed, or the steps, where
-        MDF's engine runs them.
+        The model ended early.  ``.outputs`` has the known outputs by name, ``.partial`` and ``.iteration`` the results of
+        the outermost loop so far, ``.results`` all of this as :class:`Results`.  With ``steps``, ``.partial`` has the
+        outputs, and ``.iteration`` is the number of completed passes of the scheduler, or of steps in MDF's engine.
 
     Examples
     --------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from mdf_loop.models.results import About, Results
 from mdf_loop.models.strangers import refuse_strange, zarr_attributes
 from mdf_loop.models.written import Said, read_again, written
 from mdf_loop.readers.model_files import as_path, shortened
+from mdf_loop.settings.engines import needed
 from mdf_loop.writers.atomic_files import replacing, sync_folder, write_npz
 
 SAID, VALUE, VALUES = "mdf_loop", "value_{}", "mdf_loop_values"
@@ -247,8 +247,7 @@ def _need(place: Path) -> str:
     """The package that such a file needs; xarray is there as well."""
     xarray()
     package = "zarr" if place.suffix == ".zarr" else "h5netcdf"
-    if importlib.util.find_spec(package) is None:
-        raise LoopError(f'a {place.suffix} file needs {package}: pip install "mdf-loop[sweep]"')
+    needed(package, f"a {place.suffix} file needs {package}", "sweep")
     return package
 
 

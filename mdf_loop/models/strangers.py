@@ -68,7 +68,7 @@ def zarr_attributes(place: Path) -> dict[str, Any]:
     """
     found = _described(place / "zarr.json")
     if found.get("zarr_format") != 3 or found.get("node_type") != "group" or not isinstance(found.get("attributes", {}), dict):
-        raise MalformedBody(f"{shortened(place)!r} is no group of zarr's format 3")
+        raise MalformedBody(f"{shortened(place)!r} is not a group of zarr's format 3")
     return dict(found.get("attributes", {}))
 
 

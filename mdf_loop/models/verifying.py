@@ -302,7 +302,7 @@ def _distance(wanted: Any, actual: Any) -> float:
 def needed(model: Any, given: Container[str] = ()) -> dict[str, ValueType]:
     """The inputs that a model cannot do without, by name, with what is declared of them; see :func:`needed_in`."""
     if len(model.graphs) != 1:
-        raise MalformedBody(f"the model {model.id!r} has {len(model.graphs)} graphs; one is verified at a time")
+        raise MalformedBody(f"the model {model.id!r} has {len(model.graphs)} graphs; verify one of them")
     return needed_in(model.graphs[0], given)
 
 

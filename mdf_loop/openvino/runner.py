@@ -23,7 +23,7 @@ from mdf_loop.options import Run, start_run
 
 
 class OpenvinoRep(LoopRep):
-    """A model ready to run; what its variables keep (ReadValue and Assign) goes from run to run.
+    """A model ready to run.  Its variables (ReadValue and Assign) keep their values from run to run.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class OpenvinoRep(LoopRep):
         Raises
         ------
         ArgumentError
-            An input is missing, there is no such input, or its shape is not the declared one.
+            An input is missing or does not exist, or its shape is not the declared one.
         IterationError, LoopTimeout, LoopInterrupted
             As :meth:`mdf_loop.backend.LoopRep.run`.
         """
@@ -159,14 +159,14 @@ class OpenvinoRep(LoopRep):
 
 
 def prepare(path: str | os.PathLike, weights: str | os.PathLike | None = None) -> OpenvinoRep:
-    """Read an OpenVINO model once; ``run`` the result as often as needed.
+    """Read an OpenVINO model once.  Call ``run`` of the result as often as needed.
 
     Parameters
     ----------
     path : str or path-like
         The .xml file.
     weights : str or path-like, optional
-        The .bin file; by default the one beside it that has its name.
+        The .bin file.  The default is the .bin file of the same name.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def prepare(path: str | os.PathLike, weights: str | os.PathLike | None = None) -
     Raises
     ------
     MalformedBody, UnsupportedOp
-        The model is broken, or has a layer there is no meaning for here.
+        The model is broken, or has a layer that is not supported.
     """
     return OpenvinoRep(read_openvino(path, weights))
 

@@ -6,6 +6,7 @@ checked here, so that what comes after can rely on it.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ import numpy as np
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Dim, ValueType
 from mdf_loop.readers.model_files import opened
-from mdf_loop.settings.engines import install_line
+from mdf_loop.settings.engines import needed
 from mdf_loop.types.elements import DTYPES
 
 ELEMENT_TYPES: dict[str, np.dtype] = {
@@ -229,12 +230,8 @@ def parse_file(path: Path) -> Net:
 
 
 def _defusedxml() -> Any:
-    try:
-        import defusedxml
-        import defusedxml.ElementTree
-    except ImportError as error:
-        raise UnsupportedOp(f"OpenVINO models need defusedxml: {install_line('openvino')}") from error
-    return defusedxml
+    needed("defusedxml.ElementTree", "OpenVINO models need defusedxml", "openvino", UnsupportedOp)
+    return importlib.import_module("defusedxml")
 
 
 def read_net(element: Any, name: str, path: tuple[str, ...]) -> Net:

@@ -43,7 +43,7 @@ def is_settled(rows: np.ndarray) -> bool:
 
 
 def by_step(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """What the operator computes says it: its Step gets a leading axis, see :mod:`mdf_loop.execute.steps_of_many`."""
+    """The Step of the operator gets a leading axis, see :mod:`mdf_loop.execute.steps_of_many`."""
     return None
 
 
@@ -67,14 +67,14 @@ def _pad(a: Any, rank: int) -> Any:
 
 
 def of_shape(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The result depends on shapes and types alone, and every iteration has the same."""
+    """The result depends only on shapes and types, and is the same in every iteration."""
     result = run(*[a[0] if s else a for a, s in zip(args, stacked, strict=True)], **attrs)
     outputs = result if type(result) is tuple else (result,)
     return outputs, (False,) * len(outputs)
 
 
 def along(attr: str, default: int) -> Rule:
-    """The first input is worked on along the axis that an attribute names; the others must be unstacked.
+    """The operator works along one axis of the first input, which an attribute names; the other inputs must be unstacked.
 
     A negative axis counts from the end and stays right with an axis in front; others move up by one.
     """

@@ -125,26 +125,26 @@ def kernel(
 ) -> Callable[[Call], Call]:
     """Register a function as the kernel of an ONNX operator.
 
-    The signature is the schema: positional parameters are the inputs in ONNX's order (an omitted one
-    arrives as None, trailing ones may be missing), keyword-only parameters are the attributes with
-    ONNX's names and defaults.  Two keyword-only names are filled in by the executor: ``rng`` (the run's
-    numpy Generator) and ``n_outputs`` (how many outputs the node names).
+    The signature is the schema.  Positional parameters are the inputs in ONNX's order; an omitted input is None, and inputs
+    at the end may be missing.  Keyword-only parameters are the attributes, with ONNX's names and defaults.  Two keyword-only
+    names have a special meaning: ``rng`` (the numpy Generator of the run) and ``n_outputs`` (the number of outputs that the
+    node names).
 
     Parameters
     ----------
     op : str
         ONNX name of the operator.
     since : int
-        First opset this function is right for; the newest that is not above the model's is used.
+        First opset of this function.  A model uses the newest function that is not above its own opset.
     batch : rule, optional
-        Rule of :mod:`mdf_loop.ops.batching` that runs all iterations of a loop at once.
+        Rule of :mod:`mdf_loop.batching` that computes all iterations of a loop in one call.
     pure : bool, optional
-        Whether equal inputs give equal outputs; by default false if the function takes ``rng``.
+        Whether equal inputs give equal outputs.  The default is False if the function has the parameter ``rng``.
     domain : str
         Operator domain; "" is ONNX's own.
     prepare : callable, optional
-        Takes the attributes in place of the function, as keyword-only parameters, and is called once for each node;
-        what it returns is given to every call as the keyword ``prepared``.
+        A function of the attributes (keyword-only parameters).  It is called once for each node.  The kernel gets its result
+        as the keyword ``prepared`` in every call, instead of the attributes.
 
     Returns
     -------

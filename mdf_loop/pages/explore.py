@@ -20,20 +20,20 @@ def explore(
     seed: Seed | None = 0,
     **over: Any,
 ) -> Any:
-    """Show a model with sliders: a run is drawn again while one moves.
+    """Show a model with sliders.  When a slider moves, the model runs again and the picture changes.
 
     Parameters
     ----------
-    model : as :func:`mdf_loop.run` takes it
+    model : as in :func:`mdf_loop.run`
     *names : str
-        The outputs or recorded values that are drawn; without names all that can be drawn, as :func:`mdf_loop.plot` does it.
+        The outputs or recorded values to draw.  The default is all that :func:`mdf_loop.plot` can draw.
     trials, record, steps
-        As :func:`mdf_loop.run` takes them.
+        As in :func:`mdf_loop.run`.
     seed : int, numpy.random.SeedSequence or None
-        Of each run: the same noise for all places of a slider.  None draws others each time.
+        The seed of all runs, so that the noise does not change when a slider moves.  None draws new noise each time.
     **over : (low, high) or array_like
-        A tuple of two numbers is the range of a slider; anything else is a value that all runs are given.  Without a range
-        there is a slider for each number with a default, from a tenth to twice of it.
+        A tuple of two numbers is the range of a slider; anything else is an input of all runs.  Without a range there is a
+        slider for each number with a default, from a tenth of it to twice of it.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def explore(
     Raises
     ------
     ArgumentError, KindError
-        There is no such input, a range is none, or there is nothing that could move.
+        An input does not exist, a range is wrong, or the model has no number for a slider.
     LoopError
         The first run fails, or panel or matplotlib is not installed.
 

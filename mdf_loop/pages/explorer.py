@@ -17,9 +17,9 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
 from mdf_loop.options import current_options, options, public
 from mdf_loop.pages.ranges import Range, ranges_of
-from mdf_loop.plots.figures import figure, written
+from mdf_loop.plots.plot import figure, written
 from mdf_loop.progress import is_notebook
-from mdf_loop.settings.engines import install_line
+from mdf_loop.settings.engines import needed
 from mdf_loop.system.html import escaped
 
 PATIENCE = 5.0
@@ -43,21 +43,17 @@ def panel() -> Any:
     LoopError
         It is not installed.
     """
-    try:
-        import panel
-    except ImportError as error:
-        raise LoopError(f"explore needs panel: {install_line('explore')}") from error
-    return panel
+    return needed("panel", "explore needs panel", "explore")
 
 
 class Explorer:
-    """A model with sliders; :func:`mdf_loop.explore` makes one, and a notebook shows it.
+    """A model with sliders: the result of :func:`mdf_loop.explore`.  A notebook shows it.
 
     Attributes
     ----------
     model : Model
     ranges : mapping of str to Range
-        What moves.
+        The ranges of the sliders.
     """
 
     def __init__(self, model: Model, names: Sequence[str], ranges: Mapping[str, Range], arguments: Mapping[str, Any]) -> None:
@@ -67,7 +63,7 @@ class Explorer:
         self._begun = self.shown({name: range.start for name, range in ranges.items()})  # errors come now
 
     def results(self, values: Mapping[str, float]) -> Results:
-        """What a run with these values of the sliders gives.
+        """Run the model with these values of the sliders.
 
         Raises
         ------
@@ -104,21 +100,21 @@ class Explorer:
 
     @public
     def show(self, port: int = 0, is_opened: bool = True, listener: Callable[[str], Any] | None = None) -> None:
-        """Serve it as a page to browsers on this computer, until Ctrl-C.
+        """Show it as a page for browsers on this computer, until Ctrl-C.
 
         Parameters
         ----------
         port : int
-            Any that is free if it is 0.
+            The port; 0 chooses a free one.
         is_opened : bool
             Open the page in the browser.
         listener : callable, optional
-            Called with the address when the page is there.
+            Called with the address when the page is ready.
 
         Raises
         ------
         LoopError
-            The port is taken.
+            The port is in use.
         """
         try:
             server = panel().io.server.get_server(

@@ -81,7 +81,7 @@ def _said(name: str, ends: tuple[Any, ...], default: float | None) -> Range:
     """The range that two numbers are."""
     numbers = [number for number in map(_number, ends) if number is not None]
     if len(ends) != 2 or len(numbers) != 2:
-        raise KindError(f"{name} must be (from, to), two finite numbers, or a value that is no tuple; got {in_words(ends)}")
+        raise KindError(f"{name} must be (from, to), two finite numbers, or a value that is not a tuple; got {in_words(ends)}")
     low, high = numbers
     if low >= high:
         raise ArgumentError(f"{name} must be (from, to) with from below to; got ({low:g}, {high:g})")

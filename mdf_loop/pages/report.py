@@ -16,7 +16,7 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
 from mdf_loop.pictures.drawing import draw
-from mdf_loop.plots.figures import figure, written
+from mdf_loop.plots.plot import figure, written
 from mdf_loop.readers.model_files import read_bytes
 from mdf_loop.sweeps.sweep import sweep
 from mdf_loop.system.html import escaped, folded, image, preformatted, table

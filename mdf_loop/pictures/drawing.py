@@ -35,8 +35,8 @@ LEVELS = ("equations", "operators")
 class Drawing:
     """A picture of a model.
 
-    A notebook shows it as SVG: Graphviz's ``dot`` lays it out where it is installed, matplotlib draws it elsewhere; without
-    either the notebook shows Mermaid's text.
+    A notebook shows it as SVG, made by Graphviz's ``dot`` if it is installed, otherwise by matplotlib.  Without both, the
+    notebook shows Mermaid's text.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class Drawing:
         Parameters
         ----------
         path : str or path-like
-            The name ends in .svg, .png or .pdf (by Graphviz, or by matplotlib where Graphviz is not installed), .dot, .md
-            (Mermaid as Markdown has it) or .mmd.
+            The ending is .svg, .png or .pdf (made by Graphviz if it is installed, otherwise by matplotlib), .dot, .md
+            (Mermaid in Markdown) or .mmd.
 
         Returns
         -------
@@ -151,22 +151,22 @@ class Drawing:
 
 @public
 def draw(model: Any, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations") -> Drawing:
-    """Draw a model: its nodes with their equations and values, the bodies of loops inside them, and what is carried.
+    """Draw a model: its nodes with their equations and values, the bodies of loops inside them, and carried values.
 
-    Nothing is run, so no values are needed.
+    Nothing is run, so you need not give values.
 
     Parameters
     ----------
     model
-        What :func:`mdf_loop.run` takes; a body in any form; or what :func:`mdf_loop.prepare` or :func:`mdf_loop.compile`
-        returned.
+        A model as in :func:`mdf_loop.run`, a body in any form, or the result of :func:`mdf_loop.prepare` or
+        :func:`mdf_loop.compile`.
     steps : int, optional
-        Draw the loop that an MDF model becomes when it is evaluated so many times.
+        Draw the loop that an MDF model becomes with so many evaluations.
     time_increment : float, optional
-        By how much time goes on from one step to the next.
+        The time between two steps.
     level : {"equations", "operators"}
-        What a box is: an equation as the model has it, with conditions and when evaluations end; or an operator that it becomes,
-        in the colour that says how the plan runs it.  Bodies that are no equations (ONNX) are always drawn as operators.
+        What a box is.  ``"equations"``: an equation of the model; conditions are shown too.  ``"operators"``: an operator, with
+        a colour that shows how the plan runs it.  ONNX bodies are always drawn as operators.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def draw(model: Any, *, steps: int | None = None, time_increment: float | None =
     Raises
     ------
     ArgumentError
-        There is no such level.
+        The level is unknown.
     LoopError
         The model cannot be read.
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError
 from mdf_loop.plots.series import TRIAL, Series
-from mdf_loop.settings.engines import install_line
+from mdf_loop.settings.engines import needed
 
 MOST_LINES = 12
 """Lines that a reader can tell apart; more of them are a heat map."""
@@ -23,11 +23,7 @@ def pyplot() -> Any:
     LoopError
         matplotlib is not installed.
     """
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise LoopError(f"plots need matplotlib: {install_line('plot')}") from error
-    return pyplot
+    return needed("matplotlib.pyplot", "plots need matplotlib", "plot")
 
 
 def literal(text: str) -> str:

@@ -1,12 +1,14 @@
-"""``plot``: results of a run or a sweep as a picture."""
+"""``plot``: results of a run or a sweep as a picture, and as figures for files and pages, which open no window."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.options import public
+from mdf_loop.plots.on_matplotlib import legend, new_axes, plot_one, plot_phase, pyplot
 from mdf_loop.plots.series import TRIAL, Series, chosen, series_of
 
 
@@ -14,21 +16,21 @@ from mdf_loop.plots.series import TRIAL, Series, chosen, series_of
 def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     """Plot results: trajectories, histograms of trials, phase planes, curves and heat maps of sweeps.
 
-    What is drawn follows from what there is.  A value of each iteration is a line, one for each element where it has a few,
-    a heat map where it has many.  A number of each trial is a histogram; along other axes, trials are a mean and a band of
-    one standard deviation.  A sweep over one input is a curve, over two a heat map.
+    The results decide the kind of plot.  A value of each iteration is a line, with one line for each of a few elements, or a
+    heat map for many.  A number of each trial is a histogram.  With other axes, trials are a mean and a band of one standard
+    deviation.  A sweep over one input is a curve, a sweep over two inputs a heat map.
 
     Parameters
     ----------
     source : Results or xarray.Dataset
-        What :func:`mdf_loop.run`, :func:`mdf_loop.sweep` or :meth:`Results.to_xarray` gave.
+        The result of :func:`mdf_loop.run`, :func:`mdf_loop.sweep` or :meth:`Results.to_xarray`.
     *names : str
-        One output or recorded value; or two, of which the second is drawn over the first: a phase plane.  Without
-        names, all that make lines are drawn into one picture: what was recorded, if anything was.
+        One output or recorded value; or two, to draw the second against the first (a phase plane).  Without names, all lines
+        are drawn in one picture: those of the recorded values, if there are any.
     ax : matplotlib Axes, optional
-        Where to draw; otherwise a new figure.
+        The axes; the default is a new figure.
     **style
-        As matplotlib's ``plot``, ``hist`` or ``pcolormesh`` takes it.
+        Passed to matplotlib's ``plot``, ``hist`` or ``pcolormesh``.
 
     Returns
     -------
@@ -37,9 +39,9 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     Raises
     ------
     KindError
-        It is neither, or a value holds no numbers.
+        ``source`` has another type, or a value has no numbers.
     ArgumentError
-        There is no such value, or nothing in it that one could draw.
+        A value does not exist, or cannot be drawn.
     LoopError
         matplotlib is not installed.
 
@@ -50,8 +52,6 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     >>> mdf_loop.plot(r, "sums").get_xlabel()                            # doctest: +SKIP
     'iteration'
     """
-    from mdf_loop.plots.on_matplotlib import new_axes, plot_phase
-
     if len(names) > 2:
         raise ArgumentError(f"plot takes one name, or two for a phase plane; got {len(names)}")
     if len(names) == 2:
@@ -65,8 +65,6 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
 
 def drawn(shown: Sequence[Series], ax: Any, **style: Any) -> Any:
     """Some series on the same axes."""
-    from mdf_loop.plots.on_matplotlib import legend, plot_one
-
     for series in shown:
         plot_one(series, ax, **style)
     if len(shown) > 1:
@@ -114,3 +112,47 @@ def _with_axes(known: Mapping[str, Callable[[], Series]], name: str) -> Series |
 def _is_flat(series: Series) -> bool:
     """Whether a picture can show it as a whole."""
     return series.dims == (TRIAL,) or series.over_trials()[0].values.ndim in (1, 2)
+
+
+MOST, WIDTH, HEIGHT = 6, 7.0, 3.0
+"""Axes in a figure, and the size of each in inches."""
+
+KINDS = ("png", "svg", "pdf")
+"""What a figure can be written as."""
+
+
+def figure(source: Any, names: Sequence[str] = ()) -> Any:
+    """A figure of results: axes for each name; or without names for all that can be drawn, lines of one kind together.
+
+    Parameters
+    ----------
+    source : Results or xarray.Dataset
+    names : sequence of str
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ArgumentError
+        There is nothing of a name, or nothing that can be drawn.
+    LoopError
+        matplotlib is not installed.
+    """
+    shown = groups(source, names)[:MOST]
+    pyplot()
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(WIDTH, HEIGHT * len(shown)), layout="constrained")
+    for k, series in enumerate(shown):
+        drawn(series, made.add_subplot(len(shown), 1, k + 1))
+    return made
+
+
+def written(made: Any, kind: str = "png", dpi: int = 100) -> bytes:
+    """A figure as the content of a file."""
+    out = io.BytesIO()
+    with pyplot().rc_context({"svg.hashsalt": "mdf_loop"}):
+        made.savefig(out, format=kind, dpi=dpi, metadata={"Date": None} if kind == "svg" else None)
+    return out.getvalue()

@@ -129,7 +129,8 @@ def _of_variable(variable: Any) -> Series:
 def _time_along(variable: Any, dim: str) -> str:
     """The coordinate that is written along a dimension: of iterations their time, where it is known."""
     time = dim.removesuffix(ITERATION) + TIME
-    return time if dim.endswith(ITERATION) and time in variable.coords else dim
+    is_there = dim.endswith(ITERATION) and time in variable.coords and variable.coords[time].dims == (dim,)
+    return time if is_there else dim
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:

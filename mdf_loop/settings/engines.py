@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import importlib.util
 from pathlib import Path
+from typing import Any
+
+from mdf_loop.errors import LoopError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,3 +87,18 @@ def install_line(extra: str) -> str:
     """
     home = Path(__file__).parent.parent.parent
     return f'pip install -e "{home}[{extra}]"' if (home / "setup.cfg").is_file() else f'pip install "mdf-loop[{extra}]"'
+
+
+def needed(module: str, who: str, extra: str, refusal: type[LoopError] = LoopError) -> Any:
+    """A module of a package that comes with an extra; ``who`` says what needs it, as in "plots need matplotlib".
+
+    Raises
+    ------
+    LoopError
+        It is not installed; says how to install it.
+    """
+    try:
+        importlib.import_module(module.partition(".")[0])
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise refusal(f"{who}: {install_line(extra)}") from error

@@ -21,11 +21,10 @@ from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.clusters import on_cluster
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.rows.filling import fill, keeping
 from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Span, Table
+from mdf_loop.sweeps.rows.rows_of_runs import Span, Table, fill, keeping
 from mdf_loop.sweeps.stores.arrays import zarr
 from mdf_loop.sweeps.stores.regular import RowLayout
 from mdf_loop.sweeps.stores.store import StoreCounts, SweepStore
@@ -107,8 +106,8 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         store = SweepStore(said.store, task, labels, layout)
     if task.reduce is not None and store.layout.seconds > LONG_POINT:
         warn_user(
-            f"a point takes a worker about {store.layout.seconds:.0f} s, and a store has whole points: checkpoint= in the place "
-            "of store= lets workers share the trials of a point"
+            f"a point takes a worker about {store.layout.seconds:.0f} s, and in a store one worker computes a whole point: with "
+            "checkpoint= instead of store=, workers share the trials of a point"
         )
     with keeping(there):
         pieces = Pieces(store, None if length is None else 1)
@@ -233,7 +232,7 @@ def _refuse_texts(model: Model, grid: Grid) -> None:
         dtype = None if declared is None else declared.dtype
         if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):
             what = f"the text {values[texts[0]]!r}" if isinstance(values[texts[0]], str) else f"{values[texts[0]]!r}"
-            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, which is no number")
+            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, not a number")
 
 
 def _is_text(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.options import Deadline
+from mdf_loop.settings.engines import needed
 from mdf_loop.sweeps.pieces import FAR_AWAY, Asked, Pieces
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 from mdf_loop.sweeps.workers import AHEAD, Work
@@ -65,15 +66,12 @@ class _Cluster:
     """
 
     def __init__(self, client: Any, task: Work) -> None:
-        try:
-            from distributed.protocol.pickle import dumps, loads
-        except ImportError as error:
-            raise LoopError('client= needs dask.distributed: pip install "mdf-loop[distributed]"') from error
+        pickling = needed("distributed.protocol.pickle", "client= needs dask.distributed", "distributed")
         self._client, self._done = client, queue.SimpleQueue[Any]()
         self.under_way: dict[str, tuple[Any, Span]] = {}
         self.threads, self._looked = 0, 0.0
         with self._reached():
-            self._sweep = client.submit(loads, dumps(task), pure=False)
+            self._sweep = client.submit(pickling.loads, pickling.dumps(task), pure=False)
             self._look()
 
     @property

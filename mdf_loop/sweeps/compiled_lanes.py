@@ -27,10 +27,10 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.settings.random_streams import RandomStream, begun
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.crew import current_crew
 from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors, column_of_values
+from mdf_loop.sweeps.workers import current_crew
 
 WORTH, UNKNOWN = 1 << 17, 1 << 8
 """Iterations of all lanes from which on engine ``auto`` compiles, and those of a lane that are expected where nothing is said."""

@@ -1,7 +1,8 @@
 """What is run side by side: models as steps between loops, or as one program.
 
 A model of MDF and a graph of operators - of ONNX, of OpenVINO, or of MDF that came from ONNX - are both evaluated as generators:
-each yields the loops that it reaches and is sent their results, so that the same loop of many runs can be run at once.
+each yields the loops that it reaches and is sent their results, so that the same loop of many runs can be run at once.  Where all
+engines give the same bits of it, a sweep may change over to machine code when that pays.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.errors import let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.ir import Body, Loop
 from mdf_loop.models.between_loops import BetweenLoops, Request, result_in
@@ -24,6 +26,7 @@ from mdf_loop.models.once import Given, NotOnce, OnceEvaluation, OnceGraph
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
+from mdf_loop.settings.engines import ENGINES, settled_engine
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
@@ -32,6 +35,10 @@ from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledGraph
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.system.threads import Recent
+
+MOST = 64
+"""Types of inputs for which it is kept whether a model gives the same bits in all engines."""
 
 Steps = Generator[Request, Any, dict[str, Any]]
 """An evaluation under way: yields loops to be run, is sent their results, and returns the outputs by name."""
@@ -116,7 +123,7 @@ class OfNodes:
         self._loops = [node.loop.body for node in self.body.nodes if node.loop is not None]
         self.loops = len(self._loops)
         self.has_many = bool(self._loops)
-        self._exact: dict[Any, bool] = {}
+        self._exact = Recent[bool](MOST)
 
     @cached_property
     def draws(self) -> bool:
@@ -136,10 +143,9 @@ class OfNodes:
         values = program_values(given, [state.initial for state in record.body.state])
         types = tuple(type_of_value(value, not record.body.typed) for value in values)
         form = given.trip_count is not None, given.go is not None
-        key = changes(), form, types
-        if key not in self._exact:
-            self._exact[key] = _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
-        return self._exact[key]
+        return self._exact.of(
+            (changes(), form, types), lambda: _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
+        )
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -194,7 +200,7 @@ class OfOperators:
         self.loops = len(rep.body.nodes) - len(self.nodes)
         self._whole = CompiledGraph(rep.graph)
         self._between = BetweenLoops(rep.graph)
-        self._exact: dict[Any, bool] = {}
+        self._exact = Recent[bool](MOST)
 
     @cached_property
     def draws(self) -> bool:
@@ -212,9 +218,7 @@ class OfOperators:
         types = tuple(type_of_value(value, not self.rep.body.typed) for value in self.values(inputs))
         if any(map(draws, self.nodes)):
             return False
-        if (key := (changes(), types)) not in self._exact:
-            self._exact[key] = _is_exact(lambda: lower_graph(self.rep.body, types))
-        return self._exact[key]
+        return self._exact.of((changes(), types), lambda: _is_exact(lambda: lower_graph(self.rep.body, types)))
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -256,4 +260,32 @@ def _is_exact(lower: Callable[[], Region]) -> bool:
     try:
         return gives_same_bits(lower())
     except CannotLower:
+        return False
+
+
+def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any]) -> str:
+    """The engine in which all runs of a sweep run.
+
+    Parameters
+    ----------
+    chosen : str
+        The one that ``options()`` says.
+    model : Model
+    inputs : mapping
+        What one of the runs is given.
+    """
+    if not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model, inputs):
+        return chosen
+    return settled_engine(compiles=True)
+
+
+def _is_the_same_in_all(model: Model, inputs: Mapping[str, Any]) -> bool:
+    """Whether a model gives the same bits in all engines."""
+    source = source_of(model)
+    if source is None:
+        return False
+    try:
+        return source.is_exact(inputs)
+    except Exception as error:  # each run alone says what is wrong
+        let_through(error)
         return False

@@ -36,75 +36,77 @@ def sweep(
     collect: bool = False,
     **inputs: Any,
 ) -> Any:
-    """Run a model at all points of a grid, some trials at each.
+    """Run a model at all points of a grid, with some trials at each point.
 
-    Every run is independent: trial ``t`` at point ``p`` is ``run(model, seed=SeedSequence(seed, spawn_key=(p, t)), ...)``,
-    to the last bit, whatever the chunks, the workers and their order.
+    All runs are independent: trial ``t`` at point ``p`` is ``run(model, seed=SeedSequence(seed, spawn_key=(p, t)), ...)``,
+    to the last bit, for all chunks and workers.
 
     Parameters
     ----------
-    model : as :func:`mdf_loop.run` takes it
+    model : as in :func:`mdf_loop.run`
     over : mapping, list of mappings, or pandas.DataFrame
-        A mapping of inputs to lists of values: their outer product, a dimension for each.  A list of mappings, or a
-        table: its rows, along the dimension ``point``.  Points are numbered in C order.
+        A mapping of inputs to lists of values: their outer product, with a dimension for each input.  A list of mappings,
+        or a table: its rows, along the dimension ``point``.  Points are numbered in C order.
     trials : int, optional
-        How many runs there are at each point: the dimension ``trial``.  Without it there is one, and no such dimension.
+        The number of runs at each point: the dimension ``trial``.  Without it there is one run, and no such dimension.
     seed : int or numpy.random.SeedSequence, optional
-        Drawn if it is not given; ``attrs["seed"]`` says it.
+        Without it a seed is drawn.  ``attrs["seed"]`` has the seed.
     common_noise : bool
-        The same streams at every point: the spawn key is ``(t,)``.
+        Use the same random streams at every point: the spawn key is ``(t,)``.
     outputs : sequence of str, optional
-        Those that are kept.
+        The outputs to keep.
     reduce : str, sequence of float, callable or mapping, optional
-        What is kept of the trials of a point: ``"mean"``, ``"std"``, ``"var"``, ``"min"``, ``"max"``, ``"sum"`` or ``"count"``,
-        which are merged over the pieces of a sweep, so that memory does not grow with the number of trials; ``"median"``,
-        quantiles such as ``[0.1, 0.5, 0.9]``, or a function of an array whose first axis are trials, which need all trials of
-        a point at once; or one of these for each output that is kept.
+        Reduce the trials of a point.  ``"mean"``, ``"std"``, ``"var"``, ``"min"``, ``"max"``, ``"sum"`` and ``"count"`` are
+        merged over the chunks of a sweep, so the memory does not grow with the number of trials.  ``"median"``, quantiles
+        such as ``[0.1, 0.5, 0.9]``, and functions of an array whose first axis is trials need all trials of a point.  A
+        mapping has one of these for each output.
     fill : number
-        What fills up outputs of runs that are shorter than others, and stands for runs that failed.
+        The value that pads outputs of different lengths, and replaces the outputs of runs that failed.
     on_error : {"keep", "raise"}
-        Whether the sweep goes on after a run that fails: its outputs are ``fill``, ``attrs["errors"]`` says why,
-        ``attrs["failed"]`` how many runs failed, and a :class:`~mdf_loop.errors.LoopWarning` says both.
+        With ``"keep"`` the sweep continues after a run that fails.  The outputs of this run are ``fill``.
+        ``attrs["errors"]`` has the errors, ``attrs["failed"]`` the number of such runs, and a
+        :class:`~mdf_loop.errors.LoopWarning` reports them.
     workers : int
-        How many threads run chunks.
+        The number of threads that run chunks.
     client : dask.distributed.Client, optional
-        Whose workers run chunks instead.
+        A cluster, whose workers run chunks instead.
     chunk : int, optional
-        How many runs are run at once, or lie in one chunk of ``store``.  Without it the clock decides: a tenth of a second at
-        first, then about a second.
+        The number of runs in a chunk.  Without it the clock decides: a chunk takes a tenth of a second at first, then about
+        a second.
     checkpoint : str or path-like, optional
-        A ``.zarr`` folder, or an address that fsspec knows, to which each chunk is written when it is complete.  The same call
-        later goes on there, with the seed that it has unless another is given; so do more trials, and other jobs at the same
-        time.  :func:`mdf_loop.open` shows what is done.
+        A ``.zarr`` folder, or an address for fsspec.  Each complete chunk is written there.  The same call later continues
+        from there, with the same seed if none is given.  Calls with more trials, and other jobs at the same time, can use
+        it too.  :func:`mdf_loop.open` shows the results so far.
     store : str or path-like, optional
-        The same, and the result as well: workers write rows there, in arrays of regular chunks, and what is returned is
-        opened lazily.  Nothing of it is held in memory until it is asked for.  Workers of ``client`` have to see the same folder.
+        A checkpoint that is also the result: workers write rows there, in zarr arrays, and the returned Dataset is opened
+        lazily.  Values are read when you use them.  Workers of ``client`` must see the same folder.
     progress : bool or callable, optional
-        True shows a bar, as ``options(progress=True)`` does.  A function is called after each piece with how many runs are done,
-        and of how many; if it returns False the sweep stops with :class:`~mdf_loop.errors.LoopStopped`.
+        True shows a bar, like ``options(progress=True)``.  A function is called after each chunk with the number of finished
+        runs and of all runs.  If it returns False, the sweep stops with :class:`~mdf_loop.errors.LoopStopped`.
     steps, time_increment, collect
-        As :func:`mdf_loop.run` takes them.
+        As in :func:`mdf_loop.run`.
     **inputs : array_like
-        What every run is given; what has the name of an argument above stands in ``over``.
+        Inputs of all runs.  Give an input that has the name of an argument above in ``over``.
 
     Returns
     -------
     xarray.Dataset
-        A variable for each output; ``<name>_length`` beside those whose runs differ in length.  Dimensions are what is swept,
-        ``trial``, ``iteration`` for what a loop collected (or each step), and ``<name>_0``, ``<name>_1``, ...
-        ``attrs["engine"]`` is the engine of all runs, which has their bits.  That of a store has no coordinate of trials.
+        A variable for each output, and ``<name>_length`` if runs differ in length.  Dimensions are the swept inputs,
+        ``trial``, ``iteration`` for collected values (or steps), and ``<name>_0``, ``<name>_1``, ...
+        ``attrs["engine"]`` is the engine of all runs; single runs in it have the same bits.  In a store, ``trial`` has no
+        coordinate.
 
     Raises
     ------
     ArgumentError, KindError
-        An argument is not what it must be; there is no such input or output.
+        An argument has a wrong value or type, or an input or output does not exist.
     LoopTimeout, LoopInterrupted, LoopStopped
-        ``options(timeout=...)``, which is for the whole sweep, Ctrl-C, or a function that returned False.
+        ``options(timeout=...)`` for the whole sweep, Ctrl-C, or a progress function that returned False.
     LoopError
-        A run failed with ``on_error="raise"``; xarray is not installed, or zarr with ``store``; the cluster cannot be reached; or
-        the checkpoint or store is that of another sweep, or cannot be written, or an output is nothing that an array can hold.
+        A run failed with ``on_error="raise"``; xarray, or zarr for ``store``, is not installed; the cluster cannot be reached;
+        the checkpoint or store belongs to another sweep, or cannot be written; or an output cannot be in an array.
 
-    Whatever ends a sweep early has ``.results``: the Dataset of what is complete.
+    If a sweep ends early, the error has ``.results``: the Dataset of the complete runs.
 
     Examples
     --------

@@ -20,8 +20,6 @@ from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
 from mdf_loop.settings.engines import ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
-from mdf_loop.sweeps.crew import current_crew
-from mdf_loop.sweeps.engine import engine_of
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.lanes.scheduled_lanes import run_points
 from mdf_loop.sweeps.rows.merging import Merged, Merging
@@ -29,7 +27,9 @@ from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
+from mdf_loop.sweeps.sources import engine_of
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
+from mdf_loop.sweeps.workers import current_crew
 
 log = logging.getLogger(__name__)
 

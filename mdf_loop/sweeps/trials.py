@@ -15,8 +15,7 @@ from mdf_loop.progress import Tally
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.rows.filling import fill, keeping
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of, fill, keeping
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
 

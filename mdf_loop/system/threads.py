@@ -1,4 +1,4 @@
-"""Locks that a copy of the process finds free, and context variables that hold a value inside a ``with``.
+"""Locks that a copy of the process finds free, context variables that hold a value inside a ``with``, and small caches.
 
 A copy (``os.fork``) has no threads but the one that made it, so that a lock of another one would stay locked for ever.  A thread
 that copies the process waits until all of these locks are free, and what they protect is whole in the copy.  They are for a few
@@ -11,9 +11,9 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 _made: list[weakref.ref[threading.RLock]] = []
 _held: list[threading.RLock] = []
@@ -61,3 +61,39 @@ def holding(variable: ContextVar[T], value: T) -> Iterator[T]:
     finally:
         if variable.get() is value:
             variable.set(before)
+
+
+class Recent(Generic[T]):
+    """What was made last, by what it was made for; several threads may ask at once.
+
+    Parameters
+    ----------
+    most : int
+        How many are kept: the first ones go.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._found = most, dict[Hashable, T]()
+
+    def get(self, key: Hashable) -> T | None:
+        """What is kept; None if nothing is."""
+        return self._found.get(key)
+
+    def of(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is kept, or is made now."""
+        try:
+            return self._found[key]
+        except KeyError:
+            pass  # what make() raises stands alone
+        found = self._found.setdefault(key, make())
+        for old in list(self._found)[: -self._most]:
+            self._found.pop(old, None)
+        return found
+
+    def all(self) -> list[T]:
+        """All that is kept."""
+        return list(self._found.values())
+
+    def forget(self, key: Hashable) -> None:
+        """Have it made again."""
+        self._found.pop(key, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,15 @@ class Input:
     Attributes
     ----------
     name : str
-        What :func:`mdf_loop.run` calls it.
+        Its name in :func:`mdf_loop.run`.
     type : ValueType
-        Element type and shape, as far as they are declared or follow from the default.
+        Element type and shape, if they are declared or follow from the default.
     default : object
-        What it is if it is not given; None if it has to be given.
+        The default value; None if the input is required.
     place : str
-        Where it stands in the model, such as ``"node decision, parameter bound"``.
+        Its place in the model, such as ``"node decision, parameter bound"``.
     required : bool
-        Whether a run is an error without it; MDF takes zeros for some ports that have no default.
+        Whether a run without it is an error.  MDF takes zeros for some ports without a default.
     """
 
     name: str
@@ -108,3 +108,15 @@ def declared(kind: Any, shape: Any) -> ValueType:
     except TypeError:
         dtype = None
     return ValueType(dtype, tuple(d if isinstance(d, int | str) else None for d in shape) if shape is not None else None)
+
+
+def numbered(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of which each is there once: later ones have a number."""
+    found: list[str] = []
+    for name in names:
+        number = 2
+        base = name
+        while name in found:
+            name, number = f"{base}_{number}", number + 1
+        found.append(name)
+    return tuple(found)

@@ -29,14 +29,14 @@ def as_onnx(node: Node) -> Node:
         return node
     is_other = loop.last or loop.invariant or loop.unlimited or not all(part.stack for part in loop.collected)
     if is_other or (loop.batched and node.opset > 8):
-        raise UnsupportedOp(f"{loop.name} is no loop of ONNX")
+        raise UnsupportedOp(f"{loop.name} is not a loop of ONNX")
     return _as_scan(node, loop) if loop.scanned else _as_loop(node, loop)
 
 
 def _as_loop(node: Node, loop: Loop) -> Node:
     is_by_rows = not any((*_each(loop.collected, "axis"), *_each(loop.collected, "reverse")))
     if not is_by_rows or loop.index is None or loop.condition is None or loop.keep_going is None:
-        raise UnsupportedOp(f"{loop.name} is no Loop of ONNX")
+        raise UnsupportedOp(f"{loop.name} is not a Loop of ONNX")
     inputs = (loop.index, loop.condition, *(c.input for c in loop.carried))
     return replace(node, attrs={"body": replace(loop.body, inputs=inputs, outputs=(loop.keep_going, *loop.results))})
 
@@ -44,7 +44,7 @@ def _as_loop(node: Node, loop: Loop) -> Node:
 def _as_scan(node: Node, loop: Loop) -> Node:
     is_by_rows = all((s.part, s.start, s.stride) == (None, 0, 1) for s in loop.scanned)
     if not is_by_rows or loop.index or loop.condition or loop.keep_going:
-        raise UnsupportedOp(f"{loop.name} is no Scan of ONNX")
+        raise UnsupportedOp(f"{loop.name} is not a Scan of ONNX")
     inputs = (*(c.input for c in loop.carried), *(s.input for s in loop.scanned))
     body = replace(loop.body, inputs=inputs, outputs=loop.results)
     lists = {
@@ -173,7 +173,7 @@ def write_tensor(value: Any, name: str) -> onnx.TensorProto:
         tensor.string_data.extend(text if isinstance(text, bytes) else str(text).encode("utf-8") for text in array.flat)
         return tensor
     if array.dtype not in CODES:
-        raise UnsupportedOp(f"a tensor of type {array.dtype} cannot be said in an ONNX model")
+        raise UnsupportedOp(f"a tensor of type {array.dtype} cannot be written in an ONNX model")
     return numpy_helper.from_array(array, name)
 
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
 from mdf_loop.backends.jax.histories import histories
-from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.backends.jax.jnp_templates import canonical, no_number
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, did_you_mean, in_words, let_through
+from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options
 from mdf_loop.step.records import Type
+from mdf_loop.types.ports import numbered
 
 MOST_KEPT = 32
 """Combinations of types for which a Step is kept."""
@@ -57,22 +58,22 @@ class JaxSource(Protocol):
 
 @dataclass(frozen=True)
 class Made:
-    """The Step for some types, and the function of its inputs that JAX compiles."""
+    """The Step for some types, and the function of its inputs that JAX compiles; it says as well whether something failed."""
 
     step: JaxStep
-    run: Callable[..., dict[str, Any]]
+    run: Callable[..., tuple[dict[str, Any], Any]]
 
 
 class JaxFunction:
-    """A model as a function of JAX; :func:`mdf_loop.to_jax` makes one.
+    """A model as a JAX function: the result of :func:`mdf_loop.to_jax`.
 
-    Call it with inputs by name.  ``key`` is a key of :mod:`jax.random` or a whole number, ``noise`` the random numbers themselves
-    by the names in ``draws``.  What it gives is a dict of arrays of JAX.
+    Call it with inputs by name.  ``key`` is a key of :mod:`jax.random` or an integer.  ``noise`` has the random numbers
+    themselves, by the names in ``draws``.  The result is a dict of JAX arrays.
 
     Attributes
     ----------
     inputs, outputs : mapping of str to Input and Output
-        As those of :func:`mdf_loop.prepare`.
+        As in :func:`mdf_loop.prepare`.
     """
 
     def __init__(self, source: JaxSource, outputs: Sequence[str] | None = None, **how: Any) -> None:
@@ -102,31 +103,61 @@ class JaxFunction:
         Returns
         -------
         dict of str to jax.Array
-            A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many.
+            A loop that may end early collects as many rows as there may be, the rest zeros; ``<name>_length`` says how many
+            (``<name>_length_2`` where an output is called that).
+
+        Raises
+        ------
+        IterationLimit
+            A loop wants more than ``max_steps`` iterations.  Inside of ``jax.jit`` and ``jax.vmap``, where JAX has no errors, all
+            fractions of the result and their gradients are nan then, and whole numbers the lowest of their type.
         """
+        if key is not None and "key" in self.inputs:
+            raise ArgumentError(
+                "the model has an input called 'key', as the key of random numbers is: give the input another name"
+            )
         if noise is not None and not isinstance(noise, Mapping):
             if "noise" not in self.inputs:
                 raise KindError(f"noise must be a mapping of names in draws to numbers; got {in_words(noise)}")
             inputs, noise = {**inputs, "noise": noise}, None  # the model has an input of this name
+        found, failed = self.rows(inputs, key, noise)
+        if not (failed is None or isinstance(failed, jax.core.Tracer)) and failed:
+            raise IterationLimit(f"{self._source.name}: a loop wants more than max_steps={self._how['max_steps']} iterations")
+        some = {name: value for name, value in found.items() if isinstance(value, Padded)}
+        named = numbered([*found, *(f"{name}_length" for name in some)])[len(found) :]
+        lengths = {name: value.length for name, value in zip(named, some.values(), strict=True)}
+        return {**found, **{name: value.array for name, value in some.items()}, **lengths}
+
+    def rows(self, inputs: Mapping[str, Any], key: Any, noise: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], Any]:
+        """The same for inputs of any name, and whether something has failed, or None where nothing can.
+
+        What a loop collected that may end early is :class:`Padded`.
+        """
         known, traced = self._sorted(inputs)
         made = self._made(known, traced)
         key = jax.random.key(key) if isinstance(key, int | np.integer) else key
         arrays = {name: jnp.asarray(value) for name, value in traced.items()}
-        found = made.run(arrays, key, None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()})
-        return {name: found[name] for each in self.outputs for name in (each, f"{each}_length") if name in found}
+        numbers = None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()}
+        found, failed = made.run(arrays, key, numbers)
+        return {name: found[name] for name in self.outputs if name in found}, failed
 
     @property
     def draws(self) -> dict[str, NoisePlace]:
-        """Where random numbers are drawn, by the names that ``noise=`` takes; as in the last call, or with the default inputs."""
+        """The places that draw random numbers, by their names in ``noise=``, for the last call or the default inputs."""
         return {name: draw for name, (_, draw) in named_draws(self._step().region).items()}
+
+    @cached_property
+    def watched(self) -> JaxFunction:
+        """The same, whose :meth:`rows` knows of all that is an error of a run."""
+        return JaxFunction(self._source, self._wanted, **{**self._how, "flags": True})
 
     @cached_property
     def together(self) -> JaxFunction:
         """The same for many runs at once, which end at different times: for ``jax.vmap``."""
-        return JaxFunction(self._source, self._wanted, **{**self._how, "together": True})
+        return JaxFunction(self._source, self._wanted, **{**self._how, "flags": True, "together": True})
 
     def explain(self) -> str:
-        """How it runs, in words: its loops, and the random numbers it draws; as in the last call, or with the default inputs."""
+        """Show how it runs: its loops, and the random numbers it draws, for the last call or the default inputs."""
         step, lines = self._step(), [f"{self._source.name} as a function of JAX"]
         for value, depth in loops_in(step.region):
             name = value.attr.name or "loop"
@@ -187,28 +218,33 @@ class JaxFunction:
             let_through(error)
             raise self._source.located(error) from error.__cause__
 
-        def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> dict[str, Any]:
+        def run(arrays: Mapping[str, Any], key: Any, noise: Any) -> tuple[dict[str, Any], Any]:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
-                found = step([arrays[name] for name in params], draws, **self._how)
+                found, failed = step.computed([arrays[name] for name in params], draws, **self._how)
                 names = [graph.outputs[k] for k in wanted]
                 is_collected = graph.history is not None and graph.history.is_collected
-                return histories(graph.history, names, found) if is_collected else _by_name(names, found)
+                results = (
+                    histories(graph.history, names, found) if is_collected else dict(zip(names, map(_array, found), strict=True))
+                )
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
+            is_safe = failed is None or self._how.get("flags")  # what has failed is not looked at then
+            return results if is_safe else jax.tree.map(lambda x: _unless(failed, x), results), failed
 
         return Made(step, jax.jit(run))
 
 
-def _by_name(names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
-    """Outputs by name; rows of which only some count have their number beside them."""
-    made: dict[str, Any] = {}
-    for name, value in zip(names, found, strict=True):
-        if isinstance(value, Padded):
-            made[name], made[f"{name}_length"] = value
-        else:
-            made[name] = jnp.asarray(value)
-    return made
+def _array(value: Any) -> Any:
+    """A result as JAX's; what counts rows stays beside them."""
+    return value if isinstance(value, Padded) else jnp.asarray(value)
+
+
+def _unless(failed: Any, x: Any) -> Any:
+    """A result, or no number where something failed; the gradients of nan are nan."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return x * jnp.where(failed, jnp.nan, 1).astype(x.dtype)
+    return x if x.dtype == bool else jnp.where(failed, no_number(x.dtype), x)
 
 
 def _given(step: JaxStep, noise: Mapping[str, Any]) -> GivenNoise:

@@ -57,7 +57,7 @@ def histories(run: PassRows, names: Sequence[str], found: Sequence[Any]) -> dict
     columns = {name: _rows(name, found[k * w : (k + 1) * w], run) for k, name in enumerate(names)}
     if at is None:
         return {name: _lasting(rows, run.steps) for name, rows in columns.items()}
-    return {name: jnp.take(rows, at, axis=0) for name, rows in columns.items()}
+    return {name: jnp.take(rows, jnp.where(at < 0, len(rows), at), axis=0, mode="fill") for name, rows in columns.items()}
 
 
 def _rows(name: str, parts: Sequence[Any], run: PassRows) -> Any:
@@ -76,5 +76,5 @@ def _lasting(rows: Any, steps: int) -> Any:
 
 
 def _last_passes(ends: Any, steps: int) -> Any:
-    """The passes with which evaluations end, the last one as often as there are more evaluations."""
+    """The passes with which evaluations end, the last one as often as there are more evaluations; -1 where none ends."""
     return lax.cummax(jnp.nonzero(ends, size=steps, fill_value=-1)[0])

@@ -33,14 +33,33 @@ def cast_to(x: Array, dtype: Any) -> Array:
     """An array in another element type."""
     if dtype == BOOL:
         return x != 0
-    if x.dtype.kind == "f" and (dtype.name == "uint32" or (dtype.kind in "iu" and dtype.itemsize < 4)):
-        x = x.astype(canonical(np.int64))  # it wraps around then, as numpy's does, where XLA would cut it off
+    if jnp.issubdtype(x.dtype, jnp.floating) and kind_of(dtype) == "integer":
+        x = _whole_of(x, dtype)
     if kind_of(dtype) == "integer" and iinfo(dtype).bits < 8:  # others wrap around, where XLA would cut them off
         least, count = iinfo(dtype).min, 1 << iinfo(dtype).bits
         x = (x.astype(jnp.int32) - least) % count + least
     elif dtype.name.endswith("fnuz"):  # it has no -0, of which XLA makes nan
         x = jnp.where(jnp.abs(x) <= float(finfo(dtype).smallest_subnormal) / 2, 0, x)
     return x.astype(dtype)
+
+
+def no_number(dtype: Any) -> Any:
+    """What is given where there is no number: nan, or the lowest whole number; a truth value is False."""
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return np.nan
+    return False if dtype == BOOL else iinfo(dtype).min
+
+
+def _whole_of(x: Array, dtype: Any) -> Array:
+    """Whole numbers of fractions; the lowest of int64 or int32 where these hold no such number, which XLA would cut off."""
+    is_small = iinfo(dtype).bits < 8  # those are made of numbers of float32
+    x = x.astype(np.float32 if is_small else jnp.promote_types(x.dtype, np.float32))
+    if dtype.name == "uint64":
+        low, high = (_whole_of(y, np.dtype(np.int64)).astype(dtype) for y in (x, x - 2.0**63))
+        return jnp.where(x >= 2.0**63, high ^ np.uint64(1 << 63), low)
+    wide = canonical(np.int64 if dtype.itemsize == 8 or dtype.name == "uint32" else np.int32)
+    least = iinfo(wide).min
+    return jnp.where((x > least - 1.0) & (x < -float(least)), x.astype(wide), least)
 
 
 def _is_whole(x: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mdf_loop.backends.jax.function import JaxFunction
 from mdf_loop.backends.jax.jnp_templates import canonical
+from mdf_loop.calls.on_device import FailsOnDevice
 
 
 def traced(value: Any) -> Any:
@@ -24,8 +25,8 @@ def traced(value: Any) -> Any:
 
 def bytes_of_a_run(function: JaxFunction, inputs: Mapping[str, Any]) -> int:
     """How much room the outputs of a run take; nothing is computed."""
-    found = jax.eval_shape(lambda: function.together(key=0, **inputs))
-    return sum(output.size * output.dtype.itemsize for output in found.values())
+    found, _ = jax.eval_shape(lambda: function.together.rows(inputs, 0))
+    return sum(output.size * output.dtype.itemsize for output in jax.tree.leaves(found))
 
 
 def vmapped(
@@ -35,7 +36,7 @@ def vmapped(
     seed: int,
     places: tuple[np.ndarray, np.ndarray],
 ) -> dict[str, Any]:
-    """The outputs of many runs, a row for each.
+    """The outputs of many runs, a row for each, as :meth:`JaxFunction.rows` gives them.
 
     Parameters
     ----------
@@ -48,12 +49,36 @@ def vmapped(
         The key that those of the runs are made of.
     places : tuple of two arrays of int
         The number of the point, and the trial, of each run.
+
+    Raises
+    ------
+    FailsOnDevice
+        A run is an error, which another engine raises.
     """
     key = jax.random.key(seed)
 
-    def one(columns: Mapping[str, Any], words: Any) -> dict[str, Any]:
-        return function.together(key=functools.reduce(jax.random.fold_in, words, key), **inputs, **columns)
+    def one(columns: Mapping[str, Any], words: Any) -> tuple[dict[str, Any], Any]:
+        return function.together.rows({**inputs, **columns}, functools.reduce(jax.random.fold_in, words, key))
 
     points, trials = places
     words = [np.asarray(numbers, np.uint32) for numbers in (points & 0xFFFFFFFF, points >> 32, trials)]  # as much as a key takes
-    return jax.vmap(one)({name: jnp.asarray(column) for name, column in columns.items()}, words)
+    found, failed = jax.vmap(one)({name: jnp.asarray(column) for name, column in columns.items()}, words)
+    return unfailed(found, failed)
+
+
+def run_alone(function: JaxFunction, key: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs of a run.
+
+    Raises
+    ------
+    FailsOnDevice
+        It is an error, which another engine raises.
+    """
+    return unfailed(*function.watched.rows(inputs, key))
+
+
+def unfailed(found: dict[str, Any], failed: Any) -> dict[str, Any]:
+    """Outputs, if nothing has failed."""
+    if failed is not None and failed.any():
+        raise FailsOnDevice
+    return found

@@ -18,6 +18,7 @@ from mdf_loop.backends.jax.walked import How, Walk
 from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node, ValueType
+from mdf_loop.kernels.definitions.mdf_conversions import to_onnx
 from mdf_loop.kernels.definitions.mdf_operators import truth
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
@@ -62,6 +63,8 @@ class JaxLowering(StaticLowering):
                 return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
             except KindError as error:
                 raise self.refusal(node, error) from error
+        if node.op == "to_onnx" and node.domain == DOMAIN and args[0] is not None:
+            return [to_onnx(self.b, args[0])]
         if node.op in CHOICES and node.domain == DOMAIN:
             test, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
             if is_open(x) or is_open(y):
@@ -116,7 +119,7 @@ class JaxLowering(StaticLowering):
         return [self._side(body, {**names, **self._begun(body, names, types)}) for body in bodies]
 
     def _begun(self, body: Body, names: Names, types: Sequence[Type | None]) -> dict[str, Value]:
-        """What stands for carried values without a type that a branch gives as they are."""
+        """Values in the place of carried ones that have no type yet and that a branch passes on."""
         found = {}
         for name, type in zip(body.outputs, types, strict=False):
             if type is not None and type.is_static and name in names and is_open(names[name]):
@@ -197,13 +200,17 @@ class JaxStep:
 
     def __call__(self, given: Sequence[Any], draws: Draws, **how: Any) -> list[Any]:
         """Its results; what a loop that may end early collected is :class:`Padded`."""
+        return self.computed(given, draws, **how)[0]
+
+    def computed(self, given: Sequence[Any], draws: Draws, **how: Any) -> tuple[list[Any], Any]:
+        """Its results, and whether something failed, such as a loop that wants too many iterations; None where nothing can."""
         if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
             raise ArgumentError(f"the model computes in {wide.type.dtype}, and {TURN_ON}")
         w = Walk(self.how(**how), draws)
         found = w.results(self.region, given)
         for value, x in zip(self.region.results, found, strict=True):
             w.refuse_text(value, x)
-        return found
+        return found, w.failed if w.failures else None
 
     def how(self, **how: Any) -> How:
         """How it is computed: ``max_steps``, ``checkpoint`` and ``checks``, as :func:`mdf_loop.to_jax` takes them."""

@@ -17,13 +17,16 @@ import numpy as np
 from jax import lax
 from jax.custom_derivatives import linear_call
 
-from mdf_loop.backends.jax.jnp_templates import jax_dtype
+from mdf_loop.backends.jax.jnp_templates import canonical, jax_dtype, no_number
 from mdf_loop.backends.jax.walked import STRUCTURE, Padded, Walk, as_typed, manual_axes, varying
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.step.records import Apply, LoopRegion, Region, Value
 from mdf_loop.step.structure import is_always_true, may_end, regions_of
 
-UNLIMITED = np.iinfo(np.int32).max
+
+def unlimited() -> int:
+    """The most iterations that can be counted."""
+    return int(np.iinfo(canonical(np.int64)).max)
 
 
 class Operands(NamedTuple):
@@ -39,11 +42,12 @@ class Operands(NamedTuple):
 
 
 class LoopMoment(NamedTuple):
-    """What goes from one iteration to the next."""
+    """What goes from one iteration to the next; ``failed`` is that of :class:`Walk`."""
 
     stays: Any
     states: tuple[Any, ...]
     last: tuple[Any, ...]
+    failed: Any
 
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
@@ -129,6 +133,9 @@ class TracedLoop:
         return self._arranged(*found)
 
     def _arranged(self, end: LoopMoment, rows: Sequence[Any], number: Any) -> tuple[Any, ...]:
+        self.w.failures += [] if end.failed is None else [end.failed]
+        if self.loop.last and number is not None:
+            self.w.check(number > 0, "there was no iteration, so there is no last value")
         collected: list[Any] = [None] * len(self.loop.rows)
         for k, x in zip(self.kept, rows, strict=True):
             what = self.loop.collected[k]
@@ -155,14 +162,15 @@ class TracedLoop:
         for x, state in zip(states, now.states, strict=True):
             if x.shape != state.shape:
                 raise self.w.how.refusal(self.v, f"a carried value of shape {list(state.shape)} becomes {list(x.shape)}")
-        return LoopMoment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind])), tuple(
-            found[behind + k] for k in self.kept
-        )
+        failed = None if now.failed is None else now.failed | w.failed
+        now = LoopMoment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind]), failed)
+        return now, tuple(found[behind + k] for k in self.kept)
 
     def _first(self, given: Operands) -> LoopMoment:
         """What the first iteration begins with."""
-        last = tuple(jnp.zeros(x.type.shape, jax_dtype(x.type)) for x in self.loop.last)
-        return LoopMoment(given.goes, given.states, last)
+        dtypes = [jax_dtype(x.type) for x in self.loop.last]
+        last = tuple(jnp.full(x.type.shape, no_number(t), t) for x, t in zip(self.loop.last, dtypes, strict=True))
+        return LoopMoment(given.goes, given.states, last, jnp.asarray(False) if self.w.how.may_fail else None)
 
     def _no_rows(self, length: int | None = None) -> tuple[Any, ...]:
         lead = () if length is None else (length,)
@@ -183,7 +191,7 @@ class TracedLoop:
         """Iterations until the condition ends them."""
         if self.most == 0:
             return self._first(given), self._no_rows(0), jnp.zeros((), int)
-        limit = UNLIMITED if self.most is None or not self.rows else self.most
+        limit = unlimited() if self.most is None or not self.rows else self.most
         limit = limit if self.count is None else min(self.count, limit)
         counted = jnp.asarray(limit if given.count is None else jnp.minimum(given.count, limit), int)
 
@@ -199,8 +207,7 @@ class TracedLoop:
 
         start, axes = (jnp.zeros((), int), self._first(given), self._no_rows(self.most or 0)), manual_axes(given)
         number, now, rows = lax.while_loop(goes_on, lambda x: varying(step(x), axes), varying(start, axes))
-        self._check_limit(given, now, number)
-        return now, rows, number
+        return self._limited(given, now, number), rows, number
 
     def _obeyed(self, now: LoopMoment, is_first: Any, given: Operands) -> Any:
         """Whether there is an iteration by the condition; one that is not obeyed counts before the first alone."""
@@ -222,15 +229,18 @@ class TracedLoop:
             return (number + going, now), row
 
         (number, now), rows = self._scan(step, (jnp.zeros((), int), first), given, self.most)
-        self._check_limit(given, now, number)
-        return now, rows, number
+        return self._limited(given, now, number), rows, number
 
-    def _check_limit(self, given: Operands, now: LoopMoment, number: Any) -> None:
-        wanted = UNLIMITED if given.count is None else given.count
+    def _limited(self, given: Operands, now: LoopMoment, number: Any) -> LoopMoment:
+        """The last moment, which knows whether there would have been one more iteration."""
+        if self.most is None or self.most == self.count:
+            return now
+        wanted = unlimited() if given.count is None else given.count
         wanted = wanted if self.count is None else self.count
-        if self.most is not None and self.most != self.count:
-            goes_on = self._obeyed(now, False, given) & (number >= self.most) & (number < wanted)
-            self.w.how.check(~goes_on, "a loop wants more than max_steps iterations, which are {most}", most=self.most)
+        goes_on = self._obeyed(now, False, given) & (number >= self.most) & (number < wanted)
+        alone = Walk(self.w.how, self.w.draws)  # what it finds is carried out of here in ``failed``
+        alone.check(~goes_on, "a loop wants more than max_steps iterations, which are {most}", most=self.most)
+        return now._replace(failed=now.failed | goes_on)
 
     def _scan(self, step: Step, start: Any, given: Operands, length: int) -> tuple[Any, Any]:
         """A scan; of a long one only each k-th state is kept for gradients, where that is asked for."""

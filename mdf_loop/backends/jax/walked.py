@@ -5,6 +5,7 @@ An array has exactly the element type that the Step says: numpy's rules for type
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -52,6 +53,8 @@ class How:
         From how many iterations one is kept for gradients; 0 keeps all.
     checks : bool
         Whether ``jax.experimental.checkify`` finds what is an error of a run.
+    flags : bool
+        Whether it is known in the end that something was an error of a run, as engine ``jax`` wants it.
     selects : bool
         Whether both branches of an If are computed and one is chosen: JAX 0.10 has no gradient of a ``cond`` that is
         differentiated while it is vectorised.
@@ -67,6 +70,7 @@ class How:
     max_steps: int | None = None
     checkpoint: int = 0
     checks: bool = False
+    flags: bool = False
     selects: bool = False
     together: bool = False
     whole: bool = False
@@ -84,10 +88,10 @@ class How:
             return "a while; for gradients in reverse mode give max_steps"
         return f"a while; for gradients in reverse mode a scan over at most {most} iterations"
 
-    def check(self, holds: Any, message: str, **numbers: Any) -> None:
-        """Say what has to hold, where that was asked for: JAX calls what may be checked in a slower way."""
-        if self.checks:
-            debug_check(jnp.all(holds), message, **{name: jnp.asarray(number) for name, number in numbers.items()})
+    @property
+    def may_fail(self) -> bool:
+        """Whether each loop carries whether something has failed."""
+        return self.flags or self.max_steps is not None
 
     def refusal(self, value: Value, why: str) -> UnsupportedOp:
         """The error that a value cannot be computed; names its node."""
@@ -96,10 +100,23 @@ class How:
 
 
 class Walk:
-    """One region under way; ``known`` are the values so far."""
+    """One region under way; ``known`` are the values so far, ``failures`` what may have failed in it."""
 
     def __init__(self, how: How, draws: Draws, known: Mapping[Value, Any] | None = None) -> None:
         self.how, self.draws, self.known = how, draws, dict(known or {})
+        self.failures: list[Any] = []
+
+    @property
+    def failed(self) -> Any:
+        """Whether something so far has failed; None where that is not carried."""
+        return functools.reduce(jnp.logical_or, self.failures, jnp.asarray(False)) if self.how.may_fail else None
+
+    def check(self, holds: Any, message: str, **numbers: Any) -> None:
+        """Say what has to hold, where that was asked for: JAX calls what may be checked in a slower way."""
+        if self.how.checks:
+            debug_check(jnp.all(holds), message, **{name: jnp.asarray(number) for name, number in numbers.items()})
+        if self.how.flags:
+            self.failures.append(~jnp.all(holds))
 
     def results(self, region: Region, given: Sequence[Any]) -> list[Any]:
         """What a region gives."""
@@ -166,19 +183,19 @@ class Walk:
             else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
         )
         found = TEMPLATES[name](*given).astype(jax_dtype(value.type))
-        if self.how.checks and value.type.weak and PRIMITIVES[value.op].refuses:
+        if (self.how.checks or self.how.flags) and value.type.weak and PRIMITIVES[value.op].refuses:
             self._check_python(name, value, given, found)
         return found
 
     def _check_python(self, name: str, value: Value, given: Sequence[Any], found: Any) -> None:
         """Say what is an error for numbers of Python's, where numpy has nan, infinity or 0."""
         if PRIMITIVES[name].divides:
-            self.how.check(given[1] != 0, "division by zero")
+            self.check(given[1] != 0, "division by zero")
         elif name in ("shl", "shr"):
-            self.how.check(given[1] >= 0, "negative shift count")
+            self.check(given[1] >= 0, "negative shift count")
         elif (name == "pow" or PRIMITIVES[value.op].is_python) and value.type.kind == "f":
             is_given = jnp.stack([jnp.isfinite(x) for x in given]).all(0)
-            self.how.check(jnp.isfinite(found) | ~is_given, f"math domain error, or a result that is too large: {name}")
+            self.check(jnp.isfinite(found) | ~is_given, f"math domain error, or a result that is too large: {name}")
 
 
 def manual_axes(tree: Any) -> frozenset[str]:
@@ -231,7 +248,7 @@ def _reduce(w: Walk, v: Value, x: Any) -> Any:
 
 def _place_in(w: Walk, v: Value, index: Any, length: Any) -> Any:
     index, length = jnp.asarray(index), jnp.asarray(length)
-    w.how.check((index >= -length) & (index < length), "index {i} is out of bounds for axis of size {n}", i=index, n=length)
+    w.check((index >= -length) & (index < length), "index {i} is out of bounds for axis of size {n}", i=index, n=length)
     return jnp.where(index < 0, index + length, index)
 
 
@@ -246,6 +263,7 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
     if how.definition is not None:
         inside = Walk(replace(w.how, whole=True), w.draws, w.known | dict(zip(v.args, args, strict=True)))
         found = inside.results(how.definition, ())
+        w.failures += inside.failures
         return found if how.results > 1 else found[0]
     if is_draw(v):
         return numbers_of(v, w.draws, args)
@@ -254,7 +272,7 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
     if any(x.type.weak for x in v.args) and len({jnp.result_type(x) for x in args if x is not None}) > 1:
         raise w.how.refusal(v, f"{how.node.op} has no form in JAX for a number of Python's beside arrays of another type")
     try:
-        found = over_jax(how.call, args, w.how.check)
+        found = over_jax(how.call, args, w.check)
     except (NotOver, ValueError, TypeError, IndexError) as error:
         raise w.how.refusal(v, f"{how.node.op} has no form in JAX: {error}") from error
     return found if how.results > 1 or not isinstance(found, tuple) else found[0]
@@ -264,22 +282,27 @@ def _branch(w: Walk, v: Value, condition: Any) -> Any:
     branch: BranchRegion = v.attr
     condition = jnp.reshape(jnp.asarray(condition), ()) != 0
     axes = manual_axes([x for x in w.known.values() if isinstance(x, jax.Array)])
-    sides = [
-        lambda region=region: varying(Walk(w.how, w.draws, w.known).arrays(region, ()), axes)
-        for region in (branch.then, branch.other)
-    ]
-    then, other = map(jax.eval_shape, sides)
+
+    def side(region: Region) -> Any:
+        inside = Walk(w.how, w.draws, w.known)
+        return varying((inside.arrays(region, ()), inside.failed), axes)
+
+    sides = [functools.partial(side, region) for region in (branch.then, branch.other)]
+    then, other = (jax.eval_shape(side)[0] for side in sides)
     if then != other:
         raise w.how.refusal(v, f"its branches give values of different types or shapes: {then} and {other}")
     if w.how.selects:
-        return jax.tree.map(lambda x, y: jnp.where(condition, x, y), *(side() for side in sides))
-    return lax.cond(condition, *sides)
+        found, failed = jax.tree.map(lambda x, y: jnp.where(condition, x, y), *(side() for side in sides))
+    else:
+        found, failed = lax.cond(condition, *sides)
+    w.failures += [] if failed is None else [failed]
+    return found
 
 
 def _window(w: Walk, v: Value, x: Any, *at: Any) -> Any:
     shape = v.type.shape or ()
     inside = [(begin >= 0) & (begin + length <= n) for begin, length, n in zip(at, shape, x.shape, strict=True)]
-    w.how.check(jnp.stack(inside), "a slice reaches beyond its array")
+    w.check(jnp.stack(inside), "a slice reaches beyond its array")
     return lax.dynamic_slice(x, at, shape)
 
 

@@ -181,7 +181,7 @@ class ConditionReader:
         else:
             kind, arguments = getattr(source, "type", None), getattr(source, "kwargs", None) or {}
         if not isinstance(arguments, Mapping):
-            raise self.refused(f"has arguments that are no dict: {arguments!r}")
+            raise self.refused(f"has arguments that are not a dict: {arguments!r}")
         arguments = dict(arguments)
         if not isinstance(kind, str):
             raise self.refused(f"is {type(source).__name__}, not a condition")
@@ -282,13 +282,13 @@ class ConditionReader:
     def _node(self, kind: str, thing: Any) -> str:
         name = getattr(thing, "id", thing)
         if not isinstance(name, str) or name not in self.ids:
-            raise UnknownNode(f"{self.where} is {kind} of {name!r}, which is no node of the graph", (self.graph.id,))
+            raise UnknownNode(f"{self.where} is {kind} of {name!r}, which is not a node of the graph", (self.graph.id,))
         return name
 
     def _number(self, kind: str, arguments: Mapping[str, Any]) -> Any:
         n = self._argument(kind, arguments, "n")
         if isinstance(n, bool) or not isinstance(n, int | float):
-            raise self.refused(f"is {kind} with n = {n!r}, which is no number")
+            raise self.refused(f"is {kind} with n = {n!r}, which is not a number")
         return n
 
     def _scale(self, arguments: Mapping[str, Any], refuse: str = "") -> str:

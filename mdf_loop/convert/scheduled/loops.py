@@ -62,15 +62,15 @@ def lower(
     collect: bool = False,
     record: Sequence[Key] = (),
 ) -> Lowered:
-    """A scheduled MDF graph as one loop that gives what MDF's engine gives.
+    """Turn a scheduled MDF graph into one loop with the results of MDF's engine.
 
     Parameters
     ----------
     model : modeci_mdf Model or Graph, str or path-like
     steps : int
-        How many times the graph is evaluated.
+        The number of evaluations of the graph.
     time_increment : float, optional
-        By how much time goes on between two evaluations: the first has none, as in MDF's examples.
+        The time between two evaluations.  The first one has none, as in MDF's examples.
     collect : bool
         Whether the loop collects the outputs of every evaluation.
     record : sequence of (kind, node, name)
@@ -83,9 +83,9 @@ def lower(
     Raises
     ------
     NotLowered
-        Something in the graph has no counterpart in a loop; says which node or condition, and why.
+        Part of the graph cannot become part of a loop.  The message names the node or condition, and the reason.
     ArgumentError
-        ``steps`` or ``time_increment`` is no such number.
+        ``steps`` or ``time_increment`` has a wrong value.
     MalformedBody, UnsupportedOp
         The graph is broken.
 

@@ -82,7 +82,7 @@ class ScheduledNode(NodeReader):
         if isinstance(value, Unavailable):
             return value
         if value.items is None and isinstance(value.literal, str | dict):
-            return Unavailable(f"{self.node.id}.{name} is no number or array")
+            return Unavailable(f"{self.node.id}.{name} is not a number or array")
         if value.display == "outputs":
             return Unavailable(f"{self.node.id}.{name} is several values")
         return self.builder.array(value, f"{self.node.id}.{name}")

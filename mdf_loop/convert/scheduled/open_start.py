@@ -91,17 +91,37 @@ class _OpenStore(Store):
         self.named, self.was_open = named, False
 
     def peek(self, key: Key, default: Any = None) -> Value | Unavailable:
-        """A value, as far as the pass has come."""
+        """A value, as far as the pass has come; the one of the next pass may be another, whatever this one is computed from."""
         found = super().peek(key, default)
         if key in self.named and not any(key in layer for layer in self._layers):
             found = self.named[key]
-        self.was_open |= isinstance(found, Value) and not is_known(found) and found.items is None
-        return found
+        if isinstance(found, Unavailable):
+            return found
+        self.was_open |= not is_known(found) and found.items is None
+        return replace(found, varies=True)
 
     def given(self, given: GivenInput) -> Value:
         """What a run is given, which no pass changes."""
         self.was_open = True
         return replace(self.named[given.key], varies=False)
+
+    def keep(self, changed: Mapping[Key, Value | Unavailable]) -> None:
+        """Know what changed, or what it is called."""
+        for key, value in changed.items():
+            if isinstance(value, Unavailable) or is_known(value):
+                self.named.pop(key, None)
+                self.known[key] = value.literal if isinstance(value, Value) else value
+            elif value.items is not None:
+                raise NotCompiled(f"{'.'.join(key[1:])} is a list of values that are open")
+            else:
+                self.named[key] = value
+                self.known[key] = self._least(key, value)
+
+    def _least(self, key: Key, value: Value) -> Any:
+        """What is sure of an open value: a count has not fallen, and that a node ran is known only where it is known."""
+        if key[0] == "ran" or key == UPDATES:
+            return self.known.get(key, False if key[0] == "ran" else 0)
+        return _of_a_kind(value)
 
 
 class _OpenPass(Pass):
@@ -120,8 +140,7 @@ class _OpenPass(Pass):
         with self.store.aside() as changed:
             self._evaluate(name, self.builder)
         if self.store.was_open or not all(map(is_pure, nodes[mark:])):
-            for key, value in changed.items():
-                self.store.set(key, value)
+            self.store.keep(changed)  # at once, for what runs now in this pass reads what is known
             return
         del nodes[mark:]
         super()._run_now(name)
@@ -148,7 +167,8 @@ class _Opened:
         loop = None if start is None else self._loop(start, first)
         count, names = len(self.plan.outputs), tuple(self.plan.outputs)
         if not self.collect:
-            return OpenRun(self._finished(first if loop is None else loop[:count]), names, self.plan.steps)
+            last = [self._there(value, k) for k, value in enumerate(first)] if loop is None else loop[:count]
+            return OpenRun(self._finished(last), names, self.plan.steps)
         rows = [(ended, row) for ended, row in self.rows if not is_known(ended) or ended.literal]
         if loop is None and len(rows) < self.plan.steps:  # an evaluation without a pass has the values of the one before
             rows.append((TRUE, tuple(first)))
@@ -200,28 +220,16 @@ class _Opened:
         return is_known(over) and bool(over.literal)
 
     def _pass(self) -> _OpenPass:
-        return _OpenPass(self.plan, _OpenStore(self.known, self.named), self.builder, done=self.passes)
+        store = _OpenStore(dict(self.known), dict(self.named))  # of a pass that is given up nothing stays
+        return _OpenPass(self.plan, store, self.builder, done=self.passes)
 
     def _start(self) -> Start:
         return Start(self.known, self.passes, [], [])
 
-    def _keep(self, made: Pass) -> None:
-        """Know what a pass changed, or what it is called."""
-        for key, value in made.store.now().items():
-            if isinstance(value, Unavailable) or is_known(value):
-                self.named.pop(key, None)
-                self.known[key] = value.literal if isinstance(value, Value) else value
-            elif value.items is not None:
-                raise NotCompiled(f"{'.'.join(key[1:])} is a list of values that are open")
-            else:
-                self.named[key] = value
-                self.known[key] = self._least(key, value)
-
-    def _least(self, key: Key, value: Value) -> Any:
-        """What is sure of an open value: a count has not fallen, and that a node ran is known only where it is known."""
-        if key[0] == "ran" or key == UPDATES:
-            return self.known.get(key, False if key[0] == "ran" else 0)
-        return _of_a_kind(value)
+    def _keep(self, made: _OpenPass) -> None:
+        """Go on with what a pass changed."""
+        made.store.keep(made.store.now())
+        self.known, self.named = made.store.known, made.store.named
 
     def _output(self, place: tuple[str, str]) -> Any:
         """What an output port holds; None before its node has run."""
@@ -247,16 +255,19 @@ class _Opened:
         opened = [state for state in behind.loop.body.state if behind.keys[state.input] in self.named]
         initial = [self.named[behind.keys[state.input]] for state in opened]
         loop = _carrying(behind.loop, [Carried(state.input, state.output) for state in opened])
-        if not is_known(self.going):  # perhaps it has no iteration
-            loop = replace(loop, carried=(*loop.carried, *(Carried(f"before {k}", x) for k, x in enumerate(loop.last))), last=())
-            loop = _taking(loop, [c.input for c in loop.carried[len(opened) :]])
-            initial += [self._there(value, k) for k, value in enumerate(first)]
+        order = [*range(len(first))]
+        if not is_known(self.going):  # perhaps it has no iteration, and an output the value that it had before
+            there = [k for k in order if first[k] is not None]
+            order = [*there, *(k for k in order if first[k] is None)]
+            loop = _giving(loop, order, there)
+            initial += [self._there(first[k], k) for k in there]
         trip_count = None if passes is None else literal(passes * self.plan.steps - start.passes)
         values = [trip_count, self.going, *initial]
         names = [self.builder.name(self.builder.array(x, "first")) if x is not None else "" for x in values]
         outputs = tuple(self.builder.fresh(name) for name in loop.results)
         node = Node("Loop", tuple(names), outputs, {"loop": loop}, loop.name, DEFAULT_OPSET)
-        return [*self.builder.add(node, varies=True, untouched=True)[len(opened) :]]
+        results = self.builder.add(node, varies=True, untouched=True)[len(opened) :]
+        return [*(results[order.index(k)] for k in range(len(first))), *results[len(first) :]]
 
 
 def _of_a_kind(value: Value) -> Any:
@@ -269,6 +280,13 @@ def _carrying(loop: Loop, carried: Sequence[Carried]) -> Loop:
     state = tuple(s for s in body.state if s.input not in inputs)
     body = replace(body, outputs=(*body.outputs, *(c.output for c in carried)), state=state)
     return _taking(replace(loop, body=body, carried=tuple(carried)), [c.input for c in carried])
+
+
+def _giving(loop: Loop, order: Sequence[int], carried: Sequence[int]) -> Loop:
+    """A loop with its last values in this order, the first ones carried."""
+    before = tuple(Carried(f"before {k}", loop.last[k]) for k in carried)
+    last = tuple(loop.last[k] for k in order[len(carried) :])
+    return _taking(replace(loop, carried=(*loop.carried, *before), last=last), [c.input for c in before])
 
 
 def _taking(loop: Loop, inputs: Sequence[str]) -> Loop:

@@ -156,7 +156,7 @@ def _conditions(graph: Any, waits: Mapping[str, list[str]]) -> dict[str, Conditi
             parts = tuple(Usable(other, name, 1) for other in needs)
             conditions[name] = Every(parts) if len(parts) != 1 else parts[0]
     if said:
-        raise UnknownNode(f"there is a condition of {next(iter(said))!r}, which is no node of the graph", (graph.id,))
+        raise UnknownNode(f"there is a condition of {next(iter(said))!r}, which is not a node of the graph", (graph.id,))
     return conditions
 
 

@@ -132,7 +132,7 @@ def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -
         count, name = int(taken[1]), results.names[int(taken[1])]
         part = said.carried if count < results.n_carried else said.collected
         if len(part) > 1 and port.id != name and not results.contradicts(port.id, count):
-            told = f"{port.value} is {name!r} by its place, and another result when the file is sorted; write {thing.id}.{name}"
+            told = f"{port.value} is {name!r} in this order, and another result in another order; write {thing.id}.{name}"
             yield Finding(WARNING, f"{'/'.join((*place, port.id))}: {told}", (*place, port.id))
 
 

@@ -32,7 +32,7 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
     for port in node.output_ports:
         if port.value is None:
             place = (str(graph.id), node.id, port.id)
-            yield Finding(WARNING, f"{'/'.join(place)}: it has no value, so it gives nothing; value: says which", place)
+            yield Finding(WARNING, f"{'/'.join(place)}: it has no value, so it is not an output; write value: ...", place)
 
 
 def _of_default(port: Any) -> Iterator[tuple[str, str]]:
@@ -40,8 +40,8 @@ def _of_default(port: Any) -> Iterator[tuple[str, str]]:
     default, declared = default_value_of(port), port.type or ""
     if isinstance(default, str):
         if number_in(default) is None and declared.lower() not in TEXTS:
-            wanted = f"declared is {declared}" if declared else "a text that is meant as one declares type: string"
-            yield (ERROR if declared else WARNING), f"its default is the text {excerpt(default)}, no number; {wanted}"
+            wanted = f"declared is {declared}" if declared else "if it is meant as a text, declare type: string"
+            yield (ERROR if declared else WARNING), f"its default is the text {excerpt(default)}, not a number; {wanted}"
         return
     if isinstance(default, list) and (said := _of_list(default)):
         yield ERROR, said

@@ -57,7 +57,7 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         return
     known = {name.rpartition(".")[2] for name in given}
     if any(port.id not in known for _, port in required_ports(graph)):
-        told = "types and shapes are looked at when its inputs have values: --set gives them"
+        told = "types and shapes are checked when its inputs have values; give them with --set"
         yield Finding(NOTE, f"{graph.id}: {told}", (str(graph.id),))
         return
     end = time.monotonic() + SECONDS

@@ -51,8 +51,8 @@ MOST_IN_PORTS = 1 << 28
 """Elements in the input ports of a graph, by their shapes: the weights of the largest models that MDF publishes have half."""
 
 HINT = (
-    "; options(trusted=True), or --trusted on the command line, hands such texts to Python's eval: only for models that you "
-    "trust as you trust a program"
+    "; options(trusted=True), or --trusted on the command line, passes such texts to Python's eval; use it only for models "
+    "that you trust like a program"
 )
 
 
@@ -351,7 +351,7 @@ def _refuse_shapes(graph: Any) -> None:
                 if elements > MOST_IN_PORTS:
                     what = f"its shapes ask for more than {MOST_IN_PORTS} elements in all input ports"
                     raise MalformedBody(
-                        f"{what}; options(trusted=True) lets a model that you trust have them", (graph.id, node.id, port.id)
+                        f"{what}; options(trusted=True) allows them for a model that you trust", (graph.id, node.id, port.id)
                     )
 
 

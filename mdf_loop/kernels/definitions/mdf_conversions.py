@@ -10,6 +10,7 @@ import numpy as np
 from mdf_loop.kernels.definitions.mdf_operators import BOOL, of_python, truth
 from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong
 from mdf_loop.ops.rows import Call, numpys
+from mdf_loop.step.build import CannotLower
 
 
 @of_python("builtins.bool")
@@ -92,6 +93,21 @@ def _made(name: str) -> None:
 
 for _name in ("array", "asarray"):
     _made(_name)
+
+
+def to_onnx(b, x):
+    """A value as MDF hands it to an operator of ONNX: 32 bits of 64, whole numbers the other way round.
+
+    It is for JAX alone: machine code adds up the products behind it in another order than MDF's engine.
+    """
+    if x.type.dtype is None or x.type.kind not in "biuf":
+        raise CannotLower("the element type is known only when it runs")
+    is_one, x = is_number(x) and x.type.weak and x.type.kind != "b", strong(b, x)
+    x = b.cast(x, _HANDED[x.type.dtype]) if x.type.dtype in _HANDED else x
+    return b.reshape(x, (1,)) if is_one else x if not is_number(x) or x.type.is_array else b.as_array(x)
+
+
+_HANDED = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int32): np.dtype(np.int64)}
 
 
 @of_python("from_onnx")

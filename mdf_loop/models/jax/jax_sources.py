@@ -62,7 +62,7 @@ class GraphOnce:
         """The graph with what is known in its places."""
         known, inside = self.model.told_apart(known)
         if unknown := [name for name in traced if not self.model.takes(name) or self.model.told_apart({name: None})[1]]:
-            raise ArgumentError(f"{unknown[0]!r} is no input that can be traced: the model has {', '.join(self.inputs)}")
+            raise ArgumentError(f"{unknown[0]!r} is not an input that can be traced: the model has {', '.join(self.inputs)}")
         self.model.refuse_missing({*known, *traced})
         return with_inputs((self.model.with_constants(inside) if inside else self.model).graph, known)
 

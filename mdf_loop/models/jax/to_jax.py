@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import public
 from mdf_loop.settings.counts import counted
+from mdf_loop.settings.engines import needed
 
 if TYPE_CHECKING:
     from mdf_loop.backends.jax.function import JaxFunction
@@ -36,47 +36,48 @@ def to_jax(
     time_increment: float | None = None,
     collect: bool | None = None,
 ) -> JaxFunction:
-    """A model, or the body of a loop, as a function of JAX.
+    """Turn a model, or the body of a loop, into a JAX function.
 
-    ``jax.jit``, ``jax.grad``, ``jax.vmap``, ``jax.hessian`` and all else of JAX take it as any function of theirs.
+    ``jax.jit``, ``jax.grad``, ``jax.vmap``, ``jax.hessian`` and all other functions of JAX accept it.
 
     Parameters
     ----------
-    model : str, path-like, MDF Model or Graph, onnx.ModelProto, or what :func:`mdf_loop.prepare` or :func:`mdf_loop.compile` gave
-        A body of a loop may be given as :func:`mdf_loop.compile` takes it.
+    model : str, path-like, MDF Model or Graph, onnx.ModelProto, result of :func:`mdf_loop.prepare` or :func:`mdf_loop.compile`
+        A body of a loop can have any form that :func:`mdf_loop.compile` accepts.
     outputs : sequence of str, optional
-        The outputs that are wanted; JAX computes nothing for the others.
+        The outputs to compute.  The default is all outputs.
     max_steps : int, optional
-        The most iterations of a loop that says no number itself.  A loop that may end early has a gradient in reverse mode, and
-        collects values, up to a number that is known: its trip count, or this.
+        The maximum number of iterations of a loop without a trip count.  A loop that can end early needs a maximum to collect
+        values, and for a gradient in reverse mode: its trip count, or this.  If a loop needs more, a call raises IterationLimit;
+        inside ``jax.jit`` and ``jax.vmap`` results are nan, and integers the lowest of their type.
     checkpoint : int
-        For gradients keep one state in so many iterations, and compute the others again; 0 keeps all.
+        For gradients, store one state in so many iterations, and compute the others again.  0 stores all states.
     checks : bool
-        Whether ``jax.experimental.checkify`` finds what is an error of a run: an index outside of its array, a division of
-        Python's by 0, more than ``max_steps`` iterations.  JAX takes about 50 microseconds longer for each call then.
+        Whether ``jax.experimental.checkify`` finds errors of a run: an index outside its array, Python's division by 0, more
+        than ``max_steps`` iterations.  Each call then takes about 50 microseconds longer.
     steps, time_increment, collect : optional
-        As in :func:`mdf_loop.run`: how many times a model of MDF is evaluated, and whether its outputs of all steps are returned.
-        A model with conditions of graph-scheduler is evaluated once if nothing is said; one iteration is one pass of it.
+        As in :func:`mdf_loop.run`.  A model with conditions of graph-scheduler is evaluated once by default; one iteration is
+        one pass of the scheduler.
 
     Returns
     -------
     JaxFunction
-        ``f(**inputs, key=None, noise=None)`` gives a dict of arrays by the names of outputs.  ``f.inputs``, ``f.outputs`` and
-        ``f.draws`` say what there is, ``f.explain()`` how it runs.
+        ``f(**inputs, key=None, noise=None)`` returns a dict of arrays by the names of outputs.  ``f.inputs``, ``f.outputs`` and
+        ``f.draws`` describe it, ``f.explain()`` shows how it runs.
 
     Raises
     ------
     UnsupportedOp
-        Something has no form in JAX: lists, texts, arrays that grow; names the node.
+        JAX cannot run a node: lists, strings, arrays that grow.  The message names the node.
     NotLowered
-        A condition, or something else in a scheduled model, has no counterpart in a loop; names it.
+        Part of a scheduled model cannot become part of a loop.  The message names it.
     ArgumentError
-        jax is not installed; there is no such output.
+        jax is not installed, or an output does not exist.
 
     Notes
     -----
-    Models of MDF compute in float64, which JAX does after ``jax.config.update("jax_enable_x64", True)``.  Random numbers are
-    those of JAX: the same distributions, other numbers than :func:`mdf_loop.run` draws.
+    MDF models compute in float64; turn this on with ``jax.config.update("jax_enable_x64", True)``.  Random numbers are JAX's:
+    other numbers than those of :func:`mdf_loop.run`, with the same distributions.
 
     Examples
     --------
@@ -85,8 +86,7 @@ def to_jax(
     >>> list(f.outputs)
     ['voltage', 'recovery']
     """
-    if importlib.util.find_spec("jax") is None:
-        raise ArgumentError('to_jax needs jax, which is not installed: pip install "mdf-loop[jax]"')
+    needed("jax", "to_jax needs jax, which is not installed", "jax", ArgumentError)
     from mdf_loop.backends.jax.function import JaxFunction
 
     if max_steps is not None:

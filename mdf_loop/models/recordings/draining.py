@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,6 @@ from mdf_loop.models.written import widened
 
 FIRST, BYTES = 16, 1 << 21
 """Iterations of the first stretch, and bytes that a stretch may record."""
-
-Sink = Callable[[int, np.ndarray], None]
-"""Takes rows, and the place of the first of them."""
 
 
 class DrainedRows:

@@ -48,7 +48,7 @@ def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, Wa
     found = [(f"{node}.{id}", ways) for id, body in chosen.items() if (ways := fitting(body, within))]
     if len(found) > 1:
         places = " or ".join(f"{place}.{within}" for place, _ in found)
-        raise ArgumentError(f"{name!r} is in several loops; say which: {places}")
+        raise ArgumentError(f"{name!r} is in several loops; give one of: {places}")
     if found:
         return found[0][0], only_one(found[0][1], name, f"{node}.")
     raise unknown_name("there is nothing to be recorded called", name, [*known, *_inside(loops)])

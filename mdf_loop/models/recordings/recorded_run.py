@@ -85,7 +85,7 @@ def filled(rows: Sequence[Any], name: str) -> np.ndarray:
         arrays = [None if row is None else np.asarray(row) for row in rows]
     except ValueError as error:
         raise ArgumentError(
-            f"{name!r} is several values of different shapes, which are no rows of an array; record the ports that read one each"
+            f"{name!r} is several values of different shapes, which cannot be rows of an array; record each of them"
         ) from error
     known = next((row for row in arrays if row is not None), np.asarray(np.nan))
     return np.stack([np.full(known.shape, np.nan) if row is None else row for row in arrays])

@@ -108,5 +108,5 @@ def only_one(ways: list[Way], name: str, where: str = "") -> Way:
     """
     if len(ways) > 1:
         places = " or ".join(f"{where}{'.'.join(way)}" for way in ways)
-        raise ArgumentError(f"{name!r} is in several branches; say which: {places}")
+        raise ArgumentError(f"{name!r} is in several branches; give one of: {places}")
     return ways[0]

@@ -21,6 +21,7 @@ from mdf_loop.models.results import About, Results
 from mdf_loop.models.saving import IN_FOLDER, IN_ZARR, SAID, VALUE, VALUES, said_of
 from mdf_loop.models.strangers import zarr_attributes
 from mdf_loop.models.written import NotWritable
+from mdf_loop.settings.engines import needed
 
 
 class Folder:
@@ -44,13 +45,9 @@ class Folder:
         self.place, self.about, self.names = Path(path).expanduser(), about, names
         if self.place.suffix != ".zarr":
             raise LoopError(f"record_to is the name of a .zarr folder; got {str(path)!r}")
-        try:
-            import zarr
-        except ImportError as error:
-            raise LoopError('record_to needs zarr: pip install "mdf-loop[sweep]"') from error
-        self._zarr = zarr
+        self._zarr = needed("zarr", "record_to needs zarr", "sweep")
         if self.place.exists() and not self._holds_results():
-            raise LoopError(f"{str(path)!r} is there and holds no results of a run; it is not replaced")
+            raise LoopError(f"{str(path)!r} exists and has no results of a run; it is not replaced")
 
     def _holds_results(self) -> bool:
         try:

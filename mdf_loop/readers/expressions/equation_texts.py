@@ -213,7 +213,7 @@ def _of_text(text: str) -> Equations:
 def _read_line(said: Equations, line: str, number: int) -> None:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise MalformedBody(f"equations, line {number}: {line.strip()!r} is none: x: expression, collect x: ..., while: ...")
+        raise MalformedBody(f"equations, line {number}: {line.strip()!r} is not x: expression, collect x: ... or while: ...")
     word, derivative, name, expression = found.groups()
     word = word or ("derivative" if derivative else "")
     if not expression.strip():
@@ -239,10 +239,10 @@ def _take(said: Equations, word: str, name: str, text: str, number: int) -> None
         if word == "derivative":
             said.derivatives[name], word = text, ""
     if taken:
-        raise MalformedBody(f"equations, line {number}: {name} was said before")
+        raise MalformedBody(f"equations, line {number}: {name} is defined twice")
     said.lines[{"": f"carried {name}", "while": "while"}.get(word, f"{word} {name}")] = number
     if not all(part.isidentifier() for part in (said.index or INDICES[0], *said.scanned)):
-        raise MalformedBody(f"equations, line {number}: {text!r} is no name")
+        raise MalformedBody(f"equations, line {number}: {text!r} is not a name")
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -107,7 +107,7 @@ class Compiler:
         if value.display:
             raise NotCompiled(f"{excerpt(self.text)} works on a Python {value.display}, which operators repeat or join")
         if value.literal is not UNKNOWN and (value.literal is None or isinstance(value.literal, str | dict)):
-            raise self.error(tree, f"{type(value.literal).__name__} is no number or array")
+            raise self.error(tree, f"{type(value.literal).__name__} is not a number or array")
         return value
 
     def node(self, op: str, inputs: Sequence[Value | None], out: str = "", number: Number = Number.NO, **attrs: Any) -> Value:
@@ -120,7 +120,7 @@ class Compiler:
 
     def _constant(self, tree: ast.Constant, out: str) -> Value:
         if isinstance(tree.value, str):
-            raise self.error(tree, "a text is no value")
+            raise self.error(tree, "a text is not a value")
         return literal(tree.value)
 
     def _name(self, tree: ast.Name, out: str) -> Value:
@@ -132,7 +132,7 @@ class Compiler:
     def _attribute(self, tree: ast.Attribute, out: str) -> Value:
         name = dotted(tree) or ""
         if name not in CONSTANTS:
-            raise self.error(tree, f"{name} has to be called, or is no number")
+            raise self.error(tree, f"{name} must be called, or is not a number")
         return literal(getattr(math, name.split(".")[1]))
 
     def _list(self, tree: ast.List, out: str) -> Value:
@@ -268,7 +268,7 @@ class Compiler:
         if type(template) is not int:
             if value.display == "list":  # an array has the same elements there
                 raise NotCompiled(f"{excerpt(self.text)} takes a varying element of a Python list")
-            raise self.error(tree, "which of the outputs must be said by a number: f[0], f[1], ...")
+            raise self.error(tree, "choose one of the outputs by its number: f[0], f[1], ...")
         try:
             return value.items[template]
         except IndexError as error:

@@ -197,9 +197,7 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
     """What is wrong with the keys of one thing, and below them."""
     fields = fields_of(kind)
     if kind.__name__ == "Node" and _is_graph(content):
-        warn_user(
-            f"{'/'.join(map(str, place))} is a graph in the place of a node, as old importers wrote; MDF reads nothing of it"
-        )
+        warn_user(f"{'/'.join(map(str, place))} is a graph where a node belongs, as old importers wrote; MDF ignores it")
         return
     said: dict[str, Any] = {}
     for key, value in content.items():

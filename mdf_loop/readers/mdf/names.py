@@ -77,14 +77,14 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
             continue
         yield from (f"argument {key!r} reads {name}" for name in _unknown(value, [*known, *[*arguments][:place]]))
         if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
-            yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is no expression'}"
+            yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is not an expression'}"
         elif function and isinstance(value, str) and value in ("true", "false") and value not in known:
             yield f"argument {key!r} is the text {value!r}; without quotes it is a boolean"
         elif function and function not in CONTROL and _is_text(value, known):
             yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}"
 
 
-NO_VALUE = "which is no number and no expression"
+NO_VALUE = "which is not a number or an expression"
 
 
 def _is_text(source: Any, known: Collection[str]) -> bool:

@@ -169,7 +169,7 @@ class NodeReader:
         """The value of ``default_initial_value``."""
         value = self.value(parameter.default_initial_value, parameter)
         if value.literal is None or isinstance(value.literal, dict | str):
-            raise MalformedBody("default_initial_value is no number or array", (*self.path, parameter.id))
+            raise MalformedBody("default_initial_value is not a number or array", (*self.path, parameter.id))
         return self.builder.array(value, self.base(parameter))
 
     def _state(self, parameter: Any) -> Value:
@@ -315,7 +315,7 @@ def default_of(port: Any, path: tuple[str, ...]) -> Value:
     value = default_value_of(port)
     if isinstance(value, str):
         if (number := number_in(value)) is None:
-            raise MalformedBody(f"default_value {value!r} is no number", (*path, port.id))
+            raise MalformedBody(f"default_value {value!r} is not a number", (*path, port.id))
         return literal(number)
     if isinstance(value, bool | int | float | complex | list | np.ndarray | np.generic):
         return literal(value)

@@ -73,7 +73,7 @@ def read_type_text(text: str, depth: int = 0) -> ValueType:
             return ValueType(kind=kind, element=read_type_text(inner, depth + 1), key=key)
     name, bracket, dims = text.partition("[")
     if (name != "?" and name not in NAMES) or (bracket and not dims.endswith("]")):
-        raise ValueError(f"{text!r} is no type")
+        raise ValueError(f"{text!r} is not a type")
     dtype: np.dtype | None = None if name == "?" else NAMES[name]
     return ValueType(dtype, _read_dims(dims[:-1]) if bracket else None)
 
@@ -88,7 +88,7 @@ def _read_dims(text: str) -> tuple[Dim, ...]:
         if place == len(text):
             break
         if text[place] != ",":
-            raise ValueError(f"{text!r} are no dimensions")
+            raise ValueError(f"{text!r} are not dimensions")
         place = _after_space(text, place + 1)
     return tuple(dims)
 

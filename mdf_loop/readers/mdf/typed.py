@@ -188,9 +188,9 @@ class GraphReader:
         try:
             course = order_nodes(self.graph)
         except NotCompiled as reason:
-            raise MalformedBody(f"a graph that says types runs in one order: {reason}", (self.graph.id,)) from reason
+            raise MalformedBody(f"a graph with metadata types runs in one order: {reason}", (self.graph.id,)) from reason
         if len(self.sent) < len(self.graph.edges) or course.delayed or any(e.parameters for e in self.graph.edges):
-            raise MalformedBody("a graph that says types joins each input port to one value, without weights", (self.graph.id,))
+            raise MalformedBody("a graph with metadata types has one edge without weights for each input port", (self.graph.id,))
         for node in _as_written(self.graph.nodes, self.sent) or course.order:
             before = len(self.nodes)
             self._add(node)
@@ -243,7 +243,7 @@ class GraphReader:
         elif self.is_lenient:
             self.nodes.append(self._opaque(node))
         else:
-            raise MalformedBody("a graph that says types has one onnx:: function in each node, and numbers", path)
+            raise MalformedBody("a graph with metadata types has one onnx:: function in each node, and numbers", path)
 
     def _node(self, node: Any, holder: Any, path: tuple[str, ...]) -> Node:
         domain, op = operator_of(holder)
@@ -285,7 +285,7 @@ class GraphReader:
         if written is not None and said is None:
             raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(written)}", path)
         if said is None and domain not in self.opsets:
-            raise MalformedBody(f"metadata opsets must say the version of {domain!r}", path)
+            raise MalformedBody(f"metadata opsets must have the version of {domain!r}", path)
         return version_of(op, self.opsets[domain] if said is None else said, domain)
 
     def _schema(self, op: str, domain: str, version: int, path: tuple[str, ...]) -> Any:
@@ -329,7 +329,7 @@ class GraphReader:
             return self._port(node, port)
         if parameter is not None and parameter.function is None:
             return self._constant(f"{node.id}.{source}", parameter.value)
-        raise MalformedBody(f"argument {key} is {source!r}, which is no port or parameter of the node", path)
+        raise MalformedBody(f"argument {key} is {source!r}, which is not a port or parameter of the node", path)
 
     def _port(self, node: Any, port: Any) -> str:
         place = (node.id, port.id)

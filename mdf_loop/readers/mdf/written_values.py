@@ -32,7 +32,7 @@ def attribute(key: str, value: Any, kind: Any, declared: ValueType | None, path:
         if kind == kinds.TYPE_PROTO:
             return read_type_text(str(_text(value)))
         if kind not in (kinds.INT, kinds.FLOAT):
-            raise TypeError("cannot be said in an MDF graph")
+            raise TypeError("cannot be written in an MDF graph")
         if kind == kinds.INT and int(value) != value:
             raise ValueError("no whole number")
         return int(value) if kind == kinds.INT else float(value)
@@ -147,7 +147,7 @@ def written_array(value: Any, dtype: np.dtype | None) -> np.ndarray:
         texts.reshape(-1)[:] = [_text(item) for item in array.flat]
         return texts
     if kind not in _USUAL:
-        raise TypeError(f"{value!r} is no number, boolean or text")
+        raise TypeError(f"{value!r} is not a number, a boolean or a text")
     dtype = _USUAL[kind] if dtype is None else dtype
     if array.size and kind == kind_of(dtype) == "integer":
         limits = ml_dtypes.iinfo(dtype)

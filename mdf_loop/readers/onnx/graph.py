@@ -6,6 +6,7 @@ not write are its captures; they are passed up until a graph provides them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -348,21 +349,14 @@ _SOME_DENSE, _DENSE_PER_STORED = 1 << 26, 1000
 """A sparse tensor may take so many bytes when it is filled up, and so many more for each byte that is stored of it."""
 
 
-_types: dict[bytes, ValueType] = {}
-"""Types that were read, as graphs declare the same ones over and over."""
-
-MOST_TYPES = 1024
-"""How many of them are kept."""
-
-
 def type_in(proto: onnx.TypeProto) -> ValueType:
-    """What a TypeProto declares."""
-    content = proto.SerializeToString()
-    if content not in _types:
-        if len(_types) >= MOST_TYPES:
-            _types.clear()
-        _types[content] = read_type(proto)
-    return _types[content]
+    """What a TypeProto declares; graphs declare the same types over and over."""
+    return _type_of(proto.SerializeToString())
+
+
+@functools.lru_cache(maxsize=1024)
+def _type_of(content: bytes) -> ValueType:
+    return read_type(onnx.TypeProto.FromString(content))
 
 
 def read_type(proto: onnx.TypeProto, depth: int = 0) -> ValueType:

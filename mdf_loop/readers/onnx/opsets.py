@@ -111,7 +111,7 @@ def refuse_internal(domain: str, op: str, path: tuple[str, ...]) -> None:
     """
     if domain in INTERNAL_DOMAINS:
         where = "/".join(filter(None, path))
-        raise UnsupportedOp(f"{where}: {domain}::{op} is no operator of a model; the domain is kept for what mdf_loop makes")
+        raise UnsupportedOp(f"{where}: {domain}::{op} is not an operator of a model; the domain is reserved for mdf_loop")
 
 
 # Functions that import other versions than the model: while they are written out, the domain of a node says its version.

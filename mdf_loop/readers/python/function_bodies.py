@@ -45,18 +45,17 @@ class TracedFunction:
 
 @public
 def body(function: Callable[..., Any]) -> TracedFunction:
-    """Make a Python function a body that is read once, instead of called in each iteration.
+    """Turn a Python function into a body that is traced once, instead of called in each iteration.
 
-    The function is called with values that note what numpy's operators and functions, indices, and loops of mdf_loop do to
-    them.  So the body is planned, batched, compiled, and written to ONNX and MDF like any other.  What is neither an
-    argument nor computed from one - numbers and arrays from outside - is a constant from then on.
+    The function is called with values that record numpy's operators and functions, indices, and loops of mdf_loop.  The
+    recorded body is planned, compiled, and written to ONNX and MDF like any other.  Numbers and arrays from outside the
+    function become constants.
 
     Parameters
     ----------
     function : callable
         For a Loop ``(i, cond, *carried, **captured) -> (cond, *carried, *collected)``, for a Scan ``(*carried, *parts) ->
-        (*carried, *collected)``, as a plain Python body; each positional parameter is an input, each keyword-only one is
-        captured.
+        (*carried, *collected)``.  Each positional parameter is an input, each keyword-only parameter is captured.
 
     Returns
     -------
@@ -66,12 +65,12 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     Raises
     ------
     KindError
-        It is no function, or has ``*args`` or ``**kwargs``.
+        It is not a function, or has ``*args`` or ``**kwargs``.
 
     Notes
     -----
-    Where the function branches on what it computes (``if x > 0:``), or makes a Python number of it, reading it raises an
-    error that names the line and says how to write it.
+    If the function branches on a computed value (``if x > 0:``), or converts it to a Python number, an error names the line
+    and says what to write instead.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def _finished(trace: Trace, name: str, returned: Any) -> Body:
     """The body, from what the function returned."""
     values = returned if isinstance(returned, tuple | list) else (returned,)
     if any(value is None for value in values):
-        said = "returns None, which is no value; return the condition, the carried values, then what is collected"
+        said = "returns None; return the condition, the carried values, then what is collected"
         raise MalformedBody(said, (name,))
     builder, results = trace.builder, []
     for k, given in enumerate(values):

@@ -140,31 +140,31 @@ class Traced(NDArrayOperatorsMixin):
         return here.add("getitem", [self, *values], index=template)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise self._refused("changes an element; np.where(np.arange(n) == i, new, old) makes an array with it changed")
+        raise self._refused("changes an element; use np.where(np.arange(n) == i, new, old)")
 
     def __bool__(self) -> bool:
         raise self._refused(
-            "branches on a value that is known only when the loop runs; np.where(condition, a, b) takes one of two values, "
-            "mdf_loop.if_(condition, then_branch=..., else_branch=...) runs one of two functions; for and, or, min and max: "
-            "np.logical_and, np.logical_or, np.minimum and np.maximum"
+            "branches on a value that is known only when the loop runs; use np.where(condition, a, b) for one of two values, "
+            "mdf_loop.if_(condition, then_branch=..., else_branch=...) for one of two functions, and np.logical_and, "
+            "np.logical_or, np.minimum and np.maximum for and, or, min and max"
         )
 
     def __iter__(self) -> Any:
-        raise self._refused("goes through a value whose length is not known yet; numpy's functions, or mdf_loop.scan, do")
+        raise self._refused("iterates over a value whose length is not known yet; use numpy's functions or mdf_loop.scan")
 
     def __len__(self) -> int:
-        raise self._refused("asks for a length that is known only when the loop runs; np.size(x) and np.shape(x) give it then")
+        raise self._refused("needs a length that is known only when the loop runs; use np.size(x) or np.shape(x)")
 
     def _number(self) -> Any:
         raise self._refused(
-            "makes a Python number of a value that is known only when the loop runs; numpy's functions (np.sqrt for math.sqrt) "
-            "take it as it is, and mdf_loop.loop goes as many times as it says"
+            "makes a Python number of a value that is known only when the loop runs; use numpy's functions (np.sqrt for "
+            "math.sqrt), and mdf_loop.loop for a loop of so many iterations"
         )
 
     __float__ = __int__ = __index__ = __complex__ = _number
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise self._refused("makes an array of values that are known only when the loop runs; np.stack([...]) puts them together")
+        raise self._refused("makes an array of values that are known only when the loop runs; use np.stack([...])")
 
     def __round__(self, digits: int = 0) -> Any:
         return self.here.add("numpy.round", [self], decimals=digits)
@@ -183,7 +183,7 @@ class Traced(NDArrayOperatorsMixin):
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
             return lambda: self
-        advice = "; np.shape(x) gives it when the loop runs" if name == "shape" else ""
+        advice = "; use np.shape(x)" if name == "shape" else ""
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
     def _refused(self, what: str) -> TracedBranch:

@@ -147,7 +147,7 @@ class Checkpoint:
     def _begin(self, names: list[str]) -> bool:
         """See that the folder is that of this sweep, and says so; False if another job was faster."""
         if names and not holds_checkpoint(names):
-            raise MalformedBody(f"{str(self.place)!r} is there and holds no {self.WHAT} of a sweep; it is not replaced")
+            raise MalformedBody(f"{str(self.place)!r} exists and is not the {self.WHAT} of a sweep; it is not replaced")
         try:
             if names and not self._grows(said_in(self.place)):
                 self._see_group(names)
@@ -187,7 +187,7 @@ class Checkpoint:
     def _see_kind(self, layout: RowLayout | None) -> None:
         """See that what is there was written by the same argument."""
         if layout is not None:
-            raise LoopError(f"{str(self.place)!r} is the store of a sweep: go on with it by store=")
+            raise LoopError(f"{str(self.place)!r} is the store of a sweep: continue it with store=")
 
     def _say(self, is_new: bool) -> bool:
         """Write of which sweep it is, unless another job was faster: then False."""
@@ -227,7 +227,7 @@ class Checkpoint:
             self._damaged[""], self._missing = MalformedBody(f"{self._missing} runs are missing that were done"), 0
         if self._damaged:
             what, self._damaged = what_is_wrong(self.place, self._damaged), {}
-            warn_user(f"{what}. What is there of it is kept under names that end in {DAMAGED!r}, and it is made again")
+            warn_user(f"{what}. Its files are kept under names that end in {DAMAGED!r}, and its runs are computed again")
 
     def _not_there(self, names: list[str]) -> int:
         """How many runs no chunk has although all were done."""

@@ -70,7 +70,7 @@ def numbers_of(name: str) -> tuple[int, int, int]:
     """The first run of a chunk, the one behind its last, and how many trials its sweep had at each point."""
     found = _CHUNK.fullmatch(name)
     if found is None:
-        raise MalformedBody(f"{name} is no chunk")
+        raise MalformedBody(f"{name} is not a chunk")
     return int(found[1]), int(found[2]), int(found[3])
 
 

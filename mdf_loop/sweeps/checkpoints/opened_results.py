@@ -24,10 +24,10 @@ def open(path: Any, /) -> Any:
     Returns
     -------
     Results, or xarray.Dataset
-        As it was written: results by :meth:`Results.save`; by ``record_to``, also of a run that was killed (what was recorded
-        stays in the file until it is read); outputs alone, of a ``.npz`` of arrays.  A Dataset by ``mdf-loop sweep`` or xarray.
-        A Dataset of a checkpoint, also of a sweep that goes on: ``.attrs["complete"]`` is how many runs are done.  That of a
-        store is opened lazily.
+        Results, if :meth:`Results.save` or ``record_to`` wrote them, also those of a run that was killed (recorded values stay
+        in the file until you read them).  Only outputs, for a ``.npz`` file of arrays.  A Dataset, if ``mdf-loop sweep`` or
+        xarray wrote it.  A Dataset of a checkpoint, also while the sweep runs: ``.attrs["complete"]`` is the number of
+        complete runs.  A store is opened lazily.
 
     Raises
     ------

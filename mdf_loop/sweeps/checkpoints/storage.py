@@ -161,7 +161,7 @@ class RemotePlace:
             raise LoopError(f"{shortened(address)!r} needs a package: {error}") from error
         except Exception as error:
             let_through(error)
-            raise LoopError(f"{shortened(address)!r} is no address of a folder: {error}") from error
+            raise LoopError(f"{shortened(address)!r} is not the address of a folder: {error}") from error
 
     def __str__(self) -> str:
         return self.address

@@ -28,6 +28,7 @@ from mdf_loop.sweeps.lanes.lane_draws import LaneDraws
 from mdf_loop.sweeps.lanes.lane_steps import LaneForm, LaneProgram, lane_program
 from mdf_loop.sweeps.lanes.lane_values import Columns, LaneColumn, NotBatched, some, stacked
 from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.system.threads import Recent
 
 FEW = 0.75
 """The part of the lanes that still run below which those that have ended are left out."""
@@ -78,7 +79,7 @@ class BatchedLoop:
             raise NotBatched("its scanned or collected values lie along other axes")
         self.loop, self.is_shared = loop, not compiles
         self.record = replace(loop.with_state_carried, scanned=tuple(Scanned(part.input) for part in loop.scanned))
-        self._programs: dict[Any, LaneProgram] = {}
+        self._programs = Recent[LaneProgram](MOST)
 
     def run(
         self,
@@ -184,17 +185,17 @@ class BatchedLoop:
     ) -> LaneProgram:
         """The program for values of some types; ``outer`` are those that it is given from outside, ``fixed`` those it knows."""
         key = changes(), carried, parts, *outer, form, *((name, x.dtype, x.tobytes()) for name, x in fixed.items())
-        if key not in self._programs:
-            if len(self._programs) >= MOST:
-                self._programs.clear()
+
+        def made() -> LaneProgram:
             body = self.record.body
             nodes = tuple(node for node in body.nodes if {*outer, *fixed}.isdisjoint(node.outputs))
             inner = replace(body, nodes=nodes, constants={**body.constants, **fixed}, captures=tuple(outer))
-            try:
-                self._programs[key] = lane_program(replace(self.record, body=inner), carried, parts, form, self.is_shared)
-            except (CannotLower, ValueError) as reason:
-                raise NotBatched(str(reason)) from reason
-        return self._programs[key]
+            return lane_program(replace(self.record, body=inner), carried, parts, form, self.is_shared)
+
+        try:
+            return self._programs.of(key, made)
+        except (CannotLower, ValueError) as reason:
+            raise NotBatched(str(reason)) from reason
 
     def _ended(
         self, lanes: RunningLanes, found: Sequence[Any], counts: np.ndarray, soonest: int, t: int

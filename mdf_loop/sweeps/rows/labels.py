@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError
-from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, with_units, xarray
+from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_units, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.merging import Merged, Merging
@@ -60,6 +60,10 @@ class Labels:
     def label(self, name: str) -> str:
         """What an output is called in a Dataset."""
         return f"output {name}" if name in {*self.coordinates, *DIMENSIONS, QUANTILE} else name
+
+    def length_label(self, name: str) -> str:
+        """What is called that says how long the rows of an output are."""
+        return length_label(self.label(name), map(self.label, self.names))
 
     @property
     def points(self) -> int:
@@ -153,7 +157,7 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
         more = () if not isinstance(levels, list) or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
         variables[label] = axes.of(label, rows.shape, name in labels.by_iteration, more=more), rows
         if name in ragged:
-            variables[f"{label}_length"] = lead, ragged[name].reshape(shape)
+            variables[labels.length_label(name)] = lead, ragged[name].reshape(shape)
     units = json.loads(labels.attrs.get("units", "{}"))
     attrs = {**labels.attrs, "errors": list(errors), "failed": table.failed, "complete": table.complete}
     times = axes.times({*variables, *labels.coordinates})

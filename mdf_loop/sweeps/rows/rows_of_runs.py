@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopError, in_words
+from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, PartialResults, in_words
 from mdf_loop.models.labelled import rectangular
 from mdf_loop.models.written import widened
+from mdf_loop.options import Run, part_of
+from mdf_loop.progress import Tally
 
 Span = tuple[int, int]
 """The first of some runs, and the one after the last."""
@@ -214,7 +217,8 @@ class Table:
         if old is None:
             self._blank[name] = np.ones(self.count, bool)
         else:
-            self._write(array, slice(None), old)
+            with np.errstate(invalid="ignore"):  # rows that are not there yet may hold anything
+                self._write(array, slice(None), old)
         self.arrays[name] = array
         return array
 
@@ -233,3 +237,53 @@ class Table:
             name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()
         }
         return self.arrays, ragged
+
+
+@contextlib.contextmanager
+def keeping(results: Callable[[], Any]) -> Iterator[None]:
+    """Give what is complete to the error that ends it early, as ``.results``."""
+    try:
+        yield
+    except BaseException as error:  # a signal handler may raise anything
+        is_plain = isinstance(error, KeyboardInterrupt) and not isinstance(error, PartialResults)
+        ended = LoopInterrupted("interrupted") if is_plain else error
+        with contextlib.suppress(AttributeError):
+            ended.results = results()  # type: ignore[attr-defined]
+        if ended is not error:
+            raise ended from error
+        raise
+
+
+class Filled(Protocol):
+    """What takes the runs that are done."""
+
+    def add(self, start: int, chunk: Any, count: int, /) -> None:
+        """Take some of them, from one on."""
+
+
+def fill(table: Filled, found: Generator[tuple[Span, Any]], run: Run, tally: Tally | None = None) -> int:
+    """Fill in chunks as they come, and tell how many runs are done.
+
+    Parameters
+    ----------
+    table : Filled
+    found : generator
+        Closed in the end, however it ends.
+    run : Run
+        Which everything is a part of.
+    tally : Tally, optional
+        Who is told.
+
+    Returns
+    -------
+    int
+        How many runs came.
+    """
+    run.watch, done = None, 0  # runs are counted, not the iterations in them
+    with contextlib.closing(found), part_of(run):
+        for (start, stop), chunk in found:
+            table.add(start, chunk, stop - start)
+            done += stop - start
+            if tally is not None:
+                tally(stop - start)
+    return done

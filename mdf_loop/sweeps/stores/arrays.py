@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError
-
-LENGTH = "_length"
-"""How the array ends that says how long the rows of another one are."""
+from mdf_loop.settings.engines import needed
 
 KEYS = {"name": "default", "separator": "."}
 """Chunks are called ``c.0.3``."""
@@ -28,11 +25,7 @@ def zarr() -> Any:
     LoopError
         It is not installed.
     """
-    try:
-        import zarr
-    except ImportError as error:
-        raise LoopError('store= needs zarr: pip install "mdf-loop[sweep]"') from error
-    return zarr
+    return needed("zarr", "store= needs zarr", "sweep")
 
 
 def chunk_files(

@@ -22,7 +22,7 @@ from mdf_loop.sweeps.checkpoints.digest import sealed_by
 from mdf_loop.sweeps.checkpoints.storage import place_of
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table, earliest
-from mdf_loop.sweeps.stores.arrays import LENGTH, chunk_files
+from mdf_loop.sweeps.stores.arrays import chunk_files
 from mdf_loop.sweeps.stores.regular import RowLayout
 from mdf_loop.sweeps.stores.tries import rows_of
 from mdf_loop.sweeps.task import Task
@@ -88,8 +88,8 @@ class BlockWriter:
     address : str
         Where the store is, for each worker.
     layout : RowLayout
-    labels : mapping of str to str
-        What the arrays of outputs are called.
+    labels : mapping of str to (str, str)
+        What the array of an output is called, and that of the lengths of its rows.
     belongs : str
         What decides the content of each chunk.
     """
@@ -97,7 +97,7 @@ class BlockWriter:
     task: Task
     address: str
     layout: RowLayout
-    labels: Mapping[str, str]
+    labels: Mapping[str, tuple[str, str]]
     belongs: str
 
     def run(self, start: int, stop: int, seconds: float = math.inf) -> Ran:
@@ -159,17 +159,17 @@ class BlockWriter:
         if unknown := arrays.keys() - self.layout.forms.keys():
             raise LoopError(f"output {min(unknown)!r} has values here, and had none in the runs that were tried first")
         for name, form in self.layout.forms.items():
-            fill = form.filling(self.task.fill)
+            fill, (label, label_of_lengths) = form.filling(self.task.fill), self.labels[name]
             if (rows := arrays.get(name)) is not None:
-                noted.rows(name, rows.shape[1:])
                 if form.stands_in(self.task.fill) and (rows == fill).any():
                     noted.unclear = sorted({*noted.unclear, name})
-                rows = form.fitted(rows, name, self.task.fill).reshape((*shape, *rows.shape[1:]))
-                yield from chunk_files(self.labels[name], rows, (*self.layout.chunk, *form.shape), fill, place)
+                rows = form.fitted(rows, name, self.task.fill)
+                noted.rows(name, rows.shape[1:])
+                rows = rows.reshape((*shape, *rows.shape[1:]))
+                yield from chunk_files(label, rows, (*self.layout.chunk, *form.shape), fill, place)
             if not form.has_lengths:
                 continue
             known = lengths.get(name, np.zeros(math.prod(shape), np.int64))
             if (known != form.shape[0]).any():
                 noted.ragged = sorted({*noted.ragged, name})
-                label = self.labels[name] + LENGTH
-                yield from chunk_files(label, known.reshape(shape), self.layout.chunk, form.shape[0], place)
+                yield from chunk_files(label_of_lengths, known.reshape(shape), self.layout.chunk, form.shape[0], place)

@@ -23,7 +23,7 @@ from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.rows.labels import Labels, labelled
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, earliest
-from mdf_loop.sweeps.stores.arrays import LENGTH, group_files
+from mdf_loop.sweeps.stores.arrays import group_files
 from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout
 from mdf_loop.sweeps.task import Task
@@ -113,7 +113,7 @@ class SweepStore(Checkpoint):
         address = os.path.abspath(str(self.place)) if local else str(self.place)
         points = digest_of_points(self.task.grid, 0, self.task.grid.size)
         belongs = digest_of([self._belongs, points, self.task.trials, self.layout.said()])
-        labels = {name: self.labels.label(name) for name in self.layout.forms}
+        labels = {name: (self.labels.label(name), self.labels.length_label(name)) for name in self.layout.forms}
         return BlockWriter(self.task, address, self.layout, labels, belongs)
 
     @property
@@ -131,7 +131,7 @@ class SweepStore(Checkpoint):
 
     def _see_kind(self, layout: RowLayout | None) -> None:
         if layout is None:
-            raise LoopError(f"{str(self.place)!r} is a checkpoint of a sweep: go on with it by checkpoint=")
+            raise LoopError(f"{str(self.place)!r} is a checkpoint of a sweep: continue it with checkpoint=")
         self._layout = layout
 
     def _grows(self, said: dict[str, Any]) -> bool:
@@ -139,7 +139,7 @@ class SweepStore(Checkpoint):
         if super()._grows(said) or self.task.trials != found.trials:
             raise LoopError(
                 f"{str(self.place)!r} is a store for {found.points} points with {found.trials} trials each, here there are "
-                f"{self.task.grid.size} with {self.task.trials}; a store does not grow: name another one"
+                f"{self.task.grid.size} with {self.task.trials}; you cannot add to a store: use another one"
             )
         return False
 
@@ -161,7 +161,8 @@ class SweepStore(Checkpoint):
             if form.stands_in(self.labels.fill) and name not in counted.unclear and not (is_whole and name not in counted.ragged):
                 masked[label] = filling
             if name in counted.ragged:
-                chunks[label + LENGTH], fills[label + LENGTH] = self.layout.chunk, form.shape[0]
+                label = self.labels.length_label(name)
+                chunks[label], fills[label] = self.layout.chunk, form.shape[0]
         for path, content in group_files(template, chunks, fills, masked):
             self.place.write(path, content)
 
@@ -170,7 +171,7 @@ class SweepStore(Checkpoint):
         self._publish(self.counted, errors)
         for name in self.counted.unclear if self.counted.failed else self.counted.unclear & self.counted.ragged:
             filling = self.layout.forms[name].filling(self.labels.fill)
-            warn_user(f"output {name!r} is {filling} in some runs, which stands where there is no value as well; give fill=")
+            warn_user(f"output {name!r} is {filling} in some runs, which also fills places without a value; give fill=")
         return opened(self.place)
 
     # What is done, and what is left
@@ -234,7 +235,7 @@ class SweepStore(Checkpoint):
         if self._missing:
             self._damaged[""], self._missing = MalformedBody(f"{self._missing} of its blocks are missing that were done"), 0
         if self._damaged:
-            warn_user(f"{what_is_wrong(self.place, self._damaged)}. It was made again")
+            warn_user(f"{what_is_wrong(self.place, self._damaged)}. It was computed again")
 
 
 def opened(place: Place) -> Any:
@@ -276,6 +277,6 @@ def _miss_chunks(place: Place, summary: str, names: Iterable[str]) -> None:
         there = sum(name.startswith("c") for name in place.names(label))
         if there < count:
             warn_user(
-                f"{str(place)!r}: {count - there} of {count} chunks of {label!r} are missing, and read as if nothing was done; "
-                "the same call of sweep(store=...) makes them again"
+                f"{str(place)!r}: {count - there} of {count} chunks of {label!r} are missing, and read as runs not done; "
+                "the same call of sweep(store=...) computes them again"
             )

@@ -97,6 +97,7 @@ class Machine:
         )
 
     @functools.cached_property
+    @alone()
     def targets(self) -> dict[int, Any]:
         """What compiles, by its level."""
         self.llvm.initialize_native_asmprinter()
