@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
+from mdf_loop.ops.registry import facts
 
 Way = tuple[str, ...]
 """The loops and branches on the way to a value, then its own name."""
@@ -56,7 +57,7 @@ def called(node: Node) -> str:
 
 def is_if(node: Node) -> bool:
     """Whether a node is a branch in the body."""
-    return (node.domain, node.op) == ("", "If")
+    return facts(node).chooses
 
 
 def is_conditional(way: Way) -> bool:
