@@ -190,7 +190,9 @@ def main() -> None:
     parser.add_argument("--write", type=float, help="seconds that a block costs its worker beside its runs")
     parser.add_argument("--tries", type=float, help="seconds until the layout of a store is known")
     costs = Costs(parser.parse_args())
-    print(f"a piece costs client and scheduler {costs.cost * 1e3:.2g} ms, a block its worker {costs.write * 1e3:.2g} ms")
+    print(
+        f"a chunk costs client and scheduler {costs.cost * 1e3:.2g} ms, a chunk of a store its worker {costs.write * 1e3:.2g} ms"
+    )
     print(f"beside its runs; the layout is known after {costs.tries:.2g} s")
     print(f"{'times one core, workers':25}" + "".join(f"{count:>10,}" for count in WORKERS))
     for name, (size, each) in WORKS.items():

@@ -170,8 +170,8 @@ def main() -> None:
     log.setLevel(logging.INFO)
     log.propagate = False
     print(machine())
-    print(f"{'loop':<18}{'engine':<10}{'not watched':>11}{'nothing':>9}{'told to a function':>34}", end="")
-    print(f"{'written to the log':>27}{'counted':>17}{'runs':>6}")
+    print(f"{'loop':<18}{'engine':<10}{'not watched':>11}{'nothing':>9}{'with a function':>34}", end="")
+    print(f"{'with the log':>27}{'counted':>17}{'runs':>6}")
     medians = [median for (name, engine), call in LOOPS.items() for median in row(name, engine, call, seconds)]
     print(f"the middle row: {statistics.median(medians):+.2%}, the worst: {max(medians):+.2%}")
 

@@ -1,4 +1,4 @@
-"""The tables of the documentation: which script measures which, and all of them anew.
+"""The tables of the documentation: which script measures which. Running it measures all of them again.
 
 python benchmarks/tables.py                  every table, one after the other: half an hour on a machine that does nothing else
 python benchmarks/tables.py loops exported   those whose name contains one of these

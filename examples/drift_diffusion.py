@@ -1,4 +1,4 @@
-"""Drift-diffusion: noisy evidence until it reaches a bound, and what stronger drift does to the decisions.
+"""Drift diffusion: noisy evidence until it reaches a bound, and the effect of a stronger drift on decisions.
 
 The model is in drift_diffusion.yaml and, the same, in drift_diffusion.json.
 """

@@ -1,4 +1,4 @@
-"""Leaky competing accumulators: a loop with trajectories, fed by another node of the graph.
+"""Leaky competing accumulators: a loop that collects trajectories, with an input from another node.
 
 The model is in leaky_accumulator.yaml and, the same, in leaky_accumulator.json.
 """

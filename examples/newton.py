@@ -1,7 +1,7 @@
 """A square root by Newton's method: a while loop, in a model that is built in Python.
 
-The model is in newton.yaml and, the same, in newton.json.  newton_mdf.yaml and newton_mdf.json say the body
-as an MDF graph instead of ONNX text.
+The model is in newton.yaml and, the same, in newton.json.  In newton_mdf.yaml and
+newton_mdf.json the body is an MDF graph instead of ONNX text.
 """
 
 import math

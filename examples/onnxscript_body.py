@@ -1,4 +1,4 @@
-"""A body written in onnxscript: Python's syntax, an ONNX graph in the end.  Needs the package onnxscript."""
+"""A body written in onnxscript, which turns Python code into an ONNX graph.  Needs the package onnxscript."""
 
 import numpy as np
 from onnxscript import BOOL, DOUBLE, INT64, script
@@ -9,7 +9,7 @@ import mdf_loop
 
 @script()
 def grow(i: INT64, go: BOOL, x: DOUBLE):
-    """Double x, as long as it stays below 100."""
+    """Double x while it is below 100."""
     doubled = op.Add(x, x)
     small = op.Less(doubled, op.CastLike(100, doubled))
     return small, doubled, op.Identity(doubled)

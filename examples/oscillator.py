@@ -1,6 +1,6 @@
-"""A damped oscillator by stateful parameters: 10 000 steps of a scheduled MDF model as one loop.
+"""A damped oscillator with stateful parameters: 10 000 steps of a scheduled MDF model as one loop.
 
-The model is in oscillator.yaml and, the same, in oscillator.json.  It needs nothing but MDF; mdf_loop makes it fast.
+The model is in oscillator.yaml and, the same, in oscillator.json.  MDF alone can run it; mdf_loop makes it fast.
 """
 
 import math

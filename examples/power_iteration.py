@@ -1,7 +1,7 @@
-"""The largest eigenvalue of a matrix: a loop that runs in steps, and a second node that watches it and ends the run.
+"""The largest eigenvalue of a matrix: a stepped loop, and a second node that ends the run.
 
-The model is in power_iteration.yaml and, the same, in power_iteration.json.  The loop runs five iterations at each
-execution of its node; graph-scheduler runs the watcher after every ten, and ends when the estimate stands still.
+The model is in power_iteration.yaml and, the same, in power_iteration.json.  The loop runs five iterations each time its
+node runs. graph-scheduler runs the second node after every ten iterations, and ends when the estimate no longer changes.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A recurrent network over a sequence: a Scan, its weights parameters of the node.
+"""A recurrent network over a sequence: a Scan, with weights that are parameters of the node.
 
 The model is in rnn.yaml and, the same, in rnn.json.
 """

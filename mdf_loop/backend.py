@@ -151,15 +151,24 @@ class LoopRep(BackendRep):
             if len(values) > len(names):
                 raise ArgumentError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(values)} were given")
             given = dict(zip(names, values, strict=False))
-        missing = [name for name in self._needed if name not in given]
-        unknown = sorted(set(given) - set(self.body.inputs), key=str)
-        if missing or unknown:
-            raise ArgumentError(
-                f"the model takes inputs ({', '.join(self.body.inputs)})"
-                + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
-            )
+        refuse_other_names(given, self._needed, self.body.inputs)
         return given
+
+
+def refuse_other_names(given: Mapping[str, Any], needed: Iterable[str], names: Sequence[str]) -> None:
+    """See that all inputs are given that are needed, and no others than there are.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    missing, unknown = [name for name in needed if name not in given], sorted(set(given) - set(names), key=str)
+    if missing or unknown:
+        raise ArgumentError(
+            f"the model takes inputs ({', '.join(names)})"
+            + (f"; missing: {', '.join(missing)}" if missing else "")
+            + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
+        )
 
 
 def run_kept(

@@ -36,6 +36,12 @@ def rng():
     return np.random.default_rng(20)
 
 
+@pytest.fixture
+def in_64_bits():
+    """Numbers of 64 bits in JAX; one test of a process asks for it, and it stays so."""
+    pytest.importorskip("jax").config.update("jax_enable_x64", True)
+
+
 NEWER = "modeci-mdf 0.4.15 or later"
 """What mdf_loop says of what MDF 0.4.13 does not have."""
 

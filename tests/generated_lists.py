@@ -42,7 +42,7 @@ class Writing:
 def statement(w: Writing, depth: int) -> str:
     """One statement."""
     kinds = [append, append, pop, read, insert, replaced, length, stacked, swap, begin_again]
-    kinds += [branch, branch, guarded, inner] if depth else []
+    kinds += [branch, branch, guarded, inner, over] if depth else []
     return w.draw(st.sampled_from(kinds))(w, depth)
 
 
@@ -157,6 +157,16 @@ def inner(w, depth):
         f"{', '.join(results)} = Loop ({at(w.draw(st.integers(0, 3)))}, even, {before}) <body = inner (int64 {number}, "
         f"bool {going}, {carried}) => (bool {going_1}, {', '.join(ends)}) {{ {text} }}>\n"
     )
+
+
+def over(w, depth):
+    """A loop over the elements of a list."""
+    number, going, value, before, after, count, total = (w.name() for _ in range(7))
+    given, first, w.total = w.lists[which(w)], w.total, total
+    text = f"{going}_1 = Identity ({going}) {value} = SequenceAt ({given}, {number}) {after} = Sub ({value}, {before})"
+    inputs, outputs = f"int64 {number}, bool {going}, {w.row} {before}", f"{going}_1, {after}"
+    graph = f"over ({inputs}) => ({outputs}) {{ {text} }}"
+    return f"{count} = SequenceLength ({given}) {total} = Loop ({count}, , {first}) <body = {graph}>\n"
 
 
 BEGINS = [EMPTY, "SequenceConstruct (zero)", "SequenceConstruct (zero, one, zero)", "SplitToSequence <keepdims = 0> (x)"]

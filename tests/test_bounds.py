@@ -78,8 +78,8 @@ TEXTS = {
     "aliases": (aliases(10, 10), r"aliases repeat more than \d+ values"),
     "an alias of itself": ("m: &a [*a]", "aliases repeat"),
     "a number to the base of 60": ("m: " + "1:" * 300_000 + "1", "a number of 600001 characters"),
-    "a key twice": ("m: {a: 1, b: 2, a: 3}", r"line 1, column 17: the key 'a' stands twice"),
-    "a key twice, in quotes": ("m:\n  a: 1\n  'a': 3", r"line 3, column 3: the key 'a' stands twice"),
+    "a key twice": ("m: {a: 1, b: 2, a: 3}", r"line 1, column 17: the key 'a' occurs twice"),
+    "a key twice, in quotes": ("m:\n  a: 1\n  'a': 3", r"line 3, column 3: the key 'a' occurs twice"),
 }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_yaml_takes_what_its_size_allows(tmp_path):
         ("[" * 900 + "]" * 900, "nested more than"),
         ('{"a":' * 900 + "1" + "}" * 900, "nested more than"),
         ("[" * 500_000, "nested more than"),
-        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' stands twice"),
+        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' occurs twice"),
         ('"\\ud800"', "surrogates"),
         ("9" * 5_000, "digits"),
     ],
@@ -182,7 +182,7 @@ def of_functions(count, twice):
 
 
 def test_functions_of_functions_are_counted_before_they_are_written_out():
-    with pytest.raises(MalformedBody, match="the functions of the model, written out where they are called, take about"):
+    with pytest.raises(MalformedBody, match="the inlined functions of the model take about"):
         read_model(of_functions(24, twice=True))
     assert len(read_model(of_functions(8, twice=True)).nodes) == 128
     assert len(read_model(of_functions(90, twice=False)).nodes) == 1

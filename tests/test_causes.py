@@ -67,9 +67,9 @@ def test_what_fails_beside_a_condition_is_not_blamed_on_it(condition, tmp_path):
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        (("AllHaveRun", {"nodes": ["n"]}), "AllHaveRun takes dependencies, time_scale; it is given nodes"),
-        (("AfterNCalls", {"dependency": "n"}), "AfterNCalls takes dependency, n, time_scale; it is not given n"),
-        (("AfterPass", {"m": 1}), "AfterPass takes n, time_scale; it is given m"),
+        (("AllHaveRun", {"nodes": ["n"]}), "AllHaveRun takes dependencies, time_scale; unknown: nodes"),
+        (("AfterNCalls", {"dependency": "n"}), "AfterNCalls takes dependency, n, time_scale; missing: n"),
+        (("AfterPass", {"m": 1}), "AfterPass takes n, time_scale; unknown: m"),
     ],
 )
 def test_a_condition_that_is_wrong_is_blamed(condition, told, tmp_path):

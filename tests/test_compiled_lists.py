@@ -131,6 +131,13 @@ WAYS = {
     " c_1 = SequenceInsert (d, s)",
     "in a loop inside": f"""{PARITY} c_1 = Loop (two, even, c) <body = inner (int64 j, bool g, seq(float[3]) e) => (bool g_1, e_1)
       {{ g_1 = Identity (g) e_1 = SequenceInsert (e, r) }}>""",
+    "its elements one after the other": """k = SequenceLength (c)
+      p = Loop (k, , r) <body = inner (int64 j, bool g, float[3] v) => (bool g_1, v_1)
+      { g_1 = Identity (g) q = SequenceAt (c, j) v_1 = Sub (v, q) }> c_1 = SequenceInsert (c, p)""",
+    "its elements until one is large": """k = SequenceLength (c) q = Greater (k, nought)
+      p = Loop (k, q, r) <body = inner (int64 j, bool g, float[3] v) => (bool g_1, v_1) { o = SequenceAt (c, j)
+      v_1 = Sub (v, o) w = ReduceMax <keepdims = 0> (v_1) t = Cast <to = 7> (w) g_1 = Less (t, two) }>
+      c_1 = SequenceInsert (c, p)""",
     "taken off while there are many": f"""{APPEND} k = SequenceLength (d) q = Greater (k, five)
       c_1 = Loop (five, q, d) <body = inner (int64 j, bool g, seq(float[3]) e) => (bool g_1, e_1)
       {{ e_1 = SequenceErase (e, last) k_1 = SequenceLength (e_1) g_1 = Greater (k_1, two) }}>""",

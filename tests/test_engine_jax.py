@@ -21,9 +21,7 @@ jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-
 FHN, DDM = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diffusion.yaml"
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the first calls of a model cost: one lowering for all programs, machine code in a hurry first, and in one place alone."""
 
+import threading
 from unittest import mock
 
 import numpy as np
@@ -13,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 
 from mdf_loop import backend, loop, options, scan
 from mdf_loop.calls import prepared
-from mdf_loop.execute import graphs, programs
+from mdf_loop.execute import graphs, programs, specialised
 from mdf_loop.execute.programs import Programs, watched_programs
 from mdf_loop.execute.specialised import in_machine_code
 from mdf_loop.execute.tiers import paying
 from mdf_loop.execute.tiers.background import idle
 from mdf_loop.execute.tiers.paying import Account
+from mdf_loop.step.structure import values_in
 
 SOON = 120.0
 
@@ -193,6 +195,30 @@ def test_a_loop_in_a_graph_is_compiled_apart_if_one_run_of_it_is_worth_that():
         assert account.pays(chosen, paying.APART * apart)
 
 
+def test_past_runs_count_less_than_those_that_are_known_to_come():
+    account = Account(10)
+    with options(engine="auto") as chosen:
+        account.seconds = 1.5 * account.cost
+        assert not account.pays(chosen)
+        assert account.pays(chosen, account.cost)
+        account.seconds = 1.01 * paying.DONE * account.cost
+        assert account.pays(chosen)
+
+
+def test_what_writing_takes_does_not_count(monkeypatch):
+    clock, account = [0.0], Account(10, clock=lambda: clock[0])
+    monkeypatch.setattr(paying.time, "thread_time", lambda: clock[0])
+
+    def work():
+        clock[0] += 1.0
+        with paying.writing():
+            clock[0] += 10.0
+
+    with options(engine="auto") as chosen:
+        account.timed(chosen, work)
+    assert account.seconds == account.latest == 1.0
+
+
 # What is not done
 
 
@@ -229,6 +255,51 @@ def test_a_graph_is_not_written_for_a_loop_that_runs_in_blocks(request, monkeypa
         made.graph._account.latest = loop_.account.latest + (0 if loop_.is_written else 1)
         np.testing.assert_allclose(made.run(given_)[0], expected, rtol=1e-5)
     assert bool(written(made)) == (iterations == 12)
+
+
+def test_while_machine_code_is_made_nothing_else_is(request, monkeypatch):
+    """It is made for the graph: there is no Python for it, and its loop is neither compiled nor written apart."""
+    gate, ordered, plain = threading.Event(), [], specialised.in_machine_code
+
+    def held(step, *how):
+        ordered.append(step)
+        assert gate.wait(SOON)
+        return plain(step, *how)
+
+    monkeypatch.setattr(specialised, "in_machine_code", held)
+    monkeypatch.setattr(graphs, "AGAIN", 1 << 30)
+    made = counting(request.node.name, 400)
+    made.graph._account.seconds = 2 * paying.DONE * made.graph._account.cost
+    x = np.linspace(-1, 1, 1200, dtype=np.float32).reshape(-1, 3)
+    (loop_,) = made.graph._loops()
+    with options(engine="interpret"):
+        (expected,) = made.run([x])
+    for _ in range(3):
+        np.testing.assert_allclose(made.run([x])[0], expected, rtol=1e-5)
+        assert made.graph._programs.is_waiting
+        assert loop_.account.is_part
+        assert loop_.account.is_waiting
+    assert not written(made)
+    gate.set()
+    assert idle(SOON)
+    np.testing.assert_allclose(made.run([x])[0], expected, rtol=1e-5)
+    assert made.graph._programs.latest.size
+    assert len(ordered) == 1
+
+
+@pytest.mark.parametrize("iterations", [12, 400])
+def test_a_loop_that_runs_in_blocks_is_not_opened_in_python(request, monkeypatch, iterations):
+    monkeypatch.setattr(Account, "is_worth_writing", lambda self, options, seconds: True)
+    monkeypatch.setattr(Account, "pays", lambda self, options, ahead=0.0: False)
+    made = counting(f"opened_{iterations}", iterations)
+    (loop_,) = made.graph._loops()
+    given_ = [np.linspace(-1, 1, 3 * iterations, dtype=np.float32).reshape(-1, 3)]
+    loop_.lasted = iterations
+    with options(engine="interpret"):
+        (expected,) = made.run(given_)
+    np.testing.assert_allclose(made.run(given_)[0], expected, rtol=1e-5)
+    (program,) = written(made)
+    assert any(value.op == "loop" for value in values_in(program.step)) == (iterations == 12)
 
 
 def test_a_short_run_does_without_a_plan(request):

@@ -346,7 +346,7 @@ def oversized():
     ("content", "reason"),
     [
         (pickled(), "it holds Python objects"),
-        (oversized(), "it says it is larger than what is there"),
+        (oversized(), "it declares more than the file has"),
         (b"nonsense", "magic string"),
         (b"", "EOF|magic string"),
     ],

@@ -45,13 +45,13 @@ def test_none_and_the_empty_string_omit(omitted):
 
 
 def test_omitted_condition_ignores_the_bodys_condition_and_says_so_once():
-    with pytest.warns(LoopWarning, match="condition turned false") as record:
+    with pytest.warns(LoopWarning, match="condition became false") as record:
         x, numbers = loop(5, None, 0.0, body=stopping_after(2))
     assert (x.tolist(), numbers.tolist()) == (2.5, [0, 1, 2, 3, 4])
     assert [str(w.message) for w in record] == [
-        "iteration 1 of Loop: the body's condition turned false, but the loop's own condition was omitted, so the ONNX text "
-        "goes on; options(obey_body_condition=True) stops there, as onnxruntime does. Exporters of Python's break (onnxscript's "
-        "for ... break) mean it to stop there; on the command line that is --obey-body-condition"
+        "iteration 1 of Loop: the body's condition became false, but the loop goes on: its own condition is omitted, and then "
+        "the ONNX standard ignores the body's. options(obey_body_condition=True), on the command line --obey-body-condition, "
+        "stops there, as onnxruntime does; use it for models whose exporter wrote Python's break in this way (onnxscript)"
     ]
     assert record[0].filename == __file__, "the warning must point at the user's line"
     assert issubclass(LoopWarning, UserWarning)
@@ -81,7 +81,7 @@ def test_obey_body_condition_is_onnxruntimes_reading_of_an_omitted_condition(m):
 
 def test_body_still_sees_its_own_false_condition_when_it_is_ignored():
     body = "b (int64 i, bool c) => (bool stop, bool seen) { stop = Less (i, i) seen = Identity (c) }"
-    with pytest.warns(LoopWarning, match="condition turned false"):
+    with pytest.warns(LoopWarning, match="condition became false"):
         assert loop(3, None, body=body).tolist() == [True, False, False]
 
 

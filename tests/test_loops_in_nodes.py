@@ -168,7 +168,7 @@ def test_onnx_text_without_braces_around_it_is_refused_with_its_place(run):
     text = "b (int64 i, bool go, float x) => (bool go, float y) { y = Add (x, x) }"
     loop = Parameter(id="count", function="onnx::Loop", args={"M": 3, "cond": "", "v": "1.0", "body": text})
     node = Node(id="n", parameters=[loop], output_ports=[OutputPort(id="y", value="count")])
-    with pytest.raises(MalformedBody, match=r'n/count.*: ONNX text stands where MDF has expressions; write \{onnx: "\.\.\."\}'):
+    with pytest.raises(MalformedBody, match=r'n/count.*: ONNX text is not an MDF expression; write \{onnx: "\.\.\."\}'):
         run(Graph(id="g", nodes=[node]))
 
 
@@ -178,7 +178,7 @@ def test_onnx_text_as_a_parameters_value_is_refused_with_its_place(run):
     node = Node(id="n", parameters=[Parameter(id="body", value=text)], output_ports=[OutputPort(id="y", value="body")])
     with pytest.raises(MalformedBody) as error:
         run(Graph(id="g", nodes=[node]))
-    assert str(error.value) == 'g/n/body: ONNX text stands where MDF has expressions; write {onnx: "..."} around it'
+    assert str(error.value) == 'g/n/body: ONNX text is not an MDF expression; write {onnx: "..."} around it'
 
 
 def test_nothing_of_mdf_is_replaced_twice():

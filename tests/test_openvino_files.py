@@ -228,13 +228,13 @@ BROKEN = {
         "it lies at bytes 4000000000 to 4000000008 of the weights, which have",
     ),
     "a constant before the file": (('offset="0" size="8"', 'offset="-8" size="8"'), "it lies at bytes -8 to 0"),
-    "a constant of another size": (('offset="0" size="8"', 'offset="0" size="4"'), "int64[] takes 8 bytes; size says 4"),
+    "a constant of another size": (('offset="0" size="8"', 'offset="0" size="4"'), "int64[] takes 8 bytes; its size is 4"),
     "a constant of an enormous shape": (
         (
             'element_type="i64" shape="" offset="0" size="8"',
             'element_type="i64" shape="4000000000,4000000000" offset="0" size="8"',
         ),
-        "takes 128000000000000000000 bytes; size says 8",
+        "takes 128000000000000000000 bytes; its size is 8",
     ),
     "a shape below zero": (
         ('<data shape="4,2" element_type="f32" />', '<data shape="-4,2" element_type="f32" />'),

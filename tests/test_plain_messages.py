@@ -60,7 +60,7 @@ BOTH = [
         RATE,
         "rate: {function: linear, args: {variable0: 1, slope: 2}}",
         10,
-        "g/a/rate: linear takes variable0, slope, intercept; it is not given intercept",
+        "g/a/rate: linear takes variable0, slope, intercept; missing: intercept",
     ),
     ("'run[1]'", "run.paht", 18, "g/a/path: 'paht' is no result of the equations; did you mean 'path'?; the results are x, path"),
     ("carried:", "caried:", 11, "unknown: caried; did you mean 'carried'?"),
@@ -137,7 +137,7 @@ def test_a_name_that_a_body_reads_is_compared_with_those_of_the_node(tmp_path):
     ("kind", "keyword", "message"),
     [
         ("EveryNCall", "n", "graph-scheduler has no condition 'EveryNCall'; did you mean 'EveryNCalls'?"),
-        ("EveryNCalls", "m", "EveryNCalls takes dependency, n; it is given m"),
+        ("EveryNCalls", "m", "EveryNCalls takes dependency, n; unknown: m"),
     ],
 )
 def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):

@@ -6,6 +6,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.models.results import About, Results
+from mdf_loop.plots.plot import groups
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("matplotlib.pyplot")
@@ -51,6 +52,14 @@ def test_what_is_recorded_stands_where_it_was_recorded(neuron):
 def test_all_lines_without_names():
     ax = mdf_loop.run(NEURON).plot()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["voltage", "recovery"]
+
+
+@pytest.mark.parametrize("is_dataset", [False, True])
+def test_an_output_that_is_called_as_a_length_is_drawn(is_dataset):
+    paths = [np.arange(3.0), np.arange(2.0)] if is_dataset else np.ones((2, 3))
+    results = Results({"x": paths, "x_length": np.arange(2.0), "y": paths}, About("m", trials=2))
+    shown = [series.name for each in groups(results.to_xarray() if is_dataset else results) for series in each]
+    assert sorted(shown) == ["x", "x_length", "y"]
 
 
 def test_a_phase_plane_on_axes_that_are_given(neuron):

@@ -9,6 +9,7 @@ import numpy as np
 import onnx.parser
 import pytest
 from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Model, Node, OutputPort, Parameter, ParameterCondition
+from scheduled_models import assert_same
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopTimeout, MalformedBody
@@ -27,15 +28,6 @@ def in_engine(graph, seed=3, **inputs):
     """What MDF's engine gives."""
     with random_stream(RandomStream(seed)):
         return run_graph(graph, inputs)
-
-
-def assert_same(found, expected):
-    """Equal in value and in type, to the last bit."""
-    assert list(found) == list(expected)
-    for name, value in expected.items():
-        assert type(found[name]) is type(value), name
-        assert np.asarray(found[name]).dtype == np.asarray(value).dtype, name
-        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value), err_msg=name)
 
 
 def node_of(values, outputs, ports=(), functions=()):

@@ -204,7 +204,7 @@ def test_unknown_names_and_loops_that_go_on_in_the_next_pass():
     with pytest.raises(ArgumentError, match=r"nothing to be recorded called 'n.sen'; did you mean 'n.seen'"):
         new(graph)(steps=3, record="n.sen")
     graph.nodes[1].metadata = {"loop": {"iterations_per_execution": 2}}
-    with pytest.warns(LoopWarning), pytest.raises(ArgumentError, match=r"n.run cannot be recorded: .* goes on in the next"):
+    with pytest.warns(LoopWarning), pytest.raises(ArgumentError, match=r"n.run cannot be recorded: .* in each pass"):
         new(graph)(steps=3, record="n.seen")
     graph = scheduled("a loop of another length each time")
     graph.conditions = ConditionSet(node_specific={"n": Condition("Never")}, termination={})

@@ -264,7 +264,7 @@ def test_body_may_be_the_parameter_called_body():
 def test_warning_about_an_ignored_condition_points_at_the_users_line():
     node = loop_node(stopping_after(1), {"M": 3, "cond": "", "v_initial": 0}, outputs={"out": "run[0]"})
     graph = EvaluableGraph(Graph(id="g", nodes=[node]))
-    with pytest.warns(LoopWarning, match="condition turned false") as record:
+    with pytest.warns(LoopWarning, match="condition became false") as record:
         graph.evaluate()
     assert [w.filename for w in record] == [__file__]
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from bodies import graph, model, onnxruntime_run, type_of
+from bodies import graph, model, onnxruntime_run, same, type_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from node_cases import assert_same
@@ -48,13 +48,6 @@ def literal_scan(step, carried, scanned, in_axes, in_reverse, out_axes, out_reve
             column.append(value)
     ordered = [column[:: -1 if r else 1] for column, r in zip(collected, out_reverse, strict=True)]
     return [*carried, *(np.stack(column, axis) for column, axis in zip(ordered, out_axes, strict=True))]
-
-
-def same(actual, expected):
-    actual = actual if isinstance(actual, tuple) else (actual,)
-    assert len(actual) == len(expected)
-    for k, (a, e) in enumerate(zip(actual, expected, strict=True)):
-        assert_same(a, np.asarray(e), 0, 0, f"output {k}")
 
 
 # ONNX Scan from opset 9 on

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from engines import ENGINES
 from modeci_mdf.mdf import Condition, Function, Graph, Node, OutputPort, Parameter
-from scheduled_models import by_mdf, counter, edge, graph, node
+from scheduled_models import assert_same, by_mdf, counter, edge, graph, node
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import execute, lower
@@ -91,14 +91,6 @@ MODELS = {
     "If": branch,
     "now and then": followed,
 }
-
-
-def assert_same(found, expected):
-    assert found.keys() == expected.keys()
-    for name, wanted in expected.items():
-        assert type(found[name]) is type(wanted)
-        assert getattr(found[name], "dtype", None) == getattr(wanted, "dtype", None)
-        np.testing.assert_array_equal(found[name], wanted)
 
 
 @pytest.mark.parametrize("name", MODELS)

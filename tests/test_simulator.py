@@ -27,10 +27,7 @@ NOISY = "b (int64 i, bool c, double x) => (bool c, double y) { z = RandomNormalL
 QUIET = "b (int64 i, bool c, double x) => (bool c, double y) { s = Mul (a, b) y = Add (x, s) }"
 WAVY = "b (int64 i, bool c, double x) => (bool c, double y) { e = Tanh (a) s = Mul (e, b) y = Add (x, s) }"
 LATE = "b (int64 i, bool c, double x) => (bool go, double y) { z = RandomNormalLike (x) y = Add (x, z) go = Less (y, b) }"
-LISTED = (
-    "b (int64 i, bool c, double x) => (bool go, double y, double g) { z = RandomNormalLike (x) y = Add (x, z) "
-    "go = Less (y, b) g = Identity (y) }"
-)
+
 WALKING = """
     <ir_version: 10, opset_import: ["" : 22]>
     walk (double a, double b) => (double x) {

@@ -177,7 +177,7 @@ def test_mode_of_neither_ignores_the_bodys_condition_and_never_ends_by_itself():
         numbers("", "", 2)
     with (
         mdf_loop.options(max_iterations=4),
-        pytest.warns(UserWarning, match="turned false"),
+        pytest.warns(UserWarning, match="became false"),
         pytest.raises(mdf_loop.LoopError) as info,
     ):
         numbers("", "", 2)

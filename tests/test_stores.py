@@ -167,13 +167,14 @@ def test_the_client_holds_no_row_and_no_number_of_a_trial(tmp_path):
 
 
 COUNTS = "b (int64 i, bool c, double x) => (bool c, double x, int64 n) { n = Identity (i) }"
+TRUTHS = "b (int64 i, bool c, double x) => (bool c, double x, bool n) { one = Constant <value = int64 {1}> () n = Less (i, one) }"
 
 
-@pytest.mark.parametrize("fill", [np.nan, -1])
-def test_whole_numbers_stay_whole_where_all_are_there(fill, tmp_path):
-    graph = loop_graph(COUNTS, {"x": 0.0}, {"x": "x"}, ("run[1]",))
+@pytest.mark.parametrize(("body", "dtype", "fill"), [(COUNTS, "int64", np.nan), (COUNTS, "int64", -1), (TRUTHS, "bool", np.nan)])
+def test_whole_numbers_stay_whole_where_all_are_there(body, dtype, fill, tmp_path):
+    graph = loop_graph(body, {"x": 0.0}, {"x": "x"}, ("run[1]",))
     found = mdf_loop.sweep(graph, {"m": [3, 3, 3]}, store=tmp_path / "s.zarr", chunk=1, fill=fill, seed=1)
-    assert found.o0.dtype == np.int64
+    assert found.o0.dtype == dtype
     assert found.identical(mdf_loop.sweep(graph, {"m": [3, 3, 3]}, fill=fill, seed=1))
 
 
@@ -201,16 +202,33 @@ def test_rows_of_other_ranks_than_those_that_were_tried(tmp_path, hasty):
         mdf_loop.sweep(graph, over, store=tmp_path / "s.zarr", chunk=1)
 
 
-def test_whole_numbers_of_runs_that_fail_are_no_numbers(tmp_path, hasty):
-    graph = loop_graph(COUNTS, {"x": 0.0}, {"x": "x"}, ("run[1]",))
+@pytest.mark.parametrize("chunk", [1, 4, None])
+@pytest.mark.parametrize("body", [COUNTS, TRUTHS], ids=["numbers", "truth values"])
+def test_whole_numbers_of_runs_that_fail_are_no_numbers(body, chunk, tmp_path, hasty):
+    graph = loop_graph(body, {"x": 0.0}, {"x": "x"}, ("run[1]",))
     over = [{"m": 2}, {"m": [2, 2]}, {"m": 2}, {"m": 2}, {"m": 2}, {"m": 2}]
     with pytest.warns(LoopWarning, match="1 of 6 runs failed"):
-        found = mdf_loop.sweep(graph, over, store=tmp_path / "s.zarr", chunk=1, seed=1)
+        found = mdf_loop.sweep(graph, over, store=tmp_path / "s.zarr", chunk=chunk, seed=1)
     with pytest.warns(LoopWarning):
         expected = mdf_loop.sweep(graph, over, seed=1)
     assert found.identical(expected)
-    assert found.o0.dtype == expected.o0.dtype
+    assert found.o0.dtype.kind == expected.o0.dtype.kind == "f"
     assert found.attrs["failed"] == 1
+
+
+LENGTHS = {"fail": [2, [2, 2], 2, 2, 2, 2], "differ": [2, 2, 2, 2, 3, 1], "are alike": [3, 3, 3, 3, 3, 3]}
+
+
+@pytest.mark.filterwarnings("ignore:.*runs failed")
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("code", [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13])
+def test_numbers_of_each_type_are_those_of_a_sweep_in_memory(code, lengths, tmp_path, hasty):
+    body = f"b (int64 i, bool c, double x) => (bool c, double y, n) {{ y = Add (x, x) n = Cast <to = {code}> (y) }}"
+    graph, over = loop_graph(body, {"x": 1.0}, {"x": "x"}, ("run[1]", "run[0]")), [{"m": length} for length in lengths]
+    found = mdf_loop.sweep(graph, over, store=tmp_path / "s.zarr", chunk=1, seed=1)
+    expected = mdf_loop.sweep(graph, over, seed=1)
+    assert found.identical(expected)
+    assert found.o0.dtype.kind == expected.o0.dtype.kind
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

@@ -17,9 +17,7 @@ FHN, DDM, NEWTON = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diff
 ADD_UP = "b (int64 i, bool c, double s) => (bool c, double t) { x = Gather (w, i) t = Add (s, x) }"
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 def interpreted(model, **arguments):

@@ -39,9 +39,7 @@ def _chosen():
 ALONE, LOOPED = _chosen()
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -19,9 +19,7 @@ EARLY = "b (int64 i, bool c, double s) => (bool d, double t) { q = Div (w, s) u 
 GIVEN = {"scan": {"M": 5, "s": 0.7}, "early": {"cond": True, "s": 3.0, "h": 0.5, "e": 1.6}}
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 @pytest.fixture(params=["scan", "early"])

@@ -32,9 +32,7 @@ WITHOUT = {
 """Primitives that have no gradient, and why."""
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 def test_every_primitive_has_a_template():

@@ -72,9 +72,7 @@ def test_every_example_is_in_one_list():
     assert not {*EXAMPLES} & {*WITHOUT}
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 def assert_gradient(total, given, rtol=1e-5):

@@ -24,9 +24,7 @@ jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-
 WORKS = {work.name: work for work in models()}
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

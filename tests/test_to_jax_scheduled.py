@@ -18,9 +18,7 @@ jnp = jax.numpy
 MOST_PASSES = 60
 
 
-@pytest.fixture(autouse=True)
-def _in_64_bits():
-    jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.usefixtures("in_64_bits")
 
 
 @pytest.fixture(autouse=True)

@@ -73,6 +73,8 @@ class StaticLowering(Lowering):
         The nodes that values come from.
     """
 
+    has_copies = False  # a graph that others read says each node once
+
     def __init__(self, path: tuple[str, ...], obey: bool = False) -> None:
         super().__init__(obey)
         self.b: StaticBuilder = StaticBuilder()
@@ -181,12 +183,12 @@ class StaticLowering(Lowering):
         )
 
     def number_for_now(self, x: Value, type: Type) -> Value:
-        """What stands for a number that later iterations make an array of.
+        """A value in the place of a number that later iterations make an array of.
 
         Raises
         ------
         CannotLower
-            Nothing does.
+            There is none.
         """
         raise CannotLower(f"a carried value starts as a number and becomes an array of {type.rank} axes; begin with an array")
 

@@ -114,7 +114,7 @@ def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
     if loop.last_failure:
         yield f"a block that failed: {loop.last_failure}"
     for step in loop.program.steps:
-        for inner in getattr(step.bound.call, "loops", ()):
+        for inner in step.loops:
             yield f"inside {step.node.called} -> {', '.join(filter(None, step.node.outputs))}:"
             yield from (f"  {line}" for line in _lines(inner, wanted))
 
@@ -179,11 +179,7 @@ def plan_content(loop: NumpyLoop) -> dict[str, Any]:
         (one of :data:`WAYS`) and ``why`` (empty where there is nothing to say).
     """
     plan = (loop.latest or loop.blocks).plan
-    inner = [
-        {"inside": first_output(step.node), **plan_content(found)}
-        for step in loop.program.steps
-        for found in getattr(step.bound.call, "loops", ())
-    ]
+    inner = [{"inside": first_output(step.node), **plan_content(found)} for step in loop.program.steps for found in step.loops]
     return {
         "loop": plan.loop.name or "loop",
         "body": plan.loop.body.name,

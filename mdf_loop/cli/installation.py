@@ -20,7 +20,7 @@ from mdf_loop.errors import ArgumentError, let_through
 
 
 def ops(
-    filter_: Annotated[str, typer.Argument(metavar="[FILTER]", help="A part of their names, such as reduce.")] = "",
+    filter_: Annotated[str, typer.Argument(metavar="[FILTER]", help="A part of the name, such as reduce.")] = "",
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -80,7 +80,7 @@ OTHERS = {"onnxruntime": "verify and bench compare with it", "scipy": "faster fi
 
 
 def doctor(json_: Json = False, debug: Debug = False) -> None:
-    """Say what is installed and what works: versions, extras, engines, tools, and a loop that is run in each engine."""
+    """Show what is installed and what works: versions, extras, engines, tools, and a loop in each engine."""
     found = diagnosis()
     if json_:
         as_json(found)
@@ -153,11 +153,11 @@ def _cache() -> dict[str, tuple[str, str]]:
 
 
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Delete what is kept.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the stored code.")] = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say where machine code is kept between processes, and how much of it there is.
+    """Show where machine code is stored between processes, and its size.
 
     MDF_LOOP_CACHE names another folder, or "off"; MDF_LOOP_CACHE_BYTES says how much may be kept.
     """

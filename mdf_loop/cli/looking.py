@@ -27,14 +27,14 @@ from mdf_loop.cli.problems import at_work
 
 def check(
     file: File,
-    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     set_: Set = None,
     input_: Input = None,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Tell all that is wrong with a model, with lines; exit code 1 if something is.
+    """Report all errors in a model, with lines.  The exit code is 1 if there are any.
 
     Keys and names that are not there (with what was probably meant), functions, bodies, declared types, inputs without a
     value, and what nothing reads or reaches; then what a run would refuse, with loops cut short.
@@ -62,14 +62,14 @@ def explain(
     input_: Input = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
-    source: Annotated[bool, typer.Option("--source", help="Show the Python of programs, too.")] = False,
-    show_steps: Annotated[bool, typer.Option("--show-steps", help="Show the Steps that programs are made of, too.")] = False,
+    source: Annotated[bool, typer.Option("--source", help="Also show the Python source of programs.")] = False,
+    show_steps: Annotated[bool, typer.Option("--show-steps", help="Also show the Steps that programs are made from.")] = False,
     obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model once and print how each of its loops ran: what once, what in blocks, what step by step, and why.
+    """Run a model once, and print how each of its loops ran: what ran once, in blocks, or step by step, and why.
 
     Inputs that are not given are drawn by their declared types.
     """
@@ -92,7 +92,7 @@ def draw(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write .svg, .png or .pdf, .dot (Graphviz), .md or .mmd (Mermaid).")
     ] = None,
-    level: Annotated[str, typer.Option("--level", help="What a box is: one of 'equations' and 'operators'.")] = "equations",
+    level: Annotated[str, typer.Option("--level", help="What a box is: equations or operators.")] = "equations",
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     trusted: Trusted = False,

@@ -16,34 +16,34 @@ from mdf_loop.errors import ArgumentError, MalformedBody
 STARTER = """\
 # A model in MDF with a loop. Run it:       mdf-loop run FILE
 # with other values:                        mdf-loop run FILE --set rate=0.2 --set start=5
-# see whether something is wrong with it:   mdf-loop check FILE
-# and look at it:                           mdf-loop draw FILE -o NAME.md
+# check it for errors:                      mdf-loop check FILE
+# draw it:                                  mdf-loop draw FILE -o NAME.md
 NAME:
   format: ModECI MDF v0.4
   metadata:
-    description: Exponential decay, step by step, until little is left
+    description: Exponential decay in steps, until x is small
     requires: mdf_loop
   graphs:
     NAME:
       nodes:
-        decay:                       # a node; others can be joined to it by edges
-          parameters:                # values; others can come from outside, by input_ports
+        decay:                       # a node; edges can join it to other nodes
+          parameters:                # values; input_ports can bring others from outside
             rate: {value: 0.5}
             start: {value: 8.0}
             dt: {value: 0.1}
             enough: {value: 0.01}
-            body:                    # what happens in each iteration; any name it does not compute is a port or parameter
+            body:                    # runs in each iteration; all other names are ports or parameters
               value:
-                carried:             # goes from one iteration to the next: the right sides see the values before it
+                carried:             # passes to the next iteration; the right sides read the values before
                   x: x - dt * rate * x
                   t: t + dt
-                collected:           # kept of every iteration: these see the new values
+                collected:           # recorded in every iteration; the right sides read the new values
                   path: x
-                while: x > enough    # goes on as long as this is true
+                while: x > enough    # the loop continues while this is true
             run:
               function: onnx::Loop
-              args: {M: 10000, x: start, t: 0.0, body: body}   # at most M times; x and t start there
-          output_ports:              # what was carried, as it ended, and what was collected: by their names
+              args: {M: 10000, x: start, t: 0.0, body: body}   # at most M iterations; initial values of x and t
+          output_ports:              # the last carried values, and the collected values
             left: {value: run.x}
             time: {value: run.t}
             path: {value: run.path}
@@ -52,18 +52,18 @@ NAME:
 
 def new(
     name: Annotated[str, typer.Argument(help="The name of the model, and of its file: NAME.yaml.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a model to begin with, NAME.yaml: one node with a loop, and comments on what can be changed."""
+    """Write a small model, NAME.yaml: one node with a loop, and comments that explain what you can change."""
     from mdf_loop.writers.atomic_files import replacing
 
     path = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     if not re.fullmatch(r"[A-Za-z_]\w*", path.stem):
         raise ArgumentError(f"the name of a model has letters, digits and _, and does not begin with a digit; got {path.stem!r}")
     if path.exists() and not force:
-        raise ArgumentError(f"there is a file {str(path)!r} already; --force replaces it")
+        raise ArgumentError(f"{str(path)!r} exists already; --force replaces it")
     with replacing(path) as file:
         file.write(STARTER.replace("FILE", str(path)).replace("NAME", path.stem).encode())
     if json_:
@@ -78,11 +78,13 @@ KINDS = {".onnx": "onnx", ".xml": "openvino", ".yaml": "mdf", ".yml": "mdf", ".j
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A model: .onnx, .yaml, .json, or .xml of OpenVINO.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="What to write: .yaml or .json for MDF, .onnx for ONNX.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .yaml or .json for MDF, .onnx for ONNX.")],
     body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
-    inline: Annotated[int, typer.Option("--inline", help="Larger weights go to a .npz file beside the MDF file.")] = 1024,
+    inline: Annotated[
+        int, typer.Option("--inline", help="Weights with more elements go to a .npz file next to the MDF file.")
+    ] = 1024,
     inputs: Annotated[
-        list[str] | None, typer.Option("--as-input", help="A parameter that is an input in ONNX, as ports are.")
+        list[str] | None, typer.Option("--as-input", help="A parameter that becomes an input in ONNX, like ports.")
     ] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,

@@ -14,23 +14,23 @@ File = Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input or a parameter; VALUE is JSON.")]
 Input = Annotated[Path | None, typer.Option("--input", help="Inputs by name: a .npz or .json file.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random stream.")]
-Steps = Annotated[int | None, typer.Option("--steps", help="Evaluate an MDF model so many times.")]
-TimeIncrement = Annotated[float | None, typer.Option("--time-increment", help="Time from step to step.")]
+Steps = Annotated[int | None, typer.Option("--steps", help="Number of evaluations of an MDF model.")]
+TimeIncrement = Annotated[float | None, typer.Option("--time-increment", help="Time between two steps.")]
 Collect = Annotated[bool, typer.Option("--collect", help="Keep the outputs of all steps.")]
-Trials = Annotated[int | None, typer.Option("--trials", help="Run it so many times, each with random numbers of its own.")]
+Trials = Annotated[int | None, typer.Option("--trials", help="Number of runs, each with its own random numbers.")]
 Record = Annotated[
-    list[str] | None, typer.Option("--record", metavar="NAME", help="A value to keep in each iteration: node.name.")
+    list[str] | None, typer.Option("--record", metavar="NAME", help="A value to record in each iteration: node.name.")
 ]
-Every = Annotated[int, typer.Option("--every", help="Keep the first of so many iterations.")]
-RecordTo = Annotated[Path | None, typer.Option("--record-to", help="A .zarr folder for what is recorded.")]
-Fill = Annotated[float | None, typer.Option("--fill", help="Fills what is not there, in place of nan.")]
+Every = Annotated[int, typer.Option("--every", help="Record one of so many iterations.")]
+RecordTo = Annotated[Path | None, typer.Option("--record-to", help="A .zarr folder for recorded values.")]
+Fill = Annotated[float | None, typer.Option("--fill", help="The value for missing results, instead of nan.")]
 OnError = Annotated[
-    str | None, typer.Option("--on-error", metavar="keep|raise", help="Go on behind a run that fails (keep), or stop.")
+    str | None, typer.Option("--on-error", metavar="keep|raise", help="Continue after a run that fails (keep), or stop (raise).")
 ]
-Trusted = Annotated[bool, typer.Option("--trusted", help="Let the model do what only trusted models may; see options().")]
+Trusted = Annotated[bool, typer.Option("--trusted", help="Trust the model like a program; see options().")]
 ObeyBodyCondition = Annotated[
     bool,
-    typer.Option("--obey-body-condition", help="Let a loop's body end it where the model omits the condition, as onnxruntime."),
+    typer.Option("--obey-body-condition", help="Let the body end a loop without a condition, as onnxruntime does."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; errors on stderr too.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -43,10 +43,12 @@ def run(
     input_: Input = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the outputs: .npz or .json; or all that is known of the run: .nc or .zarr."),
+        typer.Option(
+            "--output", "-o", help="Write the outputs (.npz, .json), or the outputs with a description of the run (.nc, .zarr)."
+        ),
     ] = None,
     seed: Seed = None,
-    max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop that wants more.")] = None,
+    max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop after so many iterations.")] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     collect: Collect = False,
@@ -55,16 +57,16 @@ def run(
     record: Record = None,
     every: Every = 1,
     record_to: RecordTo = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Draw what it gives: a .png, .svg or .pdf file.")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Plot the results: a .png, .svg or .pdf file.")] = None,
     progress: Annotated[
-        bool | None, typer.Option("--progress/--no-progress", help="Show how far it has come; by itself after two seconds.")
+        bool | None, typer.Option("--progress/--no-progress", help="Show the progress; a terminal shows it after two seconds.")
     ] = None,
     obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model and print its outputs as a table, and what was recorded.
+    """Run a model, and print its outputs and recorded values.
 
     If it ends early, --output gets what is known of its outputs by then.
     """

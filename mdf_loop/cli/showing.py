@@ -59,12 +59,12 @@ def save_picture(source: Any, path: Path, names: list[str] | None = None) -> Non
 
 def plot(
     file: Annotated[Path, typer.Argument(help="Results: a .npz, .nc or .zarr file of `run -o` or `sweep -o`.")],
-    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values; all without names.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values; the default is all.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path("plot.png"),
     debug: Debug = False,
     json_: Json = False,
 ) -> None:
-    """Draw results that were kept in a file: trajectories, histograms of trials, curves and heat maps of sweeps."""
+    """Plot results from a file: trajectories, histograms of trials, curves and heat maps of sweeps."""
     from mdf_loop.sweeps.checkpoints.opened_results import open as open_results
 
     with at_work(file):
@@ -75,7 +75,7 @@ def plot(
 
 def explore(
     file: File,
-    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values that are drawn.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values to draw.")] = None,
     over: Annotated[list[str] | None, typer.Option("--over", metavar="NAME=FROM:TO", help="A slider: drift=0:2.")] = None,
     trials: Trials = None,
     seed: Seed = 0,
@@ -83,13 +83,13 @@ def explore(
     input_: Input = None,
     record: Record = None,
     steps: Steps = None,
-    port: Annotated[int, typer.Option("--port", help="Of the page; any that is free if it is 0.")] = 0,
+    port: Annotated[int, typer.Option("--port", help="Port of the page; 0 chooses a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show a model with sliders, as a page for the browsers of this computer; Ctrl-C ends it.
+    """Show a model with sliders in the browser, until Ctrl-C.
 
     Without --over there is a slider for each number of the model with a default.
     """
@@ -124,7 +124,7 @@ def report(
     file: File,
     output: Annotated[Path, typer.Option("--output", "-o", help="The report: an .html file.")] = Path("report.html"),
     over: Annotated[
-        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="A sweep: 0:2:100 (from, to, how many), or 1,1.5,2.")
+        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="A sweep: 0:2:100 (from, to, count), or 1,1.5,2.")
     ] = None,
     trials: Trials = None,
     seed: Seed = None,
@@ -136,7 +136,7 @@ def report(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a report: a model, its drawing, a run and a sweep, as one HTML file that needs no other."""
+    """Write a report: a model, its drawing, a run and a sweep, as one HTML file."""
     from mdf_loop.options import options
     from mdf_loop.pages.report import report as report_of
     from mdf_loop.writers.atomic_files import replacing

@@ -162,21 +162,25 @@ def stored(store: str, found: Any) -> Table:
 def sweep(
     file: File,
     over: Annotated[
-        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, how many), or 1,1.5,2.")
+        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, count), or 1,1.5,2.")
     ] = None,
     trials: Trials = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the whole sweep.")] = None,
     set_: Set = None,
     input_: Input = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
-    outputs: Annotated[str | None, typer.Option("--outputs", help="Those that are kept: a,b.")] = None,
-    reduce: Annotated[str | None, typer.Option("--reduce", help="Of the trials of a point: mean, or quantiles 0.1,0.9.")] = None,
-    checkpoint: Annotated[str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, to go on from.")] = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", help="The outputs to keep: a,b.")] = None,
+    reduce: Annotated[
+        str | None, typer.Option("--reduce", help="Reduce the trials of a point: mean, or quantiles 0.1,0.9.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, from which the same call continues.")
+    ] = None,
     store: Annotated[
         str | None, typer.Option("--store", help="A .zarr folder, or an address, for results larger than the memory.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
-    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a piece; by itself about a second of them.")] = None,
+    workers: Annotated[int, typer.Option("--workers", help="Number of threads.")] = 1,
+    chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a chunk; the default is about a second.")] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     collect: Collect = False,
@@ -190,7 +194,7 @@ def sweep(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model over a grid of values, some trials at each point, and write the results with labels."""
+    """Run a model over a grid of values, with trials at each point, and write the results with labels."""
     from mdf_loop.options import options
 
     how: dict[str, Any] = {"trials": trials, "seed": seed, "workers": workers, "chunk": chunk}

@@ -32,7 +32,7 @@ def verify(
     file: File,
     set_: Set = None,
     input_: Input = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of missing inputs and of random operators.")] = 0,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
@@ -42,7 +42,7 @@ def verify(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model in every engine and in onnxruntime, and compare; exit code 1 if they disagree."""
+    """Run a model in every engine and in onnxruntime, and compare the results.  The exit code is 1 if they disagree."""
     from mdf_loop.models.verifying import verify as compare
     from mdf_loop.options import options
 
@@ -96,7 +96,7 @@ def bench(
     steps: Steps = None,
     time_increment: TimeIncrement = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="How long to run in each engine.")] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the inputs that are not given, and of random operators.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of missing inputs and of random operators.")] = 0,
     obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,

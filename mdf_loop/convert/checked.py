@@ -62,7 +62,7 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
     refuse_others(body, (body.name,))
     model = write_model(body)
     for domain in domains_of(body) - {entry.domain for entry in model.opset_import}:
-        raise UnsupportedOp(f"nothing says the version of domain {domain!r}")
+        raise UnsupportedOp(f"the version of domain {domain!r} is missing")
     model.producer_name = "mdf-loop"
     if not ir_version:
         least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)

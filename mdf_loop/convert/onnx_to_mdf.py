@@ -55,7 +55,7 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     path : str or path-like, optional
         Write the MDF model to this ``.json``, ``.yaml`` or ``.yml`` file as well.
     body : {"mdf", "onnx"}
-        Whether the bodies of loops and the branches of an If become MDF graphs, or ONNX's text syntax.
+        Whether the bodies of loops and the branches of an If become MDF graphs, or ONNX text.
     inline : int
         Weights with more elements than this go to a ``.npz`` file in the same folder, which never replaces another file.
 

@@ -58,7 +58,7 @@ def _refuse_foreign(content: Any, source: Path) -> None:
             continue  # both notations, as Python reads them, have words for these
         if not isinstance(value, dict | list | str | int | float | bool | None):
             raise MalformedBody(
-                f"{os.fspath(source)!r} says {value!r} ({type(value).__name__}), which JSON cannot; put it in quotes"
+                f"{os.fspath(source)!r} contains {value!r} ({type(value).__name__}), which JSON cannot hold; put it in quotes"
             )
 
 

@@ -133,7 +133,7 @@ class Archive:
         wanted = dtype.itemsize * int(np.prod(shape, dtype=object))
         self.left -= entry.file_size
         if wanted > entry.file_size or self.left < 0:
-            raise ValueError("it says it is larger than what is there")
+            raise ValueError("it declares more than the file has")
         with self._zip.open(entry) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
 

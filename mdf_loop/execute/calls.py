@@ -51,9 +51,8 @@ class Calls:
     def _inside(self) -> dict[int, Bound]:
         """What the nodes of loops inside are bound to there."""
         found: dict[int, Bound] = {}
-        for step in self._program.steps:
-            for loop in getattr(step.bound.call, "loops", ()):
-                found |= loop.calls._inside | loop.calls._bound
+        for loop in self._program.loops:
+            found |= loop.calls._inside | loop.calls._bound
         return found
 
     def bound(self, node: Node) -> Bound:

@@ -82,21 +82,26 @@ class Graph(InterpretedBody):
             self._are_parts(False)
             return None
         account, options = self._account, run.options
-        written = sum(loop.account.latest for loop in self._loops() if loop.is_written)
+        written = sum(loop.account.latest for loop in self.program.loops if loop.is_written)
         self._interpreted += (latest := max(account.latest - written, 0.0))
-        pays = account.is_worth_writing(options, self._interpreted + AGAIN * latest)
-        found = self._programs.run(self._given(env), run, pays, account.pays(options))
-        self._are_parts(found is not None or not (pays or self._programs.why))
+        pays, programs = account.is_worth_writing(options, max(self._interpreted, AGAIN * latest)), self._programs
+
+        def pays_writing() -> bool:
+            """Not while machine code is being made, for which it will hardly be run before that is there."""
+            return pays and not programs.is_waiting
+
+        found = programs.run(self._given(env), run, pays_writing, account.pays(options), self._fits_python)
+        self._are_parts(found is not None or programs.is_waiting or not (pays or programs.why))
         return found
+
+    def _fits_python(self) -> bool:
+        """Whether loops may be opened in a program of Python: none has programs for blocks, which are as good."""
+        return not any(loop.is_written and loop.last_program is None for loop in self.program.loops)
 
     def _are_parts(self, are_parts: bool) -> None:
         """Say whether its loops become machine code together with it, or each when that pays for it."""
-        for loop in self._loops():
-            loop.account.is_part = are_parts
-
-    def _loops(self) -> list[Any]:
-        """The loops of its nodes."""
-        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
+        for loop in self.program.loops:
+            loop.account.is_part, loop.account.is_waiting = are_parts, self._programs.is_waiting
 
     def _given(self, env: list[Any]) -> list[Any]:
         """What it is given, of its values."""

@@ -1,4 +1,4 @@
-"""The interpreter: loops and branches node by node, exactly as the text says.
+"""The interpreter: loops and branches node by node, exactly as the ONNX standard says.
 
 This is the living definition.  Every faster engine is tested against it.
 """
@@ -330,9 +330,9 @@ class InterpretedLoop:
 
 
 _IGNORED = (
-    "{}: the body's condition turned false, but the loop's own condition was omitted, so the ONNX text "
-    "goes on; options(obey_body_condition=True) stops there, as onnxruntime does. Exporters of Python's break (onnxscript's "
-    "for ... break) mean it to stop there; on the command line that is --obey-body-condition"
+    "{}: the body's condition became false, but the loop goes on: its own condition is omitted, and then the ONNX "
+    "standard ignores the body's. options(obey_body_condition=True), on the command line --obey-body-condition, stops there, as "
+    "onnxruntime does; use it for models whose exporter wrote Python's break in this way (onnxscript)"
 )
 
 
@@ -443,7 +443,6 @@ class InterpretedBody:
         """
         values = dict(zip(self.body.outputs, (env[slot] for slot in self.program.outputs), strict=True))
         for step in self.program.steps:
-            loops = getattr(step.bound.call, "loops", ())
-            if partial is not None and run.outermost is not None and any(run.outermost.owner is loop for loop in loops):
+            if partial is not None and run.outermost is not None and any(run.outermost.owner is loop for loop in step.loops):
                 values |= {name: value for name, value in zip(step.node.outputs, partial, strict=False) if name in values}
         return {name: value for name, value in values.items() if value is not None}

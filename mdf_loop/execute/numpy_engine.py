@@ -139,8 +139,13 @@ class NumpyLoop(InterpretedLoop):
 
     @property
     def is_written(self) -> bool:
-        """Whether its last run was a program, or had more iterations than it is worth to run one by one."""
-        return self.last_program is not None or self.lasted > self.worth_stepping_of(self.lasted)
+        """Whether it has programs of its own, or its last run had more iterations than it is worth to run one by one."""
+        return self.last_program is not None or self._is_good_in_blocks or self.lasted > self.worth_stepping_of(self.lasted)
+
+    @property
+    def _is_good_in_blocks(self) -> bool:
+        """Whether it has run in blocks that are as good as one program: short loops and nested ones are better as such."""
+        return self.latest is not None and self.lasted > FEW_STEPS and not self.program.loops
 
     def _programs_for(self, given: Arguments, is_compiled: bool) -> Programs:
         """Programs for loops with or without a trip count and a condition that is obeyed, for few iterations or many."""
@@ -192,7 +197,7 @@ class NumpyLoop(InterpretedLoop):
         found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
         if found is None:
             with np.errstate(all="ignore"):
-                found = programs.run(values, run, True, is_compiled, lambda: self._is_short_work(given, is_compiled))
+                found = programs.run(values, run, lambda: True, is_compiled, lambda: self._is_short_work(given, is_compiled))
         if found is None:
             return None
         *results, done = found
@@ -234,7 +239,8 @@ class NumpyLoop(InterpretedLoop):
             return count is None or count > 0
         if options.how.interprets_first_calls:
             known = count if count is not None and count < ENDLESS else self.lasted
-            if not self.account.pays_writing(options, INTERPRETED * self.account.nodes * known):
+            pays = self.account.pays_writing(options, INTERPRETED * self.account.nodes * known)
+            if self._is_good_in_blocks or not pays:
                 return False
         return _watching.get() is None and self._is_short_work(given)
 
@@ -259,10 +265,6 @@ class NumpyLoop(InterpretedLoop):
         parts = self._one_by_one.stepped.values() if self._one_by_one is not None else ()
         return next((one.why for one in (*self._programs.values(), *parts) if one.why), "")
 
-    def inner_loops(self) -> list[NumpyLoop]:
-        """The loops of nodes of the body."""
-        return [loop for step in self.program.steps for loop in getattr(step.bound.call, "loops", ())]
-
     @functools.cached_property
     def plan(self) -> Plan:
         """How the loop is run."""
@@ -279,8 +281,8 @@ class NumpyLoop(InterpretedLoop):
         if before == 0:
             settle(super().iterate, session, self.calls.type, until)
         if self.latest is None:
-            pays = functools.partial(self.account.pays_writing, session.run.options)
-            interpret_what_is_cheap(super().iterate, session, functools.partial(self._room, session, until), pays, begun)
+            room = functools.partial(self._room, session, until)
+            interpret_what_is_cheap(super().iterate, session, room, self.account)
         if self._room(session, until) <= 0:
             super().iterate(session, until)  # says so if the loop would go on beyond its limit
             return
@@ -300,11 +302,7 @@ class NumpyLoop(InterpretedLoop):
         is_large = any(getattr(value, "nbytes", 0) >= LARGE for value in session.moment.carried)
         if is_large or not session.run.options.how.interprets_short_loops:
             return False
-        return self._is_over_soon(left)
-
-    def _is_over_soon(self, iterations: int | None) -> bool:
-        """Whether interpreting takes less time than getting ready for anything else."""
-        return iterations is not None and iterations <= max(FEW, WORTH // (len(self.program.steps) + 3))
+        return left <= max(FEW, WORTH // (len(self.program.steps) + 3))
 
     def _run_blocks(self, session: Session, until: int | None, pace: float) -> None:
         """Run blocks of iterations; ``pace`` is how many seconds one took that was interpreted."""

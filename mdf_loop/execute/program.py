@@ -40,6 +40,11 @@ class Step:
     given: Callable[[list[Any]], Sequence[Any]]
     write: int
 
+    @property
+    def loops(self) -> Sequence[Any]:
+        """The loops that its node runs."""
+        return getattr(self.bound.call, "loops", ())
+
 
 class Program:
     """A body ready to run node by node.
@@ -145,6 +150,11 @@ class Program:
         writes = tuple([self._new(name) if name else self.sink() for name in wanted]) or (self.sink(),)
         reads = (RUN, *reads) if bound.needs_run else reads
         return Step(bound.call, reads, writes, node, bound, _taking(reads), writes[0] if len(writes) == 1 else 0)
+
+    @property
+    def loops(self) -> list[Any]:
+        """The loops of its nodes, without those inside them."""
+        return [loop for step in self.steps for loop in step.loops]
 
     def sink(self) -> int:
         """A slot for an output that is not asked for."""

@@ -23,6 +23,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Moment
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
+from mdf_loop.execute.tiers.paying import writing
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
 from mdf_loop.step.failing import TooLong
@@ -107,6 +108,8 @@ class Programs:
         The machine code that ran last, if it can be run :meth:`again`.
     why : str
         Why the last one that was asked for is not machine code, where it should have been.
+    is_waiting : bool
+        Whether the machine code that was asked for last is still being made.
     """
 
     def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
@@ -114,7 +117,7 @@ class Programs:
         self._entries = Recent[Entry](MOST_SIGNATURES)
         self._signatures = Signatures()
         self.latest: Specialised | None = None
-        self.why = ""
+        self.why, self.is_waiting = "", False
         self._shared: tuple[Any, Region] | None = None  # what it is for, and the Step: Python and machine code are made of it
         self._changes = changes()
         self._fell_back: Run | None = None  # the run in which machine code was tried in vain
@@ -124,25 +127,32 @@ class Programs:
         self,
         values: Sequence[Any],
         run: Run,
-        pays_writing: bool,
+        pays_writing: Callable[[], bool],
         is_compiled: bool,
-        fits_python: Callable[[], bool] = lambda: True,
+        fits_python: Callable[[], bool],
     ) -> tuple[Any, ...] | None:
         """The results for these values, or None: the ordinary way has to find them.
 
         ``pays_writing`` says that a program in Python is to be written if there is none, ``is_compiled`` that it is to be machine
-        code if it can be, ``fits_python`` that running it in Python in one go is no slower than a plan.
+        code if it can be, ``fits_python`` that running it in Python in one go is no slower than a plan: loops of a graph that do
+        not fit stay operators.
         """
         self._see_changes()
         signature = self._signatures.of(values)
-        self.why = ""
+        self.why, self.is_waiting = "", False
         if is_compiled and self._fell_back is not run:
             found = self._by_entry(("jit", signature), values, run, self._compiled if run.options.how.compiles else self._ordered)
             if found is not None:
                 return found
-        if not fits_python():
+        how, fits = ("python", signature), fits_python()
+        if not (fits or self._has_loops):
             return None
-        return self._by_entry(("python", signature), values, run, self._printed, pays_writing)
+        entry = self._entry(how, run.options)
+        if entry.made is None:
+            entry.opens &= fits
+            if not pays_writing():
+                return None
+        return self._by_entry(how, values, run, self._printed)
 
     def again(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The results by machine code that ran before, if these values are of the same types and lengths; they may be anything.
@@ -228,9 +238,7 @@ class Programs:
         known = self._entries.get(key)  # without making a function, in most calls
         return known or self._entries.of(key, lambda: Entry(how[1], guesses=how[0] == "jit", is_many=how[0] == "many"))
 
-    def _by_entry(
-        self, how: Any, values: Sequence[Any], run: Run, write: Write, pays_writing: bool = True
-    ) -> tuple[Any, ...] | None:
+    def _by_entry(self, how: Any, values: Sequence[Any], run: Run, write: Write) -> tuple[Any, ...] | None:
         options = run.options
         entry = self._entry(how, options)
         if entry.is_refused:
@@ -238,8 +246,6 @@ class Programs:
             self._signatures.refuse(entry.signature)
             return None
         if entry.made is None:
-            if not pays_writing:
-                return None
             self._write(entry, values, options, write)
             if entry.made is None:
                 return None
@@ -250,7 +256,8 @@ class Programs:
             if write == self._ordered and entry.order is not None:
                 made: Specialised | Order | str | None = entry.order
             else:
-                made = write(entry, self._lowered(entry, values, options.obey_body_condition))
+                with writing():
+                    made = write(entry, self._lowered(entry, values, options.obey_body_condition))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             let_through(error)
             log.debug("no program: %s", error)
@@ -258,6 +265,7 @@ class Programs:
         entry.order, entry.better, entry.seconds = None, None, 0.0
         if isinstance(made, Order):
             entry.order, made = (made, None) if made.found is None else (None, made.found)
+            self.is_waiting = entry.order is not None
             if isinstance(made, Specialised) and made.is_idle:
                 made = "all of it would be calls of kernels"
         if isinstance(made, str):

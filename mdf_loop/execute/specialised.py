@@ -11,6 +11,7 @@ from mdf_loop.backends.llvm.linking.lock import alone
 from mdf_loop.backends.python import printer
 from mdf_loop.errors import let_through
 from mdf_loop.ir import entity
+from mdf_loop.step.obstacles import obstacle
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Region
 
@@ -86,14 +87,15 @@ def in_machine_code(step: Region, is_block: bool = False, is_quick: bool = False
     """A Step compiled, in a hurry if it ``is_quick``, or why it cannot be."""
     with alone():  # what is imported halfway when the process is copied can never be imported in the copy
         from mdf_loop.backends.llvm.compiled_program import program
-        from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
+        from mdf_loop.backends.llvm.lanes.element_types import CannotCompile, can_hold
 
     begun = time.perf_counter()
     try:
         call = program(step, is_block, is_quick)
     except CannotCompile as reason:
-        log.debug("not compiled: %s", reason)
-        return str(reason)
+        why = obstacle(step, can_hold) or str(reason)
+        log.debug("not compiled: %s", why)
+        return why
     except Exception as error:  # a defect of ours; the work is done all the same
         let_through(error)
         log.debug("not compiled: %r", error, exc_info=True)

@@ -12,6 +12,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.iteration_columns import History, NotStackable, type_of_row
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
+from mdf_loop.execute.tiers.paying import writing
 from mdf_loop.ir import Body, Carried, Collected, Loop, Scanned
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import Invariants, draws
@@ -204,8 +205,10 @@ class SteppedPart:
 
     def _made(self, types: Types, make: Callable[[Region], T]) -> tuple[T, tuple[Type, ...]]:
         """What is made of the Step for such values, and the types of the rows that are recorded."""
-        region = self._lowered(types)
-        return make(region), tuple(x.type for x in region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)])
+        with writing():
+            region = self._lowered(types)
+            made = make(region)
+        return made, tuple(x.type for x in region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)])
 
     def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:
         *found, done, condition = results

@@ -50,7 +50,7 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     nodes = in_order(body.nodes, lambda node: node.reads, lambda node: node.outputs, title, path)
     for state in body.state:
         if state.output not in known:
-            raise MalformedBody(f"hidden state {state.input!r} goes on as {state.output!r}, which nothing produces", path)
+            raise MalformedBody(f"hidden state {state.input!r} continues as {state.output!r}, which no node computes", path)
     for name in body.outputs:
         if not name:
             raise MalformedBody("an output has no name", path)

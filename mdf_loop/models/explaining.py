@@ -95,7 +95,7 @@ def loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
     """The loops that a prepared model runs, without those inside another one; see :func:`explain_model`."""
     with watched_loops() as loops:
         model(**{**_missing(model, inputs), **inputs})
-    inner = [loop for outer in loops for loop in outer.inner_loops()]
+    inner = [loop for outer in loops for loop in outer.program.loops]
     return [loop for loop in loops if loop not in inner]
 
 

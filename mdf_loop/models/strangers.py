@@ -130,7 +130,7 @@ def _bytes_of(said: Mapping[str, Any], place: Path) -> int:
         inside = said.get("consolidated_metadata")
         listed = inside.get("metadata", {}) if isinstance(inside, dict) else {}
         if not isinstance(listed, dict) or not all(isinstance(each, dict) for each in listed.values()):
-            raise _refused(place, "what it says of its arrays cannot be read")
+            raise _refused(place, "the description of its arrays cannot be read")
         return sum(_bytes_of(each, place) for each in listed.values())
     kind, configured = _name_of(said.get("data_type"))
     if kind not in TYPES:
@@ -223,7 +223,7 @@ def _bytes_of_dataset(found: Any, place: Path) -> int:
 
 def _see_size(place: Path, asked: int, size: int) -> None:
     if asked > ANY + PER_BYTE * size:
-        raise _refused(place, f"it says that its arrays take {asked:,} bytes, of which {size:,} are there")
+        raise _refused(place, f"it declares arrays of {asked:,} bytes, but has {size:,} bytes")
 
 
 def _refused(place: Path, why: str) -> MalformedBody:

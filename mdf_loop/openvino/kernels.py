@@ -368,7 +368,7 @@ def search_sorted(rows, values, *, right=0):
     if rows.ndim == 1:
         return np.asarray(np.searchsorted(rows, values, side=side), np.int64)
     if rows.shape[:-1] != values.shape[:-1]:
-        raise ValueError(f"rows of shape {list(rows.shape)} and values of shape {list(values.shape)} do not stand side by side")
+        raise ValueError(f"rows of shape {list(rows.shape)} and values of shape {list(values.shape)} cannot be joined")
     pairs = zip(rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
     found = [np.searchsorted(row, value, side=side) for row, value in pairs]
     return np.array(found, np.int64).reshape(values.shape)

@@ -63,7 +63,7 @@ def _count_of_outputs(layer: Layer, ports: PortMap) -> int:
     for _, _, slices in ports.joined:
         if slices.start >= 0 or slices.end >= 0:
             return abs(slices.end - slices.start) // slices.part
-    raise layer.wrong("neither a sliced input nor an output says how often it runs")
+    raise layer.wrong("neither a sliced input nor an output gives the number of iterations")
 
 
 @dataclass(frozen=True)

@@ -251,7 +251,7 @@ def _run(
     attrs = _attributes(layer, kind, hidden, direction)
     if kind == "GRU":
         attrs["linear_before_reset"] = int(before_reset)
-    w, r = (_reordered(nodes, name, _GATES[kind], 1) for name in weights[:2])
+    w, r = (_reordered(nodes, name, _GATES[kind]) for name in weights[:2])
     b = _bias(nodes, weights[2], kind, hidden, before_reset) if len(weights) > 2 else ""
     return nodes.node(kind, x, w, r, b, lengths, *states, outputs=1 + len(states), **attrs)
 
@@ -276,16 +276,16 @@ def _attributes(layer: Layer, kind: str, hidden: int, direction: str) -> dict[st
     return attrs
 
 
-def _reordered(nodes: Nodes, name: str, order: list[int], axis: int) -> str:
-    """The equal parts of an axis in another order."""
+def _reordered(nodes: Nodes, name: str, order: list[int]) -> str:
+    """The equal parts of the second axis in another order."""
     if order == sorted(order):
         return name
     value = nodes.known.get(name)
-    if value is not None and value.shape[axis] % len(order) == 0:
-        parts = np.split(value, len(order), axis)
-        return nodes.constant(np.concatenate([parts[k] for k in order], axis))
-    pieces = nodes.node("Split", name, outputs=len(order), axis=axis, num_outputs=len(order))
-    return nodes.node("Concat", *(pieces[k] for k in order), axis=axis)
+    if value is not None and value.shape[1] % len(order) == 0:
+        parts = np.split(value, len(order), 1)
+        return nodes.constant(np.concatenate([parts[k] for k in order], 1))
+    pieces = nodes.node("Split", name, outputs=len(order), axis=1, num_outputs=len(order))
+    return nodes.node("Concat", *(pieces[k] for k in order), axis=1)
 
 
 def _bias(nodes: Nodes, name: str, kind: str, hidden: int, before_reset: bool) -> str:
@@ -297,6 +297,6 @@ def _bias(nodes: Nodes, name: str, kind: str, hidden: int, before_reset: bool) -
     n_directions = n_directions if isinstance(n_directions, int) else 1
     zeros = nodes.constant(np.zeros((n_directions, hidden * (gates - before_reset))), dtype)
     if not before_reset:
-        return nodes.node("Concat", _reordered(nodes, name, order, 1), zeros, axis=1)
+        return nodes.node("Concat", _reordered(nodes, name, order), zeros, axis=1)
     front, back = nodes.node("Split", name, nodes.constant([gates * hidden, hidden], np.int64), outputs=2, axis=1)
     return nodes.node("Concat", front, zeros, back, axis=1)

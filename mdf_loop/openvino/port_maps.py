@@ -142,7 +142,7 @@ def _output(layer: Layer, net: Net, entry: Any, ports: PortMap) -> None:
 
 def _purpose(layer: Layer, entry: Any, known: str) -> str:
     if unknown := sorted(set(entry.attrib) - _KNOWN):
-        raise layer.unsupported(f"an entry of the port map says {', '.join(unknown)}, which is not known")
+        raise layer.unsupported(f"an entry of the port map has {', '.join(unknown)}, which is not known")
     purpose = entry.get("purpose", "")
     if purpose not in ("", known):
         raise layer.wrong(f"the purpose of an {entry.tag} may be {known!r}; got {purpose[:40]!r}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backend import LoopRep, as_value, listed_values
+from mdf_loop.backend import LoopRep, as_value, listed_values, refuse_other_names
 from mdf_loop.calls.explain import explained
 from mdf_loop.errors import ArgumentError, keeps_results
 from mdf_loop.execute.program import describe_value
@@ -105,8 +105,7 @@ class OpenvinoRep(LoopRep):
         steps : bool
             Show the Steps that programs are made of as well.
         """
-        loops = [loop for step in self.graph.program.steps for loop in getattr(step.bound.call, "loops", ())]
-        return "\n".join(explained(loop, source, steps) for loop in loops)
+        return "\n".join(explained(loop, source, steps) for loop in self.graph.program.loops)
 
     def fit(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Values without a type of their own made into what the model declares; see :meth:`LoopRep.fit`."""
@@ -123,14 +122,7 @@ class OpenvinoRep(LoopRep):
                 raise ArgumentError(f"the model takes {len(self.inputs)} inputs ({names}); {len(values)} were given")
             inputs = dict(zip(self.inputs, values, strict=False))
         given = self._renamed(inputs)
-        missing = [name for name in self.inputs if name not in given]
-        unknown = sorted(set(given) - set(self.inputs), key=str)
-        if missing or unknown:
-            raise ArgumentError(
-                f"the model takes inputs ({', '.join(self.inputs)})"
-                + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
-            )
+        refuse_other_names(given, self.inputs, self.inputs)
         return given
 
     def _renamed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Weights:
             raise layer.unsupported("constants of strings are not supported")
         needed = -(-count * BITS[dtype] // 8) if dtype in BITS else count * dtype.itemsize
         if size != needed and count:  # OpenVINO writes one byte for a constant without elements
-            raise layer.wrong(f"{dtype.name}{list(shape)} takes {needed} bytes; size says {size}")
+            raise layer.wrong(f"{dtype.name}{list(shape)} takes {needed} bytes; its size is {size}")
         data = self._data(layer)
         if not count:
             return np.zeros(shape, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError
@@ -84,8 +84,11 @@ def groups(source: Any, names: Sequence[str] = ()) -> list[list[Series]]:
     known = series_of(source)
     if names:
         return [[series] for series in chosen(known, names)]
-    recorded = getattr(getattr(source, "about", None), "recorded", None) or {}
-    found = [series for name in dict.fromkeys([*recorded, *known]) if (series := _with_axes(known, name)) is not None]
+    about = getattr(source, "about", None)
+    recorded = {} if about is None else about.recorded
+    lengths = _lengths_in(known) if about is None else ()
+    shown = [name for name in dict.fromkeys([*recorded, *known]) if name not in lengths]
+    found = [series for name in shown if (series := _with_axes(known, name)) is not None]
     if not found:
         raise ArgumentError(
             f"there are only single numbers here ({', '.join(known) or 'none'}); record=, trials= or a sweep give more"
@@ -98,10 +101,14 @@ def groups(source: Any, names: Sequence[str] = ()) -> list[list[Series]]:
     return [first, *([series] for series in found if series.name not in together and _is_flat(series))]
 
 
+def _lengths_in(known: Collection[str]) -> set[str]:
+    """The variables of a Dataset that say how long the rows of others are."""
+    said = {name: f"length of {name}" for name in known}
+    return {said[name] if said[name] in known else f"{name}_length" for name in known}
+
+
 def _with_axes(known: Mapping[str, Callable[[], Series]], name: str) -> Series | None:
-    """What has axes: neither a single number nor text, nor how long other values are."""
-    if name.endswith("_length") and name.removesuffix("_length") in known:
-        return None
+    """What has axes: neither a single number nor text."""
     try:
         series = known[name]()
     except LoopError:

@@ -64,7 +64,7 @@ def first_words(seed: Seed) -> bytes:
 class RandomStream:
     """The random numbers of one run: one numpy Generator, made when first asked for.
 
-    A node with a ``seed`` attribute has a generator of its own, as the ONNX text asks.
+    A node with a ``seed`` attribute has a generator of its own, as the ONNX standard requires.
 
     Attributes
     ----------

@@ -20,8 +20,7 @@ def of_constants(node: Node, bound: Bound, entry: Kernel, given: Sequence[Any], 
     None if it may do more than compute, if it fails - the run will say what is wrong -, or where inputs or results have more than
     so many elements, or are no numbers.
     """
-    known = [x for x in given if x is not None]  # None stands for an input that was left out
-    if bound.needs_run or node.captures or not (entry.pure and entry.built_in) or not _are_small_numbers(known, most):
+    if bound.needs_run or node.captures or not (entry.pure and entry.built_in) or not _are_small_numbers(given, most):
         return None
     try:
         with np.errstate(all="ignore"):
@@ -34,4 +33,5 @@ def of_constants(node: Node, bound: Bound, entry: Kernel, given: Sequence[Any], 
 
 
 def _are_small_numbers(values: Sequence[Any], most: int) -> bool:
-    return all(type_of_value(x).dtype is not None for x in values) and sum(int(np.size(x)) for x in values) <= most
+    known = [x for x in values if x is not None]  # an input that was left out, or an optional without a value
+    return all(type_of_value(x).dtype is not None for x in known) and sum(int(np.size(x)) for x in known) <= most

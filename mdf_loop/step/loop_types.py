@@ -10,9 +10,9 @@ import numpy as np
 
 from mdf_loop.ir import Body, Loop
 from mdf_loop.step.build import Builder, CannotLower
-from mdf_loop.step.primitives import INT64, either_kind
+from mdf_loop.step.primitives import BOOL, INT64, either_kind
 from mdf_loop.step.records import UNKNOWN, Length, LoopRegion, Size, Type, Value
-from mdf_loop.step.structure import may_end
+from mdf_loop.step.structure import is_always_true, may_end
 
 
 def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]) -> Value | None:
@@ -38,6 +38,18 @@ def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]
     if not is_longer and number != length:
         raise CannotLower("scanned values that may not last as long as the loop")
     return None
+
+
+def is_never_begun(record: Loop, count: Value | None, condition: Value | None) -> bool:
+    """Whether a loop gives what it carries as it was given.
+
+    One over the elements of a list does in the iteration in which the list is empty, which says what its elements will be.
+    """
+    if record.collected or record.last or not all(x is None or np.size(x.attr) == 1 for x in (count, condition)):
+        return False
+    if condition is not None and not is_always_true(condition):
+        return condition.op == "const" and condition.type.dtype == BOOL
+    return count is not None and count.op == "const" and count.type.kind in "iu" and int(np.asarray(count.attr).item()) <= 0
 
 
 def with_rows_of(b: Builder, record: Loop, scanned: Sequence[Value]) -> tuple[Loop, list[Value]]:

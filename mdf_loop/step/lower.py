@@ -21,22 +21,24 @@ from mdf_loop.plan.comparisons import compared, part_computing
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.allowed import allows
+from mdf_loop.step.branches import OfBranches
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.constants import of_constants
 from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.loop_types import (
     as_declared,
-    joined,
+    is_never_begun,
     known_trip_count,
     known_value,
     types_of_results,
     with_rows_of,
 )
 from mdf_loop.step.memory import can_be_told
-from mdf_loop.step.primitives import BOOL, INT64
-from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, LoopRegion, Region, Size, Type, Value
-from mdf_loop.step.sequences import alike, collecting, with_lists
+from mdf_loop.step.obstacles import first_unknown
+from mdf_loop.step.primitives import INT64
+from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
+from mdf_loop.step.sequences import collecting, with_lists
 from mdf_loop.step.trace import meaning_of
 
 Names = dict[str, Value]
@@ -73,7 +75,7 @@ def lower_graph(
     lowering = Lowering(obey, opens, not body.typed, bound, sees_nan=sees_nan)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
-    return checked(lowering.b.closed(lowering.body(body, scope)))
+    return lowering.whole(lowering.body(body, scope))
 
 
 def lower_loop(
@@ -103,7 +105,7 @@ def lower_loop(
     carried, scanned = params[1 : 1 + n_carried], params[1 + n_carried : 1 + n_carried + n_scanned]
     scope = dict(zip(record.body.captures, params[1 + n_carried + n_scanned :], strict=True))
     results = lowering.loop(record, params[0] if has_count else None, None, obeyed, carried, scanned, scope)
-    return checked(lowering.b.closed(results[:-1]))
+    return lowering.whole(results[:-1])
 
 
 def lower_block(
@@ -124,10 +126,10 @@ def lower_block(
     first = 1 + len(states) + len(scanned)
     outer = [b.param(type, first + k) for k, type in enumerate(captured)]
     scope = dict(zip(record.body.captures, outer, strict=True))
-    return checked(b.closed(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True)))
+    return lowering.whole(lowering.loop(record, count, None, True, states, scanned, scope, in_block=True))
 
 
-class Lowering:
+class Lowering(OfBranches):
     """One graph on its way into a Step; ``b`` is the builder.
 
     ``exact`` says that an array without dimensions is something else than a number of numpy's: where a body has no types, either
@@ -146,17 +148,20 @@ class Lowering:
         load_kernels()
         self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
         self.depth, self.is_long, self.sees_nan = 0, is_long, sees_nan
+        self.known_as = {}
+
+    def whole(self, results: Sequence[Value]) -> Region:
+        """The Step that gives these results."""
+        return checked(replace(self.b.closed(results), known_as=self.known_as))
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
             raise CannotLower("state that the body does not declare")
+        for name, x in scope.items():
+            self.known_as.setdefault(x, (name, None))
         names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
-        for node in body.nodes:
-            for name, value in zip(node.outputs, self.node(node, names), strict=False):
-                if name:
-                    names[name] = value
-        return [names[name] for name in body.outputs]
+        return self._computed(body.nodes, body.outputs, names)
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
@@ -169,7 +174,7 @@ class Lowering:
             except CannotLower:
                 self.b.rewind(mark)  # it stays an operator, whose kernel says what is wrong if anything is
         if bound.branches is not None and args and args[0] is not None:
-            return self._branch(*bound.branches, args[0], names)
+            return self._branch(bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
         if (drawn := self._drawn(node, bound, entry, args)) is not None:
             return drawn
@@ -249,30 +254,6 @@ class Lowering:
 
     # Control flow
 
-    def _branch(self, then_body: Body, else_body: Body, condition: Value, names: Names) -> Sequence[Value]:
-        regions = self._sides((then_body, else_body), names)
-        if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
-            chosen = regions[0 if np.asarray(condition.attr).item() else 1]
-            self.b.take_over(chosen)
-            return chosen.results
-        then, other, lists = alike(self.b, *regions)
-        types = [joined(a.type, b.type) for a, b in zip(then.results, other.results, strict=False)]
-        items = self.b.items(self.b.put_in("branch", (condition,), UNKNOWN, BranchRegion(then, other)), types)
-        return [lists[k](x) if k in lists else x for k, x in enumerate(items)]
-
-    def _sides(self, bodies: Sequence[Body], names: Names) -> list[Region]:
-        """The branches of an If."""
-        return [self._side(body, names) for body in bodies]
-
-    def _side(self, body: Body, names: Names, dtypes: Sequence[np.dtype | None] = ()) -> Region:
-        """One branch; where element types are given, its results have those."""
-        with self.b.region(is_loop=False) as close:
-            results = self.body(body, {name: names[name] for name in body.captures})
-            as_declared(body, body.outputs, [result.type for result in results])
-            if dtypes:
-                results = [x if d is None else self.b.cast(x, d) for x, d in zip(results, dtypes, strict=True)]
-            return close(results)
-
     def node_of_loop(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         count, condition, carried, scanned, invariant, _ = record.split(args)
         if record.batched or any(value is None for value in (*carried, *scanned, *invariant)):
@@ -331,7 +312,12 @@ class Lowering:
         """A loop; ``scope`` has what the body captures, and what is the same in every iteration."""
         if any(name not in scope for name in record.invariant):
             raise CannotLower("a loop whose invariant values are not there")
+        inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
+        for name, x in zip(inputs, (*carried, *scanned), strict=True):
+            self.known_as.setdefault(x, (name, None))
         record, scanned = with_rows_of(self.b, record, scanned)
+        if is_never_begun(record, count, condition):
+            return [*carried, self.b.const(np.int64(0)), self.b.const(np.True_)]
         record, carried, lists = collecting(record, carried)
         settled = self.settled(record, carried, scanned, scope)
         if self.is_long and not self.depth and settled.would_settle():
@@ -364,6 +350,9 @@ class Lowering:
             found.settle()
         finally:
             self.depth -= 1
+        for state, x in zip(found.region.params[2:], found.initial, strict=False):
+            if x.type.is_known and not state.type.is_known and (cause := first_unknown(found.first)) in self.known_as:
+                self.known_as[state] = self.known_as[cause]  # type: ignore[index]
         return found
 
 

@@ -40,7 +40,7 @@ item          a value of several results                              which one
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,6 +101,11 @@ class Type:
     def rank(self) -> int | None:
         """The number of axes, if it is known."""
         return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether element type and number of axes are known."""
+        return self.dtype is not None and self.shape is not None
 
     @property
     def is_static(self) -> bool:
@@ -176,11 +181,14 @@ class Region:
         What it computes, in order.
     results : tuple of Value
         What it gives: parameters, its own values, or values of the regions around it.
+    known_as : mapping
+        Of a whole Step, for messages: the name of a value in the model, and the node that gives it.
     """
 
     params: tuple[Value, ...] = ()
     values: tuple[Value, ...] = ()
     results: tuple[Value, ...] = ()
+    known_as: Mapping[Value, tuple[str, Node | None]] = field(default_factory=dict)
 
 
 @record

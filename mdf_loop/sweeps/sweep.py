@@ -91,7 +91,8 @@ def sweep(
     Returns
     -------
     xarray.Dataset
-        A variable for each output, and ``<name>_length`` if runs differ in length.  Dimensions are the swept inputs,
+        A variable for each output, and ``<name>_length`` if runs differ in length (``length of <name>`` if an output has that
+        name).  Dimensions are the swept inputs,
         ``trial``, ``iteration`` for collected values (or steps), and ``<name>_0``, ``<name>_1``, ...
         ``attrs["engine"]`` is the engine of all runs; single runs in it have the same bits.  In a store, ``trial`` has no
         coordinate.

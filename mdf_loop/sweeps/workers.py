@@ -104,7 +104,7 @@ class Crew:
         try:
             work.go_on()
             return work.finish()
-        except BaseException as error:  # Ctrl-C may strike anywhere
+        except BaseException as error:  # Ctrl-C may come anywhere
             work.leave_off(error)
             raise
         finally:

@@ -90,6 +90,9 @@ class Recent(Generic[T]):
             self._found.pop(old, None)
         return found
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def all(self) -> list[T]:
         """All that is kept."""
         return list(self._found.values())

@@ -7,7 +7,7 @@ import io
 import json
 import random
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -100,7 +100,6 @@ ODD: list[Any] = [
     ),
     *({"onnx": ""}, {"onnx": "b () => () {}"}, {"onnx_file": "missing.onnx"}, {"onnx_file": "/dev/zero"}, {"npz": "x"}),
 ]
-Mutator = Callable[[random.Random, bytes], bytes]
 
 
 def of_bytes(choose: random.Random, data: bytes) -> bytes:

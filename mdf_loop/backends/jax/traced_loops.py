@@ -126,7 +126,7 @@ class TracedLoop:
                 raise self.w.how.refusal(self.v, "there is no last value of a loop without iterations")
             return self._arranged(*self._counted(self.operands), None)
         if self.rows and self.most is None:
-            raise self.w.how.refusal(self.v, f"it collects values and nothing says how many: {_GIVE}")
+            raise self.w.how.refusal(self.v, f"it collects values, and its number of iterations is not known: {_GIVE}")
         if self.rows and self.w.how.together:
             return self._arranged(*self._masked(self.operands))
         found = _differentiable(self._ending, self._masked if self.most is not None else None)(self.operands)

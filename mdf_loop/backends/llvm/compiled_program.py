@@ -220,6 +220,7 @@ class ProgramTable:
             self.entries[layout.first_constant + k] = constant.ctypes.data
         self.address = self.entries.ctypes.data
         self.buffer = memoryview(self.entries.view(np.uint8))  # type: ignore[arg-type]
+        self._words = self.buffer.cast("Q")
         self._pack = struct.Struct(f"={layout.objects}Q").pack_into
         self._calls = [x.prepared(self.scratch[start:], self.arrays, self.buffer) for x in outside]
 
@@ -236,8 +237,8 @@ class ProgramTable:
     def _run_outside(self) -> None:
         """An operator that has no compiled form.  The program calls it."""
         try:
-            fits = self._calls[int(self.entries[ASKED])](self.given, self.run)
-            if self.entries[prologue.STREAM]:
+            fits = self._calls[self._words[ASKED]](self.given, self.run)
+            if self._words[prologue.STREAM]:
                 self.run.stream.words()  # the kernel may have drawn from them
         except Exception as error:
             let_through(error)

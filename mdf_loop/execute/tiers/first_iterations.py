@@ -11,6 +11,7 @@ from mdf_loop.errors import let_through
 from mdf_loop.execute.blocks import Blocks
 from mdf_loop.execute.interpret import Session
 from mdf_loop.execute.stage import Stage
+from mdf_loop.execute.tiers.paying import Account
 from mdf_loop.step.records import Type
 
 SETTLING = 4
@@ -39,21 +40,20 @@ def settle(interpret: Interpret, session: Session, type_of: Callable[[Any], Type
             return
 
 
-def interpret_what_is_cheap(
-    interpret: Interpret, session: Session, room: Callable[[], int], pays: Callable[[float], bool], begun: float
-) -> None:
+def interpret_what_is_cheap(interpret: Interpret, session: Session, room: Callable[[], int], account: Account) -> None:
     """Interpret more, as long as that has taken, or will take, less time than writing programs for blocks.
 
-    ``pays`` is asked about seconds of this run, which ``begun`` then; ``room`` says how many iterations are left, as far as
-    anybody knows.
+    That is time of the processor: on the wall all takes longer where others work.  ``room`` says how many iterations are left, as
+    far as that is known.
     """
-    length, pace = 1, 0.0
+    length, pace, begun = 1, 0.0, time.thread_time()
     while (left := room()) > 0:
-        if pays(time.perf_counter() - begun + (pace * left if left < ENDLESS else 0.0)):
+        before = time.thread_time()
+        if account.pays_writing(session.run.options, before - begun + (pace * left if left < ENDLESS else 0.0)):
             return
-        length, before = min(2 * length, left), time.perf_counter()
+        length = min(2 * length, left)
         interpret(session, session.moment.iteration + length)
-        pace = (time.perf_counter() - before) / length
+        pace = (time.thread_time() - before) / length
 
 
 log = logging.getLogger(__name__)

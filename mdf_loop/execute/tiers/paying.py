@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,8 +21,11 @@ FIRST, EACH, NODE, PRODUCT = 0.055, 0.007, 0.00006, 0.003
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, for each
 of its nodes, and for each product of matrices."""
 
-WRITING, OF_NODE = 0.001, 0.0001
+WRITING, OF_NODE = 0.001, 0.00007
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
+
+SAVED = 0.65
+"""Part of the interpreter's seconds that a program saves."""
 
 AGAIN = 6
 """How many more calls are expected of a graph that is called once more."""
@@ -31,6 +36,9 @@ INTERPRETED = 1.5e-6
 WATCHED = 0.05
 """Seconds that a block may take, as far as one can tell from the one before, where the progress is shown, ten
 times a second at the most."""
+
+DONE = 2
+"""How many times as long as compiling past runs have taken before it is done for runs to come, which may be few."""
 
 MARGIN, APART = 1.15, 4
 """How much longer than compiling work has to be that is not done yet, also where the graph around a loop is compiled with it."""
@@ -47,6 +55,25 @@ SHORT = 1e-4
 T = TypeVar("T")
 
 
+class _Writing(threading.local):
+    """Seconds that this thread has spent on writing programs, which no later call will."""
+
+    seconds = 0.0
+
+
+_writing = _Writing()
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Programs are written inside a ``with`` block."""
+    begun = time.thread_time()
+    try:
+        yield
+    finally:
+        _writing.seconds += time.thread_time() - begun
+
+
 @dataclass
 class Account:
     """What one body has cost so far.
@@ -60,6 +87,8 @@ class Account:
     is_part : bool
         Whether it is run by a graph that becomes one program with it when that pays: what past runs took counts there, and here
         the one under way alone.
+    is_waiting : bool
+        Whether that program is being made: past runs count for nothing then.
     is_over : bool
         Whether they took longer than compiling: it pays from now on, without a look at the clock.
     pace, bytes : float, int
@@ -74,21 +103,22 @@ class Account:
     seconds: float = 0.0
     latest: float = 0.0
     is_part: bool = False
+    is_waiting: bool = False
     is_over: bool = False
     pace: float = math.inf
     bytes: int = 0
     clock: Callable[[], float] = field(default_factory=lambda: time.thread_time)
 
     def timed(self, options: Options, call: Callable[..., T], *given: Any) -> T:
-        """What a call gives; what it takes is kept where it will be asked for."""
+        """What a call gives; what it takes is kept where it will be asked for, without what it spent on writing programs."""
         if self.is_over or not options.how.compiles_what_pays:
             return call(*given)
-        clock = self.clock
+        clock, written = self.clock, _writing.seconds
         begun = clock()
         try:
             return call(*given)
         finally:
-            seconds = clock() - begun
+            seconds = max(clock() - begun - (_writing.seconds - written), 0.0)
             self.latest, self.seconds = seconds, self.seconds + seconds
             self.clock = time.perf_counter if seconds < SHORT else time.thread_time
 
@@ -118,12 +148,13 @@ class Account:
         spent = self._spent
         if spent + ahead < EACH:
             return False
-        self.is_over = spent > self.cost and can_compile()
-        return self.is_over or (spent + ahead > (APART if self.is_part else MARGIN) * self.cost and can_compile())
+        self.is_over = spent > DONE * self.cost and can_compile()
+        worth = spent / DONE + ahead
+        return self.is_over or (worth > (APART if self.is_part else MARGIN) * self.cost and can_compile())
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""
-        return self.is_worth_writing(options, self._spent + ahead)
+        return self.is_worth_writing(options, (0.0 if self.is_waiting else self.seconds) + SAVED * ahead)
 
     def is_worth_writing(self, options: Options, seconds: float) -> bool:
         """The same where it is known for how many seconds there was no program, or would be none."""

@@ -410,11 +410,11 @@ def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
         takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
-        raise MalformedBody(f"{kind} takes {takes}; it is given {', '.join(unknown)}{meant}", path)
+        raise MalformedBody(f"{kind} takes {takes}; unknown: {', '.join(unknown)}{meant}", path)
     said = {*given, *("dependency" for name in given if name == "dependencies")}
     needed = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
     if missing := [name for name in needed if name not in said]:
-        raise MalformedBody(f"{kind} takes {', '.join(names)}; it is not given {', '.join(missing)}", path)
+        raise MalformedBody(f"{kind} takes {', '.join(names)}; missing: {', '.join(missing)}", path)
 
 
 def _conditions() -> list[str]:

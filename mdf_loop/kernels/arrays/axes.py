@@ -93,11 +93,7 @@ def all_repeated(args: Sequence[Any], stacked: Sequence[bool]) -> list[Any]:
     return [a if s or a is None else np.broadcast_to(a, (count, *a.shape)) for a, s in zip(args, stacked, strict=True)]
 
 
-def repeated_along(attr: str, default: int) -> Rule:
-    """All inputs have one rank and are worked on side by side, along the axis that an attribute names."""
-
-    def rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        rank = args[0].ndim - stacked[0]
-        return moved(run, all_repeated(args, stacked), attrs, attr, attrs.get(attr, default), rank)
-
-    return rule
+def repeated_along(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    """All inputs have one rank and are worked on side by side, along the axis that the attribute ``axis`` names."""
+    rank = args[0].ndim - stacked[0]
+    return moved(run, all_repeated(args, stacked), attrs, "axis", attrs.get("axis", 0), rank)

@@ -51,7 +51,7 @@ def gather(data, indices, *, axis=0):
     return as_tensor(taken) if data.dtype.hasobject else taken
 
 
-@kernel("GatherElements", since=11, batch=repeated_along("axis", 0))
+@kernel("GatherElements", since=11, batch=repeated_along)
 def gather_elements(data, indices, *, axis=0):
     """For each index the element at that place of the axis, and at the index's own place of the others."""
     return data[element_places(data, indices, axis)]

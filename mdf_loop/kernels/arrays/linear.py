@@ -99,11 +99,11 @@ def einsum(*operands, equation):
 _LARGE = 8192
 
 
-def quantised_rule(a_place: int, b_place: int) -> Rule:
-    """The rule of MatMul where scales and zero points, which stay as they are, stand between the matrices."""
+def quantised_rule(b_place: int) -> Rule:
+    """The rule of MatMul where scales and zero points, which stay as they are, stand behind the first matrix."""
 
     def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        places = (a_place, b_place)
+        places = (0, b_place)
         matrices = all(args[k].ndim - stacked[k] >= 2 for k in places)
         others = [args[k] for k in range(len(args)) if k not in places]
         if any(s for k, s in enumerate(stacked) if k not in places):
@@ -113,7 +113,7 @@ def quantised_rule(a_place: int, b_place: int) -> Rule:
 
         def product(a: Any, b: Any) -> Any:
             given = list(args)
-            given[a_place], given[b_place] = a, b
+            given[0], given[b_place] = a, b
             return run(*given, **attrs)
 
         return matmul_rule(product, [args[k] for k in places], [stacked[k] for k in places], {})
@@ -121,7 +121,7 @@ def quantised_rule(a_place: int, b_place: int) -> Rule:
     return rule
 
 
-@kernel("MatMulInteger", since=10, batch=quantised_rule(0, 1))
+@kernel("MatMulInteger", since=10, batch=quantised_rule(1))
 def matmul_integer(a, b, a_zero_point=None, b_zero_point=None):
     """The product of 8-bit matrices, less their zero points, in 32 bits."""
     return as_int32(_product_of_bytes(a, a_zero_point, b, b_zero_point))
@@ -142,7 +142,7 @@ def per_row(parameter: np.ndarray) -> np.ndarray:
     return parameter[:, None] if parameter.ndim == 1 and parameter.size > 1 else parameter
 
 
-@kernel("QLinearMatMul", since=10, batch=quantised_rule(0, 3))
+@kernel("QLinearMatMul", since=10, batch=quantised_rule(3))
 def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
     """The product of quantised matrices, quantised again."""
     whole = _product_of_bytes(a, a_zero_point, b, b_zero_point)

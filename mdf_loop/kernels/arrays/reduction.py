@@ -148,21 +148,15 @@ def _last(data: Any, axis: int, keepdims: int, first: Callable[..., Any]) -> Any
 @kernel("ArgMax", since=1, batch=along("axis", 0))
 def arg_max_1(data, *, axis=0, keepdims=1):
     """The place of the first largest element along an axis."""
-    if data.size >= MANY and _lies_across(data, axis):
-        found = _first_across(data, axis + data.ndim * (axis < 0), keepdims, np.maximum)
-        if found is not None:
-            return found
-    return data.argmax(axis, keepdims=bool(keepdims))
+    found = _first_across(data, axis, keepdims, np.maximum)
+    return data.argmax(axis, keepdims=bool(keepdims)) if found is None else found
 
 
 @kernel("ArgMin", since=1, batch=along("axis", 0))
 def arg_min_1(data, *, axis=0, keepdims=1):
     """The place of the first smallest element along an axis."""
-    if data.size >= MANY and _lies_across(data, axis):
-        found = _first_across(data, axis + data.ndim * (axis < 0), keepdims, np.minimum)
-        if found is not None:
-            return found
-    return data.argmin(axis, keepdims=bool(keepdims))
+    found = _first_across(data, axis, keepdims, np.minimum)
+    return data.argmin(axis, keepdims=bool(keepdims)) if found is None else found
 
 
 WIDE, SHORT, MANY = 128, 32, 1 << 14
@@ -183,7 +177,10 @@ def _lies_across(data: Any, axis: int) -> bool:
 
 
 def _first_across(data: Any, axis: int, keepdims: int, best: np.ufunc) -> Any:
-    """The place of the first best element; None where that is NaN, which equals nothing."""
+    """The place of the first best element; None where another way is as fast, or that is NaN, which equals nothing."""
+    if data.size < MANY or not _lies_across(data, axis):
+        return None
+    axis += data.ndim * (axis < 0)
     length = data.shape[axis]
     ranks = np.equal(data, best.reduce(data, axis, None, None, True)).view(np.int8)
     ranks *= np.arange(length, 0, -1, np.int8).reshape(-1, *(1,) * (data.ndim - axis - 1))

@@ -46,25 +46,25 @@ def _elements(data: Any, indices: Any, updates: Any, axis: int, reduction: str =
     return _written(data, element_places(data, indices, axis), updates, reduction, known)
 
 
-@kernel("ScatterElements", since=18, batch=repeated_along("axis", 0))
+@kernel("ScatterElements", since=18, batch=repeated_along)
 def scatter_elements(data, indices, updates, *, axis=0, reduction="none"):
     """The data with each update at the place of the axis that its index names, and at the update's own place of the others."""
     return _elements(data, indices, updates, axis, reduction, ("none", "add", "mul", "max", "min"))
 
 
-@kernel("ScatterElements", since=16, batch=repeated_along("axis", 0))
+@kernel("ScatterElements", since=16, batch=repeated_along)
 def scatter_elements_16(data, indices, updates, *, axis=0, reduction="none"):
     """The data with updates written, added or multiplied in along an axis."""
     return _elements(data, indices, updates, axis, reduction, ("none", "add", "mul"))
 
 
-@kernel("ScatterElements", since=11, batch=repeated_along("axis", 0))
+@kernel("ScatterElements", since=11, batch=repeated_along)
 def scatter_elements_11(data, indices, updates, *, axis=0):
     """The data with updates written along an axis."""
     return _elements(data, indices, updates, axis)
 
 
-@kernel("Scatter", since=9, batch=repeated_along("axis", 0))
+@kernel("Scatter", since=9, batch=repeated_along)
 def scatter(data, indices, updates, *, axis=0):
     """The older name of ScatterElements."""
     return _elements(data, indices, updates, axis)

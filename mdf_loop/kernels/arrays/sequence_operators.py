@@ -122,4 +122,5 @@ def optional_get_element(input):
     return input
 
 
+say("OptionalHasElement", traced=True)
 say("SequenceInsert", appends=True)

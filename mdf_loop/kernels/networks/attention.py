@@ -1,7 +1,6 @@
 """Scaled dot product attention: softmax(Q K' + bias) V, for each head.
 
-What is computed is ONNX's text.  As there, each step is rounded to the type of the inputs; sums are taken in float32 at
-least.
+It follows the ONNX standard: each step is rounded to the type of the inputs.  Sums are taken in float32 at least.
 """
 
 from __future__ import annotations

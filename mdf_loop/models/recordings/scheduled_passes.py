@@ -141,7 +141,7 @@ def _refuse_stepped(graph: Any, node: str, id: str) -> None:
     thing = next(each for each in (*owner.parameters, *owner.functions) if each.id == id)
     if STEPPED in {**(owner.metadata or {}), **(thing.metadata or {})}:
         raise ArgumentError(
-            f"values inside {node}.{id} cannot be recorded: it runs some iterations in each pass and goes on in the next; "
+            f"values inside {node}.{id} cannot be recorded: it runs some iterations in each pass; "
             "collect them in the loop, and record its output port"
         )
 

@@ -88,7 +88,7 @@ class Folder:
 
 @contextlib.contextmanager
 def writing(place: Any) -> Iterator[None]:
-    """What cannot be written is told with the name of the folder.
+    """Errors of writing name the folder.
 
     Raises
     ------

@@ -271,7 +271,7 @@ def is_onnx_text(text: str) -> bool:
     return _ONNX_TEXT.search(text) is not None
 
 
-BRACES = 'ONNX text stands where MDF has expressions; write {onnx: "..."} around it'
+BRACES = 'ONNX text is not an MDF expression; write {onnx: "..."} around it'
 
 
 _ONNX_TEXT = re.compile(r"\)\s*=>\s*\(")

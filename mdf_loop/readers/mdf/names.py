@@ -113,7 +113,7 @@ def _of_function(
         return
     taken = functions[function]["arguments"]
     if "::" not in function and (missing := [name for name in taken if name not in arguments and name not in known]):
-        yield f"{function} takes {', '.join(taken)}; it is not given {', '.join(missing)}"
+        yield f"{function} takes {', '.join(taken)}; missing: {', '.join(missing)}"
 
 
 def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:

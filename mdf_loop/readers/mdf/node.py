@@ -112,7 +112,7 @@ class NodeReader:
         if function.function:
             return apply_function(*where, function.function, function.args or {}, function.value)
         if function.value is None:
-            raise MalformedBody("a function says neither function nor value", where[2])
+            raise MalformedBody("a function has neither function nor value", where[2])
         return apply_value(*where, function.value, function.args or {})
 
     def _previous(self, parameter: Any) -> Value | Unavailable:

@@ -78,7 +78,7 @@ def _inlined(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
     except Exception as error:  # its own, which derive from nothing else
         let_through(error)
         told = " ".join(str(error).split())
-        raise MalformedBody(f"the functions of the model cannot be written out: {told}", path) from error
+        raise MalformedBody(f"the functions of the model cannot be inlined: {told}", path) from error
 
 
 def _marked(function: Any, others: Mapping[str, int], local: set[tuple[str, str]]) -> set[tuple[str, int]]:
@@ -141,8 +141,7 @@ def _refuse_explosion(model: onnx.ModelProto) -> None:
         sizes[key] = _written_out(functions[key].node, sizes)
     if (size := _written_out(model.graph.node, sizes)) > most:
         raise MalformedBody(
-            f"the functions of the model, written out where they are called, take about {size} bytes; {most} are the most for a "
-            f"model of {model.ByteSize()}",
+            f"the inlined functions of the model take about {size} bytes; {most} are the most for a model of {model.ByteSize()}",
             (model.graph.name,),
         )
 

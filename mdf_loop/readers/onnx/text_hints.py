@@ -62,7 +62,7 @@ def hint(text: str) -> str:
     """A sentence on how to write it; empty where nothing is known.
 
     >>> hint("b (int64 i, bool c, float x) => (bool c, float y) { y = x + one }")
-    '; operators stand in front of their operands: y = Add (x, one)'
+    '; write the operator before its operands: y = Add (x, one)'
     """
     if said := as_equation(text):
         return said
@@ -76,7 +76,7 @@ def hint(text: str) -> str:
     if found := _LITERAL.search(nodes):
         return _literal(found.group(2))
     if found := _COPY.search(nodes):
-        return f"; a value gets a second name by an operator: {_target(nodes, found)} = Identity ({found.group(1)})"
+        return f"; copy a value with an operator: {_target(nodes, found)} = Identity ({found.group(1)})"
     return ""
 
 
@@ -87,7 +87,7 @@ def _target(nodes: str, found: re.Match[str]) -> str:
 
 def _infix(nodes: str, found: re.Match[str]) -> str:
     left, symbol, right = found.groups()
-    said = f"; operators stand in front of their operands: {_target(nodes, found)} = {_OPERATORS[symbol]} ({left}, {right})"
+    said = f"; write the operator before its operands: {_target(nodes, found)} = {_OPERATORS[symbol]} ({left}, {right})"
     number = next((side for side in (right, left) if re.fullmatch(r"-?[\d.]+", side)), None)
     return said if number is None else said.replace(f"{number})", "k)").replace(f"({number},", "(k,") + _constant(number)
 
@@ -97,7 +97,7 @@ def _literal(number: str) -> str:
 
 
 def _constant(number: str) -> str:
-    return f"; a number is a constant with a name and a type, in front of the nodes: <float k = {{{number}}}> {{ ... }}"
+    return f"; write a number as a constant with a name and a type, before the nodes: <float k = {{{number}}}> {{ ... }}"
 
 
 _NODE = re.compile(r"\s*[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*\s*=(?![=>])")
@@ -109,7 +109,11 @@ LONGEST = 20
 _WHERE = re.compile(r"\(line: (\d+)")
 
 
-def further_errors(text: str, first: str, most: int = 20) -> Iterator[str]:
+MOST_ERRORS = 20
+"""Further errors of a text that are looked for."""
+
+
+def further_errors(text: str, first: str) -> Iterator[str]:
     """What is wrong with nodes on other lines than the one that the first error tells of, with lines and hints.
 
     Nodes with bodies or lists in braces, and names of attributes that have a line of their own, are left out: it is not known
@@ -118,15 +122,15 @@ def further_errors(text: str, first: str, most: int = 20) -> Iterator[str]:
     from onnx import parser
 
     found = _WHERE.search(first)
-    told = int(found.group(1)) if found else 0
+    told, left = int(found.group(1)) if found else 0, MOST_ERRORS
     for number, lines, node in _nodes(text):
-        if most <= 0 or number <= told <= number + lines:
+        if left <= 0 or number <= told <= number + lines:
             continue
         try:
             parser.parse_node(node)
         except Exception as error:  # ParseError, which is no class of its own
             let_through(error)
-            most -= 1
+            left -= 1
             said = _WHERE.sub(f"(line: {number}", message_of(error), count=1)
             yield f"ONNX text does not parse: {said}{hint(f'{{ {node} }}')}"
 

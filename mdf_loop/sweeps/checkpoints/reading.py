@@ -74,7 +74,7 @@ def _refuse_huge(place: Place, labels: Labels, chunks: Mapping[str, Chunk]) -> N
     columns = [rows for chunk in chunks.values() for rows, _ in chunk.columns.values()]
     row = max((rows[:1].nbytes for rows in columns), default=0) * max(len(labels.names), 1) + 1
     if labels.rows * row > ANY + PER_BYTE * sum(rows.nbytes for rows in columns):
-        raise MalformedBody(f"{str(place)!r} says that it has {in_words(labels.rows)} runs; too little is done to show them")
+        raise MalformedBody(f"{str(place)!r} declares {in_words(labels.rows)} runs; too few are complete to show them")
 
 
 def _add(table: Table | Merged, name: str, chunk: Chunk, labels: Labels) -> None:

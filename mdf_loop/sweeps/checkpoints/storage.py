@@ -46,7 +46,7 @@ def place_of(path: Any, what: str = "checkpoint") -> LocalPlace | RemotePlace:
 
 @contextlib.contextmanager
 def _told(where: str) -> Iterator[None]:
-    """What goes wrong is told with the name of the place."""
+    """Errors name the place."""
     try:
         yield
     except LoopError:

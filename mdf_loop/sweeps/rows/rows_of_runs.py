@@ -75,7 +75,7 @@ class Ran:
 
 
 def column_of(rows: Sequence[Any], fill: Any = np.nan) -> tuple[np.ndarray, np.ndarray | None]:
-    """Values of runs as one array; None stands for a run that failed."""
+    """Values of runs as one array; None is a run that failed."""
     known = [rectangular(row)[0] for row in rows if row is not None]
     if not known:
         return np.full(len(rows), fill, np.result_type(type(fill), np.float64)), None

@@ -37,19 +37,26 @@ class RowForm:
     shape: tuple[int, ...]
     has_lengths: bool
 
+    @property
+    def is_truth(self) -> bool:
+        """Whether they are truth values."""
+        return np.dtype(self.dtype).kind == "b"
+
+    def stored(self, fill: float) -> np.dtype:
+        """The type of the array: truth values are numbers in it where ``fill`` is none of them."""
+        return np.dtype(np.int8) if self.is_truth and self.stands_in(fill) else np.dtype(self.dtype)
+
     def filling(self, fill: float) -> Any:
         """What stands where no value is: a whole number at the end of its range where ``fill`` is none."""
-        dtype = np.dtype(self.dtype)
-        if holding(dtype, fill) == dtype:
+        if not self.stands_in(fill):
             return fill
-        if dtype.kind == "b":
-            return False
+        dtype = self.stored(fill)
         return int(np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max)
 
     def stands_in(self, fill: float) -> bool:
         """Whether a whole number stands where there is none."""
         dtype = np.dtype(self.dtype)
-        return dtype.kind in "iu" and holding(dtype, fill) != dtype
+        return dtype.kind in "biu" and holding(dtype, fill) != dtype
 
     def fitted(self, rows: np.ndarray, name: str, fill: float) -> np.ndarray:
         """Rows in the type of the array.
@@ -65,15 +72,15 @@ class RowForm:
                 f"output {name!r} has {rows.ndim - 1} axes in some runs and {len(self.shape)} in others; leave it out"
             )
         if np.can_cast(rows.dtype, dtype, "safe"):
-            return rows.astype(dtype, copy=False)
+            return rows.astype(self.stored(fill), copy=False)
         is_missing = np.isnan(rows) if np.isnan(fill) else rows == fill
         is_whole = bool((np.floor(rows) == rows)[~is_missing].all())
-        if dtype.kind not in "iu" or rows.dtype != holding(dtype, fill) or not is_missing.any() or not is_whole:
+        if dtype.kind not in "biu" or rows.dtype != holding(dtype, fill) or not is_missing.any() or not is_whole:
             raise LoopError(
                 f"output {name!r} is {rows.dtype} in some runs and {dtype} in those that were tried first, as is its array in "
                 "the store; leave it out with outputs=[...], or sweep without store="
             )
-        found = np.zeros(rows.shape, dtype)
+        found = np.zeros(rows.shape, self.stored(fill))
         found[~is_missing] = rows[~is_missing]
         found[is_missing] = self.filling(fill)
         return found

@@ -67,7 +67,7 @@ class StoreCounts:
 
     def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Arrays of the shapes and types of the results, which take no memory."""
-        forms = {name: np.zeros((), form.dtype) for name, form in self._layout.forms.items()}
+        forms = {name: np.zeros((), form.stored(self.fill)) for name, form in self._layout.forms.items()}
         arrays = {name: np.broadcast_to(zero, (self.count, *self.shapes[name])) for name, zero in forms.items()}
         return arrays, {name: np.broadcast_to(np.int64(0), (self.count,)) for name in sorted(self.ragged)}
 
@@ -158,7 +158,10 @@ class SweepStore(Checkpoint):
         for name, form in self.layout.forms.items():
             label, filling = self.labels.label(name), form.filling(self.labels.fill)
             chunks[label], fills[label] = (*self.layout.chunk, *form.shape), filling
-            if form.stands_in(self.labels.fill) and name not in counted.unclear and not (is_whole and name not in counted.ragged):
+            are_all_there = is_whole and name not in counted.ragged
+            if are_all_there and form.is_truth:
+                template[label].attrs["dtype"] = "bool"  # as xarray says it
+            if form.stands_in(self.labels.fill) and name not in counted.unclear and not are_all_there:
                 masked[label] = filling
             if name in counted.ragged:
                 label = self.labels.length_label(name)

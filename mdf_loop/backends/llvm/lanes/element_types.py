@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from mdf_loop.step.records import Type
+
 
 class CannotCompile(Exception):
     """Something that has no compiled form; says what."""
@@ -71,6 +73,11 @@ def element(dtype: np.dtype | None) -> Element:
     if found is None:
         raise CannotCompile(f"values of {'an unknown type' if dtype is None else dtype.name} have no compiled form")
     return found
+
+
+def can_hold(type: Type) -> bool:
+    """Whether there is machine code for values of a type."""
+    return type.is_known and type.dtype in ELEMENTS
 
 
 def literal(dtype: np.dtype, number: object) -> str:

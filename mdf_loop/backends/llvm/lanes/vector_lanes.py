@@ -197,7 +197,7 @@ class Lanes:
         return self.text.new(f"icmp ne {self.of('i8')} {value}, {self.all('i8', '0')}")
 
     def _gathered(self, dtype: np.dtype, pointer: str, place: Place) -> str:
-        """Elements that do not stand side by side, one load each."""
+        """Elements that cannot be joined, one load each."""
         row, text = element(dtype), self.text
         if self.mask and self.active is None:
             where = self.select(INT64, self.mask, self.number_of(place), self.all("i64", "0"))

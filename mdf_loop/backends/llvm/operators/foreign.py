@@ -77,6 +77,9 @@ class Open:
         return struct.Struct(f"={len(self.shape)}qQ").pack_into
 
 
+ARRAYS = np.ndarray, np.generic
+"""What kernels give; a union of the two would be made again at each call."""
+
 Arrays = dict[int, np.ndarray]
 """Arrays of Python's that a program works with, by their places in the table: they stay until they are replaced."""
 
@@ -95,7 +98,7 @@ class Outside:
         arguments = [(k, x.number) for k, x in enumerate(inputs) if isinstance(x, Argument)]
         numbers = [(k, x) for k, x in enumerate(inputs) if _is_number(x)]
         opened = [(k, x.place) for k, x in enumerate(inputs) if isinstance(x, Open)]
-        rooms = [(k, x.view(memory)) for k, x in enumerate(self.results) if isinstance(x, Area)]
+        rooms = [(k, x.view(memory), x.dtype, x.shape) for k, x in enumerate(self.results) if isinstance(x, Area)]
         asked = [(k, x) for k, x in enumerate(self.results) if isinstance(x, Open)]
         least = max([0, *(k + 1 for k, x in enumerate(self.results) if x is not None)])
         operator = self.operator
@@ -112,9 +115,9 @@ class Outside:
             found = found if type(found) is tuple else (found,)
             if len(found) < least:
                 return False
-            for k, room in rooms:
+            for k, room, dtype, shape in rooms:
                 x = found[k]
-                if not isinstance(x, np.ndarray | np.generic) or x.dtype != room.dtype or x.shape != room.shape:
+                if not isinstance(x, ARRAYS) or x.dtype != dtype or x.shape != shape:
                     return False
                 room[...] = x
             return not asked or all(x.keep(found[k], arrays, table) for k, x in asked)
