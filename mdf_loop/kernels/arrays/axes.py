@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ops.batching import Result, Rule, all_stacked
+from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.rows import Call
 
 

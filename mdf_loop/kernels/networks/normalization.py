@@ -33,7 +33,7 @@ def per_channel(parameter: np.ndarray, x: np.ndarray) -> np.ndarray:
     return widened(parameter).reshape(-1, *(1,) * (x.ndim - 2))
 
 
-# Batch normalisation, where each channel is alone: iterations become further channels
+# Batch normalisation, where each channel is alone
 
 
 @kernel("BatchNormalization", since=14, batch=by_step)
