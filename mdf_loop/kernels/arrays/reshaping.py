@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import is_seen, numbers, place, places
+from mdf_loop.kernels.arrays.axes import numbers, place, places
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.ops.batching import by_step, of_shape
 from mdf_loop.ops.registry import kernel, say
@@ -113,12 +113,8 @@ def _broadcast(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
 @kernel("Expand", since=8, batch=by_step)
 def expand(input, shape):
     """Broadcast to a shape, both ways: dimensions of the input stay where the shape has 1 or nothing."""
-    dims = shape_for(_broadcast(input.shape, numbers(shape)), input.itemsize)
-    if not is_seen(input):
-        whole = input.reshape((1,) * (len(dims) - input.ndim) + input.shape)
-        return np.tile(whole, [n if m == 1 else 1 for n, m in zip(dims, whole.shape, strict=True)])
     # A copy, since what numpy broadcasts is read-only and many elements share a place.
-    out = np.empty_like(input, shape=dims)
+    out = np.empty_like(input, shape=shape_for(_broadcast(input.shape, numbers(shape)), input.itemsize))
     out[...] = input
     return out
 
@@ -165,4 +161,4 @@ for _op in ("Flatten", "Tile"):
     say(_op, traced=True)
 say("Reshape", light=True, reshapes=True, traced=True)
 say("Unsqueeze", light=True, reshapes=True)
-say("Expand", light=True, traced=True)
+say("Expand", light=True)

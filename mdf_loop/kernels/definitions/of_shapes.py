@@ -72,6 +72,21 @@ def unsqueeze_1(b, data, *, axes):
     return b.reshape(data, [1 if k in new else next(old) for k in range(rank)])
 
 
+@definition("Expand", why="speed")
+def expand(b, data, shape):
+    """Broadcast to a shape, both ways."""
+    dims = known(shape, "lengths")
+    ours = data.type.shape
+    rank_of(data)
+    rank = max(len(ours), len(dims))
+    both = zip((1,) * (rank - len(ours)) + ours, (1,) * (rank - len(dims)) + tuple(dims), strict=True)
+    target = [n if m in (1, n) else m for n, m in both]
+    if any(n not in (1, m) for n, m in zip((1,) * (rank - len(ours)) + ours, target, strict=True)):
+        raise ValueError("shapes that do not go together")
+    _size(target)
+    return b.broadcast(data, target)
+
+
 @definition("Shape", until=15, why="open lengths")
 def shape_1(b, data):
     """The dimensions."""
