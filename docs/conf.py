@@ -49,7 +49,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples" / "gallery"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "copyfile_regex": r".*\.(yaml|json)$",
+    "copyfile_regex": r".*\.(yaml|json|png)$",
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,

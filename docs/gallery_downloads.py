@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 SCRIPTS = HERE.parent / "examples" / "gallery"
 PAGES = HERE / "gallery"
 
-DATA = (".yaml", ".json", ".npz", ".onnx")
+DATA = (".yaml", ".json", ".npz", ".onnx", ".png")
 """How the names of files end that stand beside a script and are read by it."""
 
 MODELS = {".yaml": "yaml", ".json": "json"}

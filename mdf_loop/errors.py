@@ -18,12 +18,14 @@ from typing import Any, TypeGuard
 
 from mdf_loop.system.html import error_box
 
-_LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "functools")
+_LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "contextlib", "dataclasses", "functools")
 
 
 def did_you_mean(name: Any, known: Iterable[str], most: int = 1) -> str:
     """``; did you mean 'x'?`` for the end of a message: what there is that is much like a name; nothing where nothing is."""
-    close = difflib.get_close_matches(str(name), [*dict.fromkeys(known)], most)
+    names = [*dict.fromkeys(known)]
+    longer = [each for each in names if len(str(name)) > 2 and each.startswith(str(name))]  # the beginning of a name
+    close = [*dict.fromkeys([*longer, *difflib.get_close_matches(str(name), names, most)])][:most]
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 

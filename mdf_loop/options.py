@@ -9,17 +9,20 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import inspect
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from mdf_loop.errors import (
     ArgumentError,
+    KindError,
     LoopError,
     LoopTimeout,
     PartialResults,
+    did_you_mean,
     hide_library,
     in_words,
     is_from_outside,
@@ -111,8 +114,49 @@ def current_options() -> Options:
     return _current.get()
 
 
-@contextlib.contextmanager
-def options(**changes: Any) -> Iterator[Options]:
+def public(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that users call: an error leaves it with the lines of their code alone, unless ``options(traceback=True)``."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            try:
+                return function(*args, **named)
+            except TypeError as error:
+                if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the call itself
+                    refuse_call(function, args, named)
+                raise
+        except (LoopError, PartialResults) as error:
+            if not _current.get().traceback and not is_from_outside(error):
+                hide_library(error)
+            raise  # which adds no entry for this line
+
+    return called
+
+
+def refuse_call(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Say what is wrong with a call that Python refused.
+
+    Raises
+    ------
+    KindError
+        The function does not take these arguments.
+    """
+    signature, name = inspect.signature(function), function.__name__
+    known = [each for each in signature.parameters if each != "self"]
+    unknown = [each for each in named if each not in known]
+    said = f"no argument {unknown[0]!r}{did_you_mean(unknown[0], known)}" if unknown else ""
+    try:
+        signature.bind(*args, **named)
+    except TypeError as error:
+        wrong = said or str(error)
+    else:
+        return
+    raise KindError(f"{name}: {wrong}; it takes {', '.join(known)}")
+
+
+@public
+def options(**changes: Any) -> contextlib.AbstractContextManager[Options]:
     """Set how loops run inside a ``with`` block.  In nested blocks, the inner values count.
 
     Parameters
@@ -164,7 +208,15 @@ def options(**changes: Any) -> Iterator[Options]:
     7
     """
     if unknown := sorted(set(changes) - OPTIONS):
-        raise ArgumentError(f"unknown option {', '.join(unknown)}; there are {', '.join(sorted(OPTIONS))}")
+        meant = did_you_mean(unknown[0], OPTIONS)
+        raise ArgumentError(f"unknown option {', '.join(unknown)}{meant}; there are {', '.join(sorted(OPTIONS))}")
+    dataclasses.replace(PLAIN, **changes)  # which refuses values, where the caller says them
+    return in_force(**changes)
+
+
+@contextlib.contextmanager
+def in_force(**changes: Any) -> Iterator[Options]:
+    """As :func:`options`, for names that are known to be options."""
     if changes.get("progress") is True:
         changes["progress"] = Bar()
     chosen = dataclasses.replace(_current.get(), **changes)  # type: ignore[arg-type]
@@ -174,21 +226,6 @@ def options(**changes: Any) -> Iterator[Options]:
     finally:
         if isinstance(changes.get("progress"), Bar):
             changes["progress"].close()
-
-
-def public(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that users call: an error leaves it with the lines of their code alone, unless ``options(traceback=True)``."""
-
-    @functools.wraps(function)
-    def called(*args: P.args, **named: P.kwargs) -> T:
-        try:
-            return function(*args, **named)
-        except (LoopError, PartialResults) as error:
-            if not _current.get().traceback and not is_from_outside(error):
-                hide_library(error)
-            raise  # which adds no entry for this line
-
-    return called
 
 
 class Deadline:
@@ -321,7 +358,7 @@ def start_run(seed: Seed | None = None) -> Run:
     ``seed`` is that of this run, if it has one of its own.
     """
     if seed is not None:
-        with options(seed=seed):
+        with in_force(seed=seed):
             return start_run()
     chosen, enclosing = _current.get(), _enclosing.get()
     deadline = None

@@ -67,8 +67,9 @@ class Report:
 
     def __str__(self) -> str:
         of = "" if self.total is None else f" of {self.total}"
+        rate = f"{self.rate:,.0f}" if self.rate >= 1000 else f"{self.rate:.4g}"
         left = "" if self.left is None else f", {_time(self.left)} left"
-        return f"{self.name}: {self.iteration}{of} {self.unit}, {self.rate:.4g} a second{left}"
+        return f"{self.name}: {self.iteration}{of} {self.unit}, {rate} a second{left}"
 
 
 class Listener(Protocol):

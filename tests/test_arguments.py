@@ -339,3 +339,34 @@ def test_a_long_double_fits_into_no_type_of_onnx():
 def test_none_is_an_empty_optional_where_the_body_declares_one():
     body = "b (int64 i, bool go, optional(float) x) => (bool go, optional(float) x, bool has) { has = OptionalHasElement (x) }"
     assert not mdf_loop.loop(1, True, None, body=body)[1].any()
+
+
+NEWTON = "examples/newton.yaml"
+RAGGED = [[1.0], [2.0, 3.0]]
+TAKING = {
+    "run": lambda: mdf_loop.run(NEWTON, a=RAGGED),
+    "trials": lambda: mdf_loop.run(NEWTON, a=RAGGED, trials=2),
+    "steps": lambda: mdf_loop.run("examples/oscillator.yaml", steps=2, stiffness=RAGGED),
+    "MDF's engine": lambda: trusted(mdf_loop.run, NEWTON, a=RAGGED),
+    "simulator": lambda: mdf_loop.simulator(NEWTON, ["a"], ["root"])(RAGGED),
+    "a condition": lambda: mdf_loop.simulator(NEWTON, ["a"], ["root"])([[1.0], [2.0]], tolerance=RAGGED),
+    "numbers of rows": lambda: mdf_loop.simulator(NEWTON, ["a"], ["root"])([[1.0], [2.0]], seed=RAGGED),
+    "a column": lambda: mdf_loop.simulator(NEWTON, ["a"], ["root"]).dict(a=RAGGED),
+    "fit": lambda: mdf_loop.fit(NEWTON, {"root": RAGGED}, {"a": (1, 2)}),
+    "the trip count": lambda: loop(RAGGED, True, 0.0, body="x: x + 1"),
+    "the condition": lambda: loop(3, RAGGED, 0.0, body="x: x + 1"),
+    "a capture": lambda: loop(3, True, 0.0, body="x: x + y", y=RAGGED),
+    "scan": lambda: scan(0.0, RAGGED, num_scan_inputs=1, body="s: s + u\nscan: u"),
+    "if_": lambda: if_(True, then_branch="y: -x", else_branch="y: x", x=RAGGED),
+}
+
+
+def trusted(call, *args, **named):
+    with mdf_loop.options(trusted=True):
+        return call(*args, **named)
+
+
+@pytest.mark.parametrize("taking", TAKING.values(), ids=TAKING)
+def test_ragged_values_are_refused_in_words_wherever_they_are_given(taking):
+    with pytest.raises(KindError, match="is ragged: its rows do not have the same length"):
+        taking()

@@ -44,7 +44,7 @@ def test_trip_counts_that_are_no_whole_numbers_are_told(count, tmp_path):
     (problem,) = check(path)
     assert "trip count M is a whole number" in problem.message
     assert problem.message.endswith("; write 1000") == (count in ("1e3", 1000.0))
-    with pytest.raises(LoopError, match=r"the trip count M must be one integer|inhomogeneous") as caught:
+    with pytest.raises(LoopError, match=r"the trip count M (must be one integer|is ragged)") as caught:
         mdf_loop.run(path)
     assert ("; write 1000" in str(caught.value)) == (count in ("1e3", 1000.0))
 
@@ -84,6 +84,8 @@ WRONG = [
     ("value: run.x", "value: runn.x", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
     ("rate * x", "rats * x", "body:", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
     ("x - dt * rate * x", "x - dt * rate *", "x: x - dt", "error", "invalid syntax"),
+    ("t: t + dt", "t: t += dt", "t: t +=", "error", "write the new value alone"),
+    ("x > enough", "x = enough", "while:", "error", "a comparison is written =="),
     ("x: x - dt", "x: sqr(x) - dt", "x: sqr", "error", "there is no function 'sqr'; did you mean 'sqrt'?"),
     ("x: start", "x: strat", "run:", "error", "argument 'x' reads 'strat', which the node does not have; did you mean 'start'?"),
     ("onnx::Loop", "onnx::Lop", "run:", "error", "there is no function 'onnx::Lop'; did you mean 'onnx::Loop'?"),
@@ -101,6 +103,20 @@ WRONG = [
     ("enough: {value", "spare: {value: 1}\n            enough: {value", "spare:", "warning", "decay/spare: nothing reads it"),
     ("format:", "formt:", "formt:", "error", "did you mean 'format'?"),
     ("    collected:", "    colected:", "body:", "error", "unknown: colected"),
+    (
+        "while: x > enough",
+        "until: x < enough",
+        "body:",
+        "error",
+        "unknown: until; a loop goes on while",
+    ),
+    (
+        "x: x - dt * rate * x",
+        "dx/dt: -rate * x",
+        "body:",
+        "error",
+        "write it under derivatives, as x: ...",
+    ),
 ]
 
 
@@ -122,6 +138,21 @@ def test_what_is_wrong_is_told_with_its_line(tmp_path, monkeypatch, capsys, righ
     assert [problem.kind for problem in found] == [kind]
     assert place in text.split("\n")[found[0].line - 1]
     assert run_main("check", path, *(["--strict"] if kind == "warning" else [])) == 1
+
+
+UNREADABLE = ("colected", "until", "Lop", "boddy", "dx/dt")
+BROKEN = [(right, wrong, told) for right, wrong, *_, told in WRONG if any(word in wrong for word in UNREADABLE)]
+
+
+@pytest.mark.parametrize(("right", "wrong", "told"), BROKEN)
+def test_a_loop_that_cannot_be_read_is_the_only_error(tmp_path, monkeypatch, capsys, right, wrong, told):
+    path = started(tmp_path, monkeypatch, capsys)
+    path.write_text(path.read_text().replace(right, wrong))
+    (error,) = [problem for problem in check(path) if problem.kind == "error"]
+    assert told in error.message
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(path)
+    assert told in str(caught.value)
 
 
 def test_everything_is_told_at_once(tmp_path, monkeypatch, capsys):

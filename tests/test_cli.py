@@ -91,7 +91,7 @@ def test_debug_shows_the_traceback():
 @pytest.mark.parametrize(
     ("command", "function"),
     [
-        (("run", "m.yaml"), "models.running.run"),
+        (("run", "m.yaml"), "models.opening.run"),
         (("explain", "m.yaml"), "models.explaining.explain_model"),
         (("verify", "m.yaml"), "models.verifying.verify"),
         (("convert", "m.yaml", "m.onnx"), "convert.mdf_to_onnx.to_onnx"),
@@ -206,7 +206,7 @@ def test_explain_says_that_no_loop_ran(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("place", "arguments"),
-    [("running.run", ["run"]), ("explaining.explain_model", ["explain"]), ("verifying.verify", ["verify"])],
+    [("opening.run", ["run"]), ("explaining.explain_model", ["explain"]), ("verifying.verify", ["verify"])],
 )
 @pytest.mark.parametrize(
     ("done", "message"),
@@ -278,7 +278,7 @@ def test_ctrl_c_writes_partial_results_too(tmp_path, capsys, monkeypatch):
         error.iteration, error.outputs = 2, {"total": np.float64(2)}
         raise error
 
-    monkeypatch.setattr("mdf_loop.models.running.run", run)
+    monkeypatch.setattr("mdf_loop.models.opening.run", run)
     code, wrote = partial_run(tmp_path)
     assert (code, wrote) == (130, {"total": 2.0})
     assert capsys.readouterr().err.count("after 2 iterations of the outermost loop") == 2

@@ -99,7 +99,7 @@ def test_a_run_is_written_with_all_that_is_known_of_it(suffix, tmp_path, capsys)
 
 
 def test_a_run_that_could_not_be_written_does_not_begin(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("mdf_loop.models.running.run", lambda *args, **named: pytest.fail("it ran"))
+    monkeypatch.setattr("mdf_loop.models.opening.run", lambda *args, **named: pytest.fail("it ran"))
     assert run_main("run", MODEL, "--output", tmp_path / "r.csv") == 1
     assert "--output takes" in capsys.readouterr().err
 

@@ -157,6 +157,15 @@ def test_body_without_a_condition_output():
     )
 
 
+def test_a_value_that_should_be_captured_is_said_with_how_to_write_it():
+    @mdf_loop.body
+    def decay(i, go, v, tau):
+        return True, v / tau
+
+    with pytest.raises(ArgumentError, match=r"if tau should stay the same, it is captured: .* def body\(i, go, v, \*, tau\)"):
+        mdf_loop.loop(3, True, 1.0, body=decay, tau=2.0)
+
+
 def test_missing_capture():
     error = says(
         MissingCapture,

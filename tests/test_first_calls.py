@@ -195,16 +195,6 @@ def test_a_loop_in_a_graph_is_compiled_apart_if_one_run_of_it_is_worth_that():
         assert account.pays(chosen, paying.APART * apart)
 
 
-def test_past_runs_count_less_than_those_that_are_known_to_come():
-    account = Account(10)
-    with options(engine="auto") as chosen:
-        account.seconds = 1.5 * account.cost
-        assert not account.pays(chosen)
-        assert account.pays(chosen, account.cost)
-        account.seconds = 1.01 * paying.DONE * account.cost
-        assert account.pays(chosen)
-
-
 def test_what_writing_takes_does_not_count(monkeypatch):
     clock, account = [0.0], Account(10, clock=lambda: clock[0])
     monkeypatch.setattr(paying.time, "thread_time", lambda: clock[0])
@@ -251,7 +241,7 @@ def test_a_graph_is_not_written_for_a_loop_that_runs_in_blocks(request, monkeypa
     made.graph._account.clock = lambda: 0.0  # what the graph takes besides its loop is nothing
     made.graph._account.timed = lambda options, call: call()
     for _ in range(3):
-        (loop_,) = made.graph._loops()
+        (loop_,) = made.graph.program.loops
         made.graph._account.latest = loop_.account.latest + (0 if loop_.is_written else 1)
         np.testing.assert_allclose(made.run(given_)[0], expected, rtol=1e-5)
     assert bool(written(made)) == (iterations == 12)
@@ -269,9 +259,9 @@ def test_while_machine_code_is_made_nothing_else_is(request, monkeypatch):
     monkeypatch.setattr(specialised, "in_machine_code", held)
     monkeypatch.setattr(graphs, "AGAIN", 1 << 30)
     made = counting(request.node.name, 400)
-    made.graph._account.seconds = 2 * paying.DONE * made.graph._account.cost
+    made.graph._account.seconds = 2 * made.graph._account.cost
     x = np.linspace(-1, 1, 1200, dtype=np.float32).reshape(-1, 3)
-    (loop_,) = made.graph._loops()
+    (loop_,) = made.graph.program.loops
     with options(engine="interpret"):
         (expected,) = made.run([x])
     for _ in range(3):
@@ -292,7 +282,7 @@ def test_a_loop_that_runs_in_blocks_is_not_opened_in_python(request, monkeypatch
     monkeypatch.setattr(Account, "is_worth_writing", lambda self, options, seconds: True)
     monkeypatch.setattr(Account, "pays", lambda self, options, ahead=0.0: False)
     made = counting(f"opened_{iterations}", iterations)
-    (loop_,) = made.graph._loops()
+    (loop_,) = made.graph.program.loops
     given_ = [np.linspace(-1, 1, 3 * iterations, dtype=np.float32).reshape(-1, 3)]
     loop_.lasted = iterations
     with options(engine="interpret"):
@@ -306,6 +296,6 @@ def test_a_short_run_does_without_a_plan(request):
     made = counting(request.node.name, 12)
     with options(engine="numpy"):
         made.run([np.ones((12, 3), np.float32)])
-    (loop_,) = made.graph._loops()
+    (loop_,) = made.graph.program.loops
     assert written(made)
     assert "plan" not in vars(loop_)

@@ -18,8 +18,8 @@ from mdf_loop.calls.calling import prepared_loop
 from mdf_loop.errors import IterationLimit, LoopError, LoopInterrupted, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Progress
-from mdf_loop.integrations.scheduled import run_in_mdf
-from mdf_loop.integrations.stepped import Begun
+from mdf_loop.integrations.engine_runs import run_in_mdf
+from mdf_loop.integrations.scheduler import Begun
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import random_stream, start_run
 from mdf_loop.settings.random_streams import RandomStream

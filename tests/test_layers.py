@@ -139,8 +139,6 @@ DOORS = {
     ("mdf_loop.models.model", "mdf_loop.models.jax.by_jax"): "a model runs by JAX",
     ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
     ("mdf_loop.models.model", "mdf_loop.pages.explore"): "a model is explored",
-    ("mdf_loop.models.mdf", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
-    ("mdf_loop.models.network", "mdf_loop.models.recordings.recording"): "a model runs with recordings",
     ("mdf_loop.models.results", "mdf_loop.models.labelled"): "results become a Dataset",
     ("mdf_loop.models.results", "mdf_loop.models.saving"): "results save themselves",
 }

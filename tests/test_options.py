@@ -40,7 +40,7 @@ def test_unknown_option_is_refused_by_name():
     with pytest.raises(ArgumentError) as info, options(max_iteration=3):
         pass
     text = str(info.value)
-    assert text.startswith("unknown option max_iteration; there are ")
+    assert text.startswith("unknown option max_iteration; did you mean 'max_iterations'?; there are ")
     assert "max_iterations" in text.split("there are ")[1].split(", ")
 
 

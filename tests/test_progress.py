@@ -190,6 +190,7 @@ def test_a_trip_count_that_means_none_is_none():
         (Report("Loop", 1, 10_000, 1.0), "Loop: 1 of 10000 iterations, 1 a second, 2 h 46 min left"),
         (Report("Loop", 10, 2000, 1.0), "Loop: 10 of 2000 iterations, 10 a second, 3 min 19 s left"),
         (Report("Loop", 50, None, 2.0), "Loop: 50 iterations, 25 a second"),
+        (Report("Loop", 10**6, None, 8.0), "Loop: 1000000 iterations, 125,000 a second"),
         (Report("Loop", 0, 10, 0.0), "Loop: 0 of 10 iterations, 0 a second"),
     ],
 )
@@ -299,7 +300,7 @@ def test_the_command(monkeypatch, flags, is_terminal, told, capsys):
         seen.append(current_options().progress)
         return Results({})
 
-    monkeypatch.setattr("mdf_loop.models.running.run", run)
+    monkeypatch.setattr("mdf_loop.models.opening.run", run)
     assert run_main("run", "m.yaml", *flags) == 0
     assert getattr(seen[0], "after", seen[0]) == told
 

@@ -101,7 +101,7 @@ def test_nothing_is_replaced_in_vain(tmp_path):
     other = mdf_loop.run(DIFFUSION, seed=2, record="decision.x_out", record_to=place)
     assert_alike(mdf_loop.open(place), other)
     mdf_loop.sweep(DIFFUSION, {"drift": [1.0]}, checkpoint=tmp_path / "c.zarr")
-    with pytest.raises(LoopError, match="holds no results of a run; it is not replaced"):
+    with pytest.raises(LoopError, match="has no results of a run; it is not replaced"):
         mdf_loop.run(DIFFUSION, record="decision.x_out", record_to=tmp_path / "c.zarr")
 
 

@@ -11,7 +11,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Node
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopError
-from mdf_loop.integrations.scheduled import run_recorded_in_mdf
+from mdf_loop.integrations.engine_runs import run_recorded_in_mdf
 
 ROOT = Path(__file__).parent.parent
 DIFFUSION = ROOT / "examples" / "drift_diffusion.yaml"

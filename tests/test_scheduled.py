@@ -36,7 +36,7 @@ from mdf_loop.errors import (
     NotLowered,
     UnknownNode,
 )
-from mdf_loop.integrations.scheduled import run_in_mdf
+from mdf_loop.integrations.engine_runs import run_in_mdf
 from mdf_loop.readers.mdf.engine_body import refuse_hanging
 
 pytestmark = pytest.mark.filterwarnings(

@@ -9,7 +9,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, Input
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
 from mdf_loop.errors import LoopWarning, NotLowered, UnsupportedOp
-from mdf_loop.integrations.scheduled import run_in_mdf
+from mdf_loop.integrations.engine_runs import run_in_mdf
 from mdf_loop.options import random_stream
 from mdf_loop.settings.random_streams import RandomStream
 

@@ -12,7 +12,7 @@ from modeci_mdf.mdf import Graph, InputPort, Node, OutputPort, Parameter
 import mdf_loop
 from mdf_loop import backend, openvino
 from mdf_loop.errors import KindError
-from mdf_loop.integrations.stepped import SteppedLoop
+from mdf_loop.integrations.scheduler import SteppedLoop
 from mdf_loop.ops import registry
 from mdf_loop.types import fitting as arguments
 

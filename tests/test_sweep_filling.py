@@ -7,6 +7,8 @@ import pytest
 from engines import ENGINES
 from hypothesis import given
 from hypothesis import strategies as st
+from modeci_mdf.mdf import Condition, Parameter
+from scheduled_models import graph, node
 from swept_models import loop_graph
 
 import mdf_loop
@@ -79,3 +81,24 @@ def test_trials_of_whole_numbers_are_filled_up_with_nan(engine):
     for row, length in zip(found["o0"], lengths, strict=True):
         assert row[:length].tolist() == [*range(length)]
         assert np.isnan(row[length:]).all()
+
+
+def sometimes(value):
+    """A model with an output that it has only if it does not start too high; 7, or whether that is more than 3, or 7.0."""
+    start, x = Parameter(id="start", value=0.0), Parameter(id="x", value="x + 1 + start", default_initial_value=0.0)
+    count = node("A", [start, x], x="x")
+    late = node("B", [Parameter(id="n", value=7)], b=value)
+    until = Condition(type="Threshold", dependency="A", parameter="x", threshold=6.0, comparator=">=")
+    return graph(count, late, conditions={"B": Condition(type="AtPass", n=3)}, until=until)
+
+
+@pytest.mark.parametrize("store", [False, True])
+@pytest.mark.parametrize("chunk", [1, 2, None])
+@pytest.mark.parametrize(("value", "expected"), [("n", 7.0), ("n > 3", 1.0), ("1.0 * n", 7.0)])
+def test_an_output_that_some_runs_do_not_have_is_no_number_there(value, expected, chunk, store, tmp_path):
+    if store:
+        pytest.importorskip("zarr")
+    over, place = {"start": [0.0, 9.0, 9.5, 0.0, 8.0]}, tmp_path / "s.zarr" if store else None
+    found = mdf_loop.sweep(sometimes(value), over, chunk=chunk, store=place, outputs=["b"])
+    np.testing.assert_array_equal(found.b, [expected, np.nan, np.nan, expected, np.nan])
+    assert found.attrs["failed"] == 0

@@ -13,7 +13,7 @@ from test_stepped import DOUBLING, graph, loop_node
 import mdf_loop
 from mdf_loop import backend, openvino, options
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout
-from mdf_loop.integrations.scheduled import run_in_mdf
+from mdf_loop.integrations.engine_runs import run_in_mdf
 
 COUNT = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, one) }"
 ENDLESS = 10**15

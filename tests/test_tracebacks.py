@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import LoopError, LoopInterrupted
+from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted
+from mdf_loop.options import public
 
 ROOT = Path(__file__).parent.parent
 NEWTON = ROOT / "examples/newton.yaml"
@@ -42,6 +43,12 @@ MISTAKES = {
     "a model": lambda: MODEL(b=1),
     "a wrong type": lambda: MODEL(a="text"),
     "explain": lambda: MODEL.explain(b=1),
+    "explore": lambda: MODEL.explore(b=(0, 1)),
+    "an option": lambda: mdf_loop.options(engin="jit"),
+    "the value of an option": lambda: mdf_loop.options(engine="fast"),
+    "an argument": lambda: mdf_loop.draw(NEWTON, levl="equations"),
+    "an argument that is missing": lambda: mdf_loop.load(),
+    "a style": lambda: mdf_loop.plot(RESULTS, "guesses", colr="red"),
     "prepare": lambda: mdf_loop.prepare(3),
     "load": lambda: mdf_loop.load("nothing.json"),
     "open": lambda: mdf_loop.open("nothing.npz"),
@@ -115,9 +122,7 @@ def test_an_error_that_the_caller_was_handling_keeps_all_its_lines():
     assert len(traceback.extract_tb(first.__traceback__)) == before
 
 
-@pytest.mark.parametrize(
-    "name", sorted({*mdf_loop.__all__} - {"LoopError", "backend", "kernel", "options", "register", "unregister"})
-)
+@pytest.mark.parametrize("name", sorted({*mdf_loop.__all__} - {"LoopError", "backend", "kernel", "register", "unregister"}))
 def test_every_public_function_is_one_whose_errors_are_the_callers(name):
     assert getattr(mdf_loop, name).__code__.co_filename == str(ROOT / "mdf_loop/options.py")
     assert str(inspect.signature(getattr(mdf_loop, name))) == str(inspect.signature(getattr(mdf_loop, name).__wrapped__))
@@ -187,3 +192,22 @@ def test_debug_of_the_command_shows_the_lines_of_the_library():
     )
     assert "Traceback" not in plain
     assert "mdf_loop/models/" in whole
+
+
+def test_a_misspelt_argument_is_named_with_the_one_that_was_meant():
+    with pytest.raises(KindError, match=r"draw: no argument 'levl'; did you mean .level.[?]; it takes model, steps"):
+        mdf_loop.draw(NEWTON, levl="equations")
+    with pytest.raises(TypeError, match="load: missing a required argument: 'path'"):
+        mdf_loop.load()
+    with pytest.raises(ArgumentError, match=r"unknown option engin; did you mean .engine.[?]"):
+        mdf_loop.options(engin="jit")
+
+
+def test_an_error_of_type_inside_a_function_stays_as_it_is():
+    @public
+    def called(value):
+        return value + "text"
+
+    with pytest.raises(TypeError, match="unsupported operand") as caught:
+        called(1)
+    assert not isinstance(caught.value, LoopError)

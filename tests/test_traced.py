@@ -295,3 +295,10 @@ def test_models_hold_traced_functions_and_onnx_gets_them():
     written = mdf_loop.to_onnx(model, inputs=["a"])
     assert mdf_loop.backend.run_model(written, {"a": np.array(9.0)})[0] == 3
     assert mdf_loop.run(mdf_loop.convert(written), a=9.0)["root"] == 3
+
+
+def test_a_known_formula_is_given_for_a_function_that_has_no_kernel():
+    special = pytest.importorskip("scipy.special", reason="expit is scipy's")
+    body = mdf_loop.body(lambda i, go, x: (True, special.expit(x)))
+    with pytest.raises(UnsupportedOp, match=r"there is no kernel for it; write it out: 1 / \(1 \+ np.exp\(-x\)\)"):
+        mdf_loop.loop(3, True, 1.0, body=body)

@@ -158,3 +158,14 @@ def test_units_of_inputs_of_one_name_are_by_their_nodes():
         "other.path": "A",
         "other.last": "A",
     }
+
+
+@pytest.mark.parametrize("trials", [None, 3])
+def test_the_parameter_of_a_body_says_units_of_values_inside_it(trials):
+    graph = decay("mV")
+    (body,) = [parameter for parameter in graph.nodes[0].parameters if parameter.id == "body"]
+    body.metadata = {"units": {"v": "uV", "path": 3}}
+    results = mdf_loop.run(graph, record="cell.v", trials=trials)
+    assert results.plot("cell.v").get_ylabel() == "cell.v (uV)"
+    assert results.to_xarray()["cell.v"].attrs["units"] == "uV"
+    assert results.plot("path").get_ylabel() == "path (mV)"

@@ -38,8 +38,8 @@ def test_random_models_are_compared_where_they_draw_the_same(capsys):
 
 
 def test_disagreement_is_exit_code_1(monkeypatch, capsys):
-    run = verifying.run_in_mdf
-    monkeypatch.setattr(verifying, "run_in_mdf", lambda *given: {name: value + 1e-3 for name, value in run(*given).items()})
+    run = verifying.run_typed_in_mdf
+    monkeypatch.setattr(verifying, "run_typed_in_mdf", lambda *given: {name: value + 1e-3 for name, value in run(*given).items()})
     assert run_main("verify", MODELS / "for_ts.onnx") == 1
     assert capsys.readouterr().err == "output 'x.4' in MDF: differs by 0.001\n"
     assert run_main("verify", MODELS / "for_ts.onnx", "--atol", "0.01") == 0
@@ -49,7 +49,7 @@ def test_what_fails_in_one_place_alone_is_a_disagreement(monkeypatch, capsys):
     def fail(*_):
         raise ValueError("no luck")
 
-    monkeypatch.setattr(verifying, "run_in_mdf", fail)
+    monkeypatch.setattr(verifying, "run_typed_in_mdf", fail)
     assert run_main("verify", MODELS / "for_ts.onnx") == 1
     assert capsys.readouterr().err == "MDF failed: no luck\n"
 
@@ -58,7 +58,7 @@ def test_an_engine_whose_package_is_missing_is_no_disagreement(monkeypatch, caps
     def missing(*_):
         raise ImportError("needs something")
 
-    monkeypatch.setattr(verifying, "run_in_mdf", missing)
+    monkeypatch.setattr(verifying, "run_typed_in_mdf", missing)
     assert run_main("verify", MODELS / "for_ts.onnx") == 0
     assert "not in MDF: needs something" in capsys.readouterr().out
 

@@ -23,6 +23,7 @@ from mdf_loop.options import Run
 from mdf_loop.readers.onnx.loop_records import bodies_of, counted, title
 from mdf_loop.settings.counts import LARGEST
 from mdf_loop.types.elements import kind_of
+from mdf_loop.types.fitting import as_array
 
 
 def trip_count(m: Any) -> int | None:
@@ -39,7 +40,7 @@ def trip_count(m: Any) -> int | None:
         return None
     if type(m) is int:
         return _countable(m)
-    array = np.asarray(m)
+    array = as_array(m, "the trip count M")
     if kind_of(array.dtype) != "integer" or array.shape not in ((), (1,)):
         raise KindError(
             f"the trip count M must be one integer, a scalar or of shape [1]; got {describe_value(array)}{_excerpt(array)}"
@@ -72,7 +73,7 @@ def condition(cond: Any) -> bool | None:
     """
     if cond is None or type(cond) is bool:
         return cond
-    array = np.asarray(cond)
+    array = as_array(cond, "the condition cond")
     if array.shape not in ((), (1,)) or array.dtype.kind == "f":
         raise no_boolean("the condition cond", array, "write true or false")
     return truth(cond, "the condition cond")

@@ -24,10 +24,6 @@ MOST = 64
 """Functions that are kept, kinds of calls that JAX has no form for, and reasons that were said once."""
 
 
-class FailsOnDevice(Exception):
-    """A run is an error: JAX knows that it is, and another engine which."""
-
-
 class OnDevice:
     """What JAX runs of a model or a loop.
 
@@ -56,6 +52,8 @@ class OnDevice:
         ArgumentError
             The call is wrong, or JAX has 32 bits where the model needs 64.
         """
+        from mdf_loop.backends.jax.many import FailsOnDevice
+
         key = tuple(wanted.items())
         kind = (key, *((name, *_kind_of(value)) for name, value in inputs.items()))
         if (known := self._refused.get(kind)) is not None:

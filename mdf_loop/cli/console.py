@@ -53,12 +53,22 @@ def table(*columns: str, title: str | None = None) -> Table:
     return Table(*columns, title=title, box=rich.box.SIMPLE, title_justify="left")
 
 
-def outputs_table(title: str, outputs: Mapping[str, Any]) -> Table:
-    """The outputs of a model with their types, shapes and values."""
+def outputs_table(title: str, outputs: Mapping[str, Any], trials: int | None = None) -> Table:
+    """The outputs of a model with their types, shapes and values; of numbers of trials the mean and the standard deviation."""
+    from mdf_loop.models.html_tables import spread
+
     made = table("output", "type", "shape", "value", title=title)
     for name, value in outputs.items():
-        made.add_row(escape(name), *map(escape, describe(value)))
+        kind, shape, text = describe(value)
+        said = "" if trials is None else spread(value)
+        made.add_row(escape(name), kind, escape(shape), escape(said or text))
     return made
+
+
+def say_written(path: Path | None) -> None:
+    """Say that a file was written, beside what a command prints."""
+    if path is not None:
+        print(f"mdf-loop: written to {str(path)!r}", file=sys.stderr)
 
 
 def bars(rows: Sequence[tuple[str, float]], width: int = 40) -> list[str]:

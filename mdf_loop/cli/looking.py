@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli.console import as_json, console
+from mdf_loop.cli.console import as_json, console, say_written
 from mdf_loop.cli.parameters import (
     Debug,
     File,
@@ -93,7 +93,9 @@ def draw(
         Path | None, typer.Option("--output", "-o", help="Write .svg, .png or .pdf, .dot (Graphviz), .md or .mmd (Mermaid).")
     ] = None,
     level: Annotated[str, typer.Option("--level", help="What a box is: equations or operators.")] = "equations",
-    steps: Steps = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", help="Draw the loop that an MDF model becomes when it is evaluated so many times.")
+    ] = None,
     time_increment: TimeIncrement = None,
     trusted: Trusted = False,
     json_: Json = False,
@@ -113,3 +115,5 @@ def draw(
         as_json({"file": str(file), "written": None if written is None else str(written), "mermaid": drawing.mermaid})
     elif written is None:
         print(drawing.mermaid, end="")
+    else:
+        say_written(output)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mdf_loop.cli.console import as_json
+from mdf_loop.cli.console import as_json, say_written
 from mdf_loop.cli.parameters import Debug, Json, Steps, TimeIncrement, Trusted
 from mdf_loop.cli.problems import at_work
 from mdf_loop.errors import ArgumentError, MalformedBody
@@ -101,6 +101,8 @@ def convert(
         _convert(source, target, to_mdf, to_onnx)
     if json_:
         as_json({"read": str(source), "written": str(target)})
+    else:
+        say_written(target)
 
 
 def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> None:

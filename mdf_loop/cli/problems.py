@@ -65,7 +65,7 @@ def as_typed(message: str, options: Collection[str]) -> str:
     return _OPTION.sub(typed, message)
 
 
-_OPTION = re.compile(r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+))?")
+_OPTION = re.compile(r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+),?)?")
 
 
 def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -> None:

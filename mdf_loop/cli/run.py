@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mdf_loop.cli.console import as_json, console, described, outputs_table, write_outputs
+from mdf_loop.cli.console import as_json, console, described, outputs_table, say_written, write_outputs
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -37,16 +37,15 @@ if TYPE_CHECKING:
     from mdf_loop.models.results import Results
 
 
+WRITES = "Write the outputs (.npz, .json), or the outputs with a description of the run (.nc, .zarr)."
+Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITES)]
+
+
 def run(
     file: File,
     set_: Set = None,
     input_: Input = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="Write the outputs (.npz, .json), or the outputs with a description of the run (.nc, .zarr)."
-        ),
-    ] = None,
+    output: Output = None,
     seed: Seed = None,
     max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop after so many iterations.")] = None,
     steps: Steps = None,
@@ -82,11 +81,13 @@ def run(
     if json_:
         as_json({"file": str(file), "outputs": described(outputs)})
     else:
-        console().print(outputs_table(file.name, outputs))
+        console().print(outputs_table(file.name, outputs, results.about.trials))
+        say_written(output)
+        say_written(plot)
 
 
 def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path | None) -> Results:
-    from mdf_loop.models.running import run as run_model
+    from mdf_loop.models.opening import run as run_model
     from mdf_loop.options import options
 
     try:

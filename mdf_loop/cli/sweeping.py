@@ -159,11 +159,18 @@ def stored(store: str, found: Any) -> Table:
     return made
 
 
+Over = Annotated[list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, count), or 1,1.5,2.")]
+CheckpointPlace = Annotated[
+    str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, from which the same call continues.")
+]
+StorePlace = Annotated[
+    str | None, typer.Option("--store", help="A .zarr folder, or an address, for results larger than the memory.")
+]
+
+
 def sweep(
     file: File,
-    over: Annotated[
-        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, count), or 1,1.5,2.")
-    ] = None,
+    over: Over = None,
     trials: Trials = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the whole sweep.")] = None,
     set_: Set = None,
@@ -173,12 +180,8 @@ def sweep(
     reduce: Annotated[
         str | None, typer.Option("--reduce", help="Reduce the trials of a point: mean, or quantiles 0.1,0.9.")
     ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, from which the same call continues.")
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", help="A .zarr folder, or an address, for results larger than the memory.")
-    ] = None,
+    checkpoint: CheckpointPlace = None,
+    store: StorePlace = None,
     workers: Annotated[int, typer.Option("--workers", help="Number of threads.")] = 1,
     chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a chunk; the default is about a second.")] = None,
     steps: Steps = None,

@@ -7,7 +7,6 @@ model is evaluated.
 
 from __future__ import annotations
 
-import ast
 import itertools
 import keyword
 import re
@@ -15,6 +14,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mdf_loop.readers.expressions.expression_text import names_in, tree_if_any
 from mdf_loop.readers.mdf.typed import function_of
 
 Names = Mapping[str, str]
@@ -238,8 +238,5 @@ class _Scope:
 
 def _read(text: str) -> set[str] | None:
     """The names in an expression; None if Python cannot read it."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
-    return {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}
+    tree = tree_if_any(text)
+    return None if tree is None else set(names_in(tree))

@@ -101,7 +101,7 @@ class Graph(InterpretedBody):
     def _are_parts(self, are_parts: bool) -> None:
         """Say whether its loops become machine code together with it, or each when that pays for it."""
         for loop in self.program.loops:
-            loop.account.is_part, loop.account.is_waiting = are_parts, self._programs.is_waiting
+            loop.account.is_part, loop.account.is_waiting = are_parts, are_parts and self._programs.is_waiting
 
     def _given(self, env: list[Any]) -> list[Any]:
         """What it is given, of its values."""

@@ -11,6 +11,7 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.models.model import Model, unknown_name
 from mdf_loop.sweeps.grid import Grid
+from mdf_loop.types.fitting import as_array
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ class Batches:
         KindError, ArgumentError
             It is no array of numbers of this width; a condition is not an input, or not as long.
         """
+        given = as_array(theta, "theta")
         try:
-            table = np.asarray(theta, np.float64)
+            table = given.astype(np.float64, copy=False)
         except (TypeError, ValueError) as error:
             raise KindError(
                 f"theta must be an array of numbers, a column for each of {', '.join(self.names)}: {error}"
@@ -100,7 +102,7 @@ class Batches:
         """
         if missing := [name for name in self.names if name not in values]:
             raise ArgumentError(f"the simulator takes {', '.join(self.names)}; missing: {', '.join(missing)}")
-        columns = [_column(values[name]) for name in self.names]
+        columns = [_column(name, values[name]) for name in self.names]
         count = max((len(column) for column in columns if column.ndim), default=None)
         for name, column in zip(self.names, columns, strict=True):
             if column.ndim and len(column) != count:
@@ -123,7 +125,7 @@ class Batches:
             raise ArgumentError(f"{name} is already a column of theta")
         if not self.model.takes(name):
             raise unknown_name("the model has no input called", name, self.model.inputs)
-        found = np.asarray(value)
+        found = as_array(value, f"condition {name}")
         if found.dtype.kind not in "biuf":
             raise KindError(f"condition {name} must be an array of numbers; got {found.dtype}")
         found = found[None] if is_one else found
@@ -132,9 +134,9 @@ class Batches:
         return np.ascontiguousarray(found)
 
 
-def _column(value: Any) -> np.ndarray:
+def _column(name: str, value: Any) -> np.ndarray:
     """Numbers of one parameter: an axis of length 1 behind the first, as BayesFlow has it, does not count."""
-    found = np.asarray(value, np.float64)
+    found = as_array(value, name).astype(np.float64, copy=False)
     return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
 
 

@@ -14,6 +14,7 @@ from mdf_loop.models.model import unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.settings.engines import needed
 from mdf_loop.sweeps.sources import source_of
+from mdf_loop.types.fitting import as_array
 
 POPULATION, GENERATIONS = 10, 60
 """For each parameter so many candidates at once, and how often they are improved at most."""
@@ -92,6 +93,7 @@ class Estimates(Mapping[str, float]):
             ax.hist(observed, bins, density=True, alpha=0.5, label="observed")
             ax.hist(simulated, bins, density=True, histtype="step", label="simulated")
             ax.set_xlabel(name)
+            ax.set_ylabel("density")
         else:
             mean = observed if observed.ndim < simulated.ndim else observed.mean(axis=0)
             ax.plot(np.ravel(mean), ".", label="observed")
@@ -227,7 +229,7 @@ def _observed(data: Any, loss: Any) -> dict[str, np.ndarray]:
         raise KindError(f"data is a mapping of outputs to observations; got {type(data).__name__}")
     found = {}
     for name, values in data.items():
-        array = np.asarray(values)
+        array = as_array(values, f"data[{name!r}]")
         if array.dtype.kind not in "biuf":
             raise KindError(f"data[{name!r}] must be numbers; got {array.dtype}")
         if not array.size:

@@ -12,6 +12,7 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.settings.random_streams import RandomStream, Seed, begun
 from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.types.fitting import as_array
 
 AHEAD = 1024
 """Streams that are begun at once for calls of few rows: many take hardly longer than one."""
@@ -83,7 +84,7 @@ class RowNumbers:
         ------
         KindError, ArgumentError
         """
-        numbers = np.asarray(seed)
+        numbers = as_array(seed, "seed")
         if numbers.dtype.kind not in "iu":
             raise KindError(f"seed must be whole numbers, one for each row; got {numbers.dtype} of shape {numbers.shape}")
         if numbers.shape not in ((), (count,)):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
-from typing import Any, NoReturn
-
-import numpy as np
+from collections.abc import Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NoReturn, Protocol
 
 from mdf_loop.backend import LoopRep
+from mdf_loop.calls.calling import run_by
+from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import (
     ArgumentError,
@@ -20,17 +22,20 @@ from mdf_loop.errors import (
     UnsupportedOp,
     did_you_mean,
 )
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.patches.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
 from mdf_loop.integrations.patches.stdout import quiet_mdf
-from mdf_loop.integrations.patches.timeouts import Places, evaluated
+from mdf_loop.integrations.patches.timeouts import Places, evaluated, values_of
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
-from mdf_loop.options import OPTIONS
+from mdf_loop.options import OPTIONS, Run, part_of, start_run
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.types.fitting import as_array
 
 
 def refuse_nothing(inputs: Mapping[str, Any]) -> None:
@@ -63,7 +68,7 @@ def run_graph(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = 
     register()
     if is_typed(graph):
         refuse_options(inputs, {*input_ids(graph), *(said_names(graph, "inputs") or ())})
-        return run_typed(graph, inputs, prepared) if needs_no_scheduler(graph) else run_in_mdf(graph, inputs)
+        return run_typed(graph, inputs, prepared) if needs_no_scheduler(graph) else run_typed_in_mdf(graph, inputs)
     return _evaluated(with_inputs(graph, inputs), output_ports(graph))
 
 
@@ -78,7 +83,7 @@ def _is_fed(graph: Any) -> bool:
     return any(name in fed for name in said_names(graph, "inputs") or ())
 
 
-def run_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def run_typed_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Run a graph with metadata types in MDF's engine; names are those of ONNX."""
     names = names_of(graph)
     ids = input_ids(graph)
@@ -142,13 +147,13 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
     graph = copied_with_room(graph)
     for name, places in places_of(graph, inputs).items():
         for _, owner, attribute in places:
-            setattr(owner, attribute, as_given(inputs[name]))
+            setattr(owner, attribute, as_given(inputs[name], f"input {name!r}"))
     return graph
 
 
-def as_given(value: Any) -> Any:
+def as_given(value: Any, what: str = "an input") -> Any:
     """A value as it stands in a graph."""
-    return value if isinstance(value, bool | int | float | dict) else np.asarray(value)
+    return value if isinstance(value, bool | int | float | dict) else as_array(value, what)
 
 
 def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any, str]]]:
@@ -195,3 +200,168 @@ def _not_one(name: str, names: list[str], several: bool) -> str:
     known = [*names, *(full.rpartition(".")[2] for full in names)]
     meant = did_you_mean(name, known, 3) or f"; there are {', '.join(names) or 'none'}"
     return f"the model has no input port without an edge and no parameter called {name!r}{meant}"
+
+
+def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:
+    """Evaluate a graph so many times, the first time without a time increment.
+
+    Raises
+    ------
+    CollectedError
+        An output is no tensor, or changes its shape.
+    """
+    return run_recorded_in_mdf(graph, steps, time_increment, collect, ())[0]
+
+
+def run_recorded_in_mdf(
+    graph: Any,
+    steps: int,
+    time_increment: float | None,
+    collect: bool,
+    keys: Sequence[tuple[str, str, str]],
+    loops: Mapping[tuple[str, str], LoopOfNode] = MappingProxyType({}),
+) -> tuple[dict[str, Any], list[list[Any]]]:
+    """The same, and the values of ports and parameters after each pass; None before their node has run.
+
+    Parameters
+    ----------
+    graph, steps, time_increment, collect
+        As :func:`run_in_mdf`.
+    keys : sequence of (kind, node, id)
+        What is recorded: ``"input"``, ``"parameter"``, ``"function"`` and ``"output"`` of nodes.
+    loops : mapping of (node, id) to LoopOfNode
+        What runs some of the loops.
+    """
+    from modeci_mdf.execution_engine import EvaluableGraph
+
+    register()
+    places = output_ports(graph)
+    rows: dict[str, list[Any]] = {name: [] for name in places} if collect else {}
+    run = start_run()
+    with quiet_mdf(), engine_at_work(graph):
+        refuse_graph(graph)
+        evaluable = EvaluableGraph(graph, verbose=False)
+        taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
+        return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+
+
+class LoopOfNode(Protocol):
+    """What runs the loop that a parameter or function of a node is, and learns of passes."""
+
+    def run(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
+        """The results of the loop."""
+
+    def passed(self) -> None:
+        """A pass is over."""
+
+
+class _RecordedStep:
+    """Values of nodes after each pass of graph-scheduler."""
+
+    def __init__(self, evaluable: Any, keys: Sequence[tuple[str, str, str]], loops: Mapping[tuple[str, str], LoopOfNode]) -> None:
+        self.rows: list[list[Any]] = [[] for _ in keys]
+        self._evaluable, self._latest, self._loops = evaluable, [None] * len(keys), loops
+        for (node, id), loop in loops.items():
+            _have_run_by(evaluable.enodes[node], id, loop)
+        if keys or loops:
+            for k, (kind, node, id) in enumerate(keys):
+                self._watch(k, evaluable.enodes[node], kind, id)
+            self._run, evaluable.scheduler.run = evaluable.scheduler.run, self._passes
+
+    def _watch(self, k: int, node: Any, kind: str, id: str) -> None:
+        """Note a value when its node has run; an input port forgets its value when it is read."""
+        thing = {
+            "input": getattr(node, "evaluable_inputs", {}),
+            "parameter": node.evaluable_parameters,
+            "function": node.evaluable_functions,
+            "output": node.evaluable_outputs,
+        }[kind][id]
+        if kind == "input":
+            original = thing.evaluate
+
+            def evaluate(*args: Any, **kwargs: Any) -> Any:
+                self._latest[k] = value = original(*args, **kwargs)
+                return value
+
+            thing.evaluate = evaluate
+            return
+        original_node = node.evaluate
+
+        def evaluate_node(*args: Any, **kwargs: Any) -> None:
+            original_node(*args, **kwargs)
+            self._latest[k] = thing.curr_value
+
+        node.evaluate = evaluate_node
+
+    def _passes(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """``Scheduler.run``: whenever a pass is over, the values of it are kept."""
+        clock, before = self._evaluable.scheduler.get_clock, None
+        for nodes in self._run(*args, **kwargs):
+            now = clock(None).time.pass_
+            if before is not None and now != before:
+                self._keep()
+            before = now
+            yield nodes
+        if before is not None:
+            self._keep()
+
+    def _keep(self) -> None:
+        for row, value in zip(self.rows, self._latest, strict=True):
+            row.append(_copied(value))
+        for loop in self._loops.values():
+            loop.passed()
+
+
+def _have_run_by(node: Any, id: str, loop: LoopOfNode) -> None:
+    """See that something else runs the loop of a node."""
+    thing = {**node.evaluable_parameters, **node.evaluable_functions}[id]
+    original = thing.evaluate
+
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        with run_by(loop.run):
+            return original(*args, **kwargs)
+
+    thing.evaluate = evaluate
+
+
+class _Steps:
+    """Evaluations of a graph in MDF's engine, one after the other.
+
+    ``moment`` is how many are complete, and the values after them: replaced in one assignment, so that whatever strikes
+    finds the one before or the next.
+    """
+
+    def __init__(self, evaluable: Any, places: Places, rows: Mapping[str, list[Any]]) -> None:
+        self.evaluable, self.places, self.rows = evaluable, places, rows
+        self.moment: tuple[int, dict[str, Any]] = 0, {}
+
+    def run(self, run: Run, steps: int, time_increment: float | None) -> dict[str, Any]:
+        """Run them all."""
+        evaluable = self.evaluable
+        if run.watch is not None and (run.enclosing is None or run.enclosing.position() is None):
+            run.watch.position = lambda: ("steps", self.moment[0], steps)
+        with part_of(run):
+            for step in range(steps):
+                evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))
+                evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
+                values = values_of(evaluable, self.places)
+                for name, row in self.rows.items():
+                    row.append(_copied(values[name]))
+                self.moment = step + 1, values
+                if run.watch is not None:
+                    run.watch.passed()
+        return {name: stacked(name, row) for name, row in self.rows.items()} if self.rows else self.moment[1]
+
+    def known(self, error: PartialResults) -> dict[str, Any]:
+        """The outputs after the last step that was completed; they are the partial results as well."""
+        done, values = self.moment
+        error.within(f"step {done}")
+        if self.rows:
+            values = {name: stacked(name, row[:done]) for name, row in self.rows.items()}
+        error.iteration, error.partial = done, tuple(values.values())
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _copied(value: Any) -> Any:
+    """A value that stays as it is: MDF changes arrays in place where several edges end in a port."""
+    return value.copy() if isinstance(value, np.ndarray) else value

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,11 @@ from mdf_loop.kernels.arrays.bounds import refuse_broadcast, refuse_elements, to
 from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_stream
-from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS, is_python, parse, refuse_length
+from mdf_loop.readers.expressions.expression_text import is_python, parse, refuse_length
 from mdf_loop.readers.expressions.function_calls import OPERATORS as NUMPY_OPERATORS
-from mdf_loop.readers.expressions.function_calls import SEQUENCES, bind, dotted, dtype_named, op_of
-from mdf_loop.readers.expressions.values import DOMAIN
-
-COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+from mdf_loop.readers.expressions.function_calls import dotted, dtype_named, op_of
+from mdf_loop.readers.expressions.values import COMPARISONS, DOMAIN
+from mdf_loop.readers.expressions.walker import Walker
 
 RANDOM = "numpy.random."
 
@@ -50,7 +48,7 @@ def compute(text: str, scope: Mapping[str, Any]) -> Any:
     Exception
         Whatever Python and numpy raise where it cannot be computed.
     """
-    tree = _parsed(text) if len(text) < SHORT else _parsed.__wrapped__(text)
+    tree = parsed(text) if len(text) < SHORT else parsed.__wrapped__(text)
     if tree is None:
         raise SyntaxError(f"{text!r} is not an expression")
     return Evaluation(scope).value(tree)
@@ -61,105 +59,81 @@ SHORT = 1000
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> ast.expr | None:
+def parsed(text: str) -> ast.expr | None:
     """The tree of an expression that is on the list; None for a text that Python cannot read."""
     load_kernels()
     refuse_length(text)
     return parse(text) if is_python(text) else None
 
 
-class Evaluation:
+class Evaluation(Walker[Any]):
     """One expression, with the values of its names."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = scope
 
-    def value(self, tree: ast.expr) -> Any:
-        """The value of a part."""
-        return getattr(self, f"_{type(tree).__name__.lower()}")(tree)
+    def known(self, value: Any) -> Any:
+        """A value that stands in the text."""
+        return value
 
-    def _constant(self, tree: ast.Constant) -> Any:
-        return tree.value
+    def display(self, parts: list[Any], kind: type) -> Any:
+        """A list or tuple."""
+        return kind(_listed(parts))
 
-    def _name(self, tree: ast.Name) -> Any:
+    def operation(self, op: str, values: Sequence[Any], tree: ast.expr, out: str) -> Any:
+        """What an operator gives."""
+        return arithmetic(op, *values) if len(values) > 1 else run(op, *values)
+
+    def logical(self, op: str, left: Any, right: Callable[[], Any], out: str) -> Any:
+        """``left and right``, ``left or right``."""
+        return right() if bool(left) == (op == "and") else left
+
+    def either(self, condition: Any, then: Callable[[], Any], otherwise: Callable[[], Any], out: str) -> Any:
+        """One of two values."""
+        return then() if condition else otherwise()
+
+    def elements(self, value: Any, name: str, tree: ast.expr) -> Iterable[Any]:
+        """The elements of the list that a function takes."""
+        return value
+
+    def argument(self, given: Any, tree: ast.expr) -> Any:
+        """An argument of a call."""
+        return self.value(given) if isinstance(given, ast.expr) else given
+
+    def attribute(self, given: Any, key: str, name: str) -> Any:
+        """An argument that says how something is done."""
+        return dtype_named(given) if key == "dtype" else self.value(given)
+
+    def error(self, tree: Any, what: str) -> TypeError:
+        """What Python would raise."""
+        return TypeError(what)
+
+    def _name(self, tree: ast.Name, out: str) -> Any:
         if tree.id not in self.scope:
             raise NameError(f"there is no value {tree.id!r} here")
         return self.scope[tree.id]
 
-    def _attribute(self, tree: ast.Attribute) -> Any:
-        name = dotted(tree)
-        if name in CONSTANTS:
-            return getattr(math, tree.attr)
-        if name == "numpy.newaxis":
-            return None
-        raise TypeError(f"{name} has to be called")
-
-    def _list(self, tree: ast.List) -> list[Any]:
-        return _listed([self.value(element) for element in tree.elts])
-
-    def _tuple(self, tree: ast.Tuple) -> tuple[Any, ...]:
-        return tuple(_listed([self.value(element) for element in tree.elts]))
-
-    def _dict(self, tree: ast.Dict) -> dict[Any, Any]:
+    def _dict(self, tree: ast.Dict, out: str) -> dict[Any, Any]:
         made = {self.value(key): self.value(value) for key, value in zip(tree.keys, tree.values, strict=True) if key is not None}
         _listed([*made.values()])
         return made
 
-    def _unaryop(self, tree: ast.UnaryOp) -> Any:
-        return run(OPERATORS[type(tree.op)], self.value(tree.operand))
-
-    def _binop(self, tree: ast.BinOp) -> Any:
-        chain: list[ast.BinOp] = []
-        left: ast.expr = tree
-        while isinstance(left, ast.BinOp):  # a + b + c ... may be long
-            chain.append(left)
-            left = left.left
-        value = self.value(left)
-        for part in reversed(chain):
-            value = arithmetic(OPERATORS[type(part.op)], value, self.value(part.right))
-        return value
-
-    def _compare(self, tree: ast.Compare) -> Any:
-        left, holds = self.value(tree.left), True
-        for op, part in zip(tree.ops, tree.comparators, strict=True):
-            right = self.value(part)
-            holds = arithmetic(OPERATORS[type(op)], left, right)
-            if part is not tree.comparators[-1] and not holds:
-                return holds
-            left = right
-        return holds
-
-    def _boolop(self, tree: ast.BoolOp) -> Any:
-        value = None
-        for part in tree.values:
-            value = self.value(part)
-            if part is not tree.values[-1] and bool(value) != isinstance(tree.op, ast.And):
-                return value
-        return value
-
-    def _ifexp(self, tree: ast.IfExp) -> Any:
-        return self.value(tree.body if self.value(tree.test) else tree.orelse)
-
-    def _slice(self, tree: ast.Slice) -> slice:
+    def _slice(self, tree: ast.Slice, out: str) -> slice:
         return slice(*(None if part is None else self.value(part) for part in (tree.lower, tree.upper, tree.step)))
 
-    def _subscript(self, tree: ast.Subscript) -> Any:
+    def _subscript(self, tree: ast.Subscript, out: str) -> Any:
         value, index = self.value(tree.value), self.value(tree.slice)
         if isinstance(value, np.ndarray):
             _refuse_picked(value, index)
         return value[index]
 
-    def _call(self, tree: ast.Call) -> Any:
+    def _call(self, tree: ast.Call, out: str) -> Any:
         name = dotted(tree.func) or ""
-        args: list[Any] = [*tree.args]
-        count = None
-        if name in SEQUENCES and args:
-            args[:1] = self.value(tree.args[0])
-            count = len(args) - len(tree.args) + 1
         op = str(op_of(name))
         entry = KERNELS[DOMAIN, op][-1]
-        bound = bind(entry.run, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
-        inputs, attrs = self._arguments(bound, as_arrays=name.startswith("numpy."))
+        inputs, attrs = self.arguments(tree, name, entry.run)
+        if name.startswith("numpy."):
+            inputs = [in_a_row(value) if isinstance(value, list | tuple) else value for value in inputs]
         if name in _OF_NUMPY:
             return _OF_NUMPY[name](*inputs, **attrs)
         if name.startswith("numpy.") and name.removeprefix("numpy.") in NUMPY_OPERATORS:
@@ -167,24 +141,6 @@ class Evaluation:
         if name == "sum" and any(isinstance(value, list | tuple) for value in inputs[1:]):
             raise TypeError("sum joins no lists in an expression")
         return entry.run(*inputs, **attrs, **({"rng": _numbers()} if name.startswith(RANDOM) else {}))
-
-    def _arguments(self, bound: inspect.BoundArguments, as_arrays: bool) -> tuple[list[Any], dict[str, Any]]:
-        """The values of a call's arguments: by place, and by name."""
-        inputs: list[Any] = []
-        attrs: dict[str, Any] = {}
-        for key, given in bound.arguments.items():
-            kind = bound.signature.parameters[key].kind
-            if kind is inspect.Parameter.KEYWORD_ONLY:
-                attrs[key] = dtype_named(given) if key == "dtype" else self._argument(given)
-            elif kind is inspect.Parameter.VAR_POSITIONAL:
-                inputs += map(self._argument, given)
-            else:
-                inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
-                inputs.append(self._argument(given))
-        return [in_a_row(v) if as_arrays and isinstance(v, list | tuple) else v for v in inputs], attrs
-
-    def _argument(self, given: Any) -> Any:
-        return self.value(given) if isinstance(given, ast.expr) else given
 
 
 def _numbers() -> Any:

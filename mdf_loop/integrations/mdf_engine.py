@@ -7,10 +7,7 @@ conditions and the scheduler go on from iteration to iteration.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +21,6 @@ from mdf_loop.ops.registry import Kernel, register
 from mdf_loop.ops.rows import Bound
 
 OP, DOMAIN = "Graph", "mdf.engine"
-
-log = logging.getLogger("mdf_loop.mdf")
 
 
 class EngineNode(Hidden):
@@ -62,31 +57,12 @@ def bind(node: Node) -> Bound:
         raise UnsupportedOp(f"{node.name or OP}: operators of domain {DOMAIN} are made by mdf_loop, a model cannot have them")
 
     def call(engine: EngineNode | None, *values: Any) -> tuple[Any, ...]:
-        with quiet(), engine_at_work(graph, is_body=True):
+        with quiet_mdf(), engine_at_work(graph, is_body=True):
             engine = engine or EngineNode(graph)
             engine.evaluate(inputs, values)
         return engine, *(engine.output(*port) for port in outputs)
 
     return Bound(call)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Send what MDF's engine prints to the log, level DEBUG.
-
-    Where mdf_loop is registered with MDF the engine's own ``print`` does it, for this thread alone; else all that is
-    printed meanwhile goes there.
-    """
-    from modeci_mdf import execution_engine
-
-    if "print" in vars(execution_engine):
-        with quiet_mdf():
-            yield
-        return
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        yield
-    for line in printed.getvalue().splitlines():
-        log.debug(line)
 
 
 def _not_called(*_: Any) -> Any:

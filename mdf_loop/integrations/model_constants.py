@@ -19,6 +19,7 @@ from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import ValueType, record
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.types.fitting import as_array
 
 IN_TEXT = re.compile(r"(?P<type>\b\w+)\s*(?:\[(?P<dims>[\d, ]*)\])?\s+(?P<name>[\w.]+)\s*=\s*\{(?P<values>[^{}\"]*)\}")
 """A constant in ONNX text: ``float[2] weights = {1, 2}``."""
@@ -65,7 +66,7 @@ class ModelConstant:
         ArgumentError, KindError
             It has another shape, or is of another kind.
         """
-        old, new = np.asarray(self.value), np.asarray(value)
+        old, new = np.asarray(self.value), as_array(value, f"constant {self.name!r}")
         if old.shape != new.shape:
             raise ArgumentError(f"constant {self.name!r} has shape {list(old.shape)}; got {reprlib.repr(value)}")
         kinds = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"} if self.is_exact else {}

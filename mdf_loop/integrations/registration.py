@@ -6,7 +6,6 @@ MDF has no place for functions from outside, so ``register`` replaces a few of i
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import difflib
 import functools
@@ -32,16 +31,16 @@ from mdf_loop.integrations.patches.random_operators import drawn
 from mdf_loop.integrations.patches.stdout import print_or_log, silent, unheard_inside
 from mdf_loop.integrations.patches.timeouts import ending_in_time, ending_passes, keeping_partial
 from mdf_loop.integrations.required_inputs import refusing_missing_inputs
-from mdf_loop.integrations.scheduler import CONDITIONS, reading_names
-from mdf_loop.integrations.stepped import SteppedLoop, mark_stepped, starting_afresh, stepped_of
+from mdf_loop.integrations.scheduler import CONDITIONS, SteppedLoop, mark_stepped, reading_names, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
 from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
-from mdf_loop.readers.mdf.by_place import NO_VALUES, node_by_place
+from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
+from mdf_loop.readers.mdf.node import order_parameters
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.system.threads import holding
@@ -348,61 +347,10 @@ def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
             if default_value_of(port) is not None:
                 self.evaluable_inputs[port.id].set_input_value(default_value_of(port))
         mark_stepped(self)
-        for parameter in node.parameters:
-            if parameter.function in FUNCTIONS:
-                _move_behind_captures(self.evaluable_parameters, parameter, node)
+        for parameter in order_parameters(node, read_once):
+            self.evaluable_parameters.move_to_end(parameter.id)
 
     return __init__
-
-
-def _move_behind_captures(ordered: Any, parameter: Any, node: Any) -> None:
-    captures = _captures_of(parameter, node)
-    following = list(ordered)[list(ordered).index(parameter.id) + 1 :]
-    last = max((k for k, name in enumerate(following) if name in captures), default=None)
-    if last is None or any(_reads(ordered[name].parameter, parameter.id) for name in following[: last + 1]):
-        return
-    for name in (parameter.id, *following[last + 1 :]):
-        ordered.move_to_end(name)
-
-
-def _captures_of(parameter: Any, node: Any) -> set[str]:
-    """Names a loop parameter's bodies capture, as far as they can be known before anything runs."""
-    names: set[str] = set()
-    literals = {p.id: p.value for p in node.parameters}
-    args = {key: literals.get(value, value) if isinstance(value, str) else value for key, value in (parameter.args or {}).items()}
-    for key in BODIES[parameter.function]:
-        source = args.get(key, literals.get(key))
-        try:
-            if isinstance(source, dict):
-                names |= set(read_once(source, *signature_of(parameter.function, args)).captures)
-        except LoopError:  # said with all its circumstances when the node runs
-            continue
-    return names
-
-
-def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
-    """How many values a function's body carries, and what the body is for, from the arguments as they are written."""
-    given = sum(_count(value) for key, value in args.items() if key not in NO_VALUES)
-    if function == "onnx::Scan":
-        scanned = args.get("num_scan_inputs")
-        return (given - scanned if isinstance(scanned, int) else 0), "scan"
-    return (0, "branch") if function == "onnx::If" else (given, "loop")
-
-
-def _count(value: Any) -> int:
-    """How many values an argument is: as many as a tuple has, or one."""
-    try:
-        written = ast.parse(value, mode="eval").body if isinstance(value, str) else value
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return 1
-    return len(written.elts) if isinstance(written, ast.Tuple) else 1
-
-
-def _reads(parameter: Any, name: str) -> bool:
-    """Whether a parameter's expression or arguments mention a name."""
-    texts = [parameter.value, *(parameter.args or {}).values()]
-    names = execution_engine.get_required_variables_from_expression
-    return any(name in names(text) for text in texts if isinstance(text, str) and text)
 
 
 _streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -14,9 +13,8 @@ import numpy as np
 
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.restoring import names_of
-from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
-from mdf_loop.convert.scheduled.slots import GivenInput
+from mdf_loop.convert.scheduled.slots import GivenInput, RunNode, interpreted
 from mdf_loop.errors import (
     IterationError,
     LoopError,
@@ -28,17 +26,14 @@ from mdf_loop.errors import (
     let_through,
     warn_user,
 )
-from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.integrations.engine_runs import as_given, places_of, with_inputs
+from mdf_loop.integrations.engine_runs import as_given, places_of, run_in_mdf, with_inputs
 from mdf_loop.integrations.required_inputs import refuse_missing_inputs
-from mdf_loop.integrations.scheduled import run_in_mdf
-from mdf_loop.ir import Loop
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.typed import is_typed
-from mdf_loop.system.threads import lock
+from mdf_loop.system.threads import Recent
 
 T = TypeVar("T")
 
@@ -84,8 +79,7 @@ class Shared:
     """
 
     def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping) -> None:
-        self.refusal, self._lowering, self._made = "", None, None
-        self.graph, self.how, self.places = graph, how, dict[str, list[GivenInput]]()
+        self.graph, self.how, self.refusal, self.places = graph, how, "", dict[str, list[GivenInput]]()
         if inputs:
             self.graph = copied_with_room(graph)
             refuse_missing_inputs(with_inputs(graph, inputs), {})
@@ -96,8 +90,10 @@ class Shared:
         else:
             refuse_missing_inputs(graph, {})
 
-    _lowering: ScheduledLowering | None
-    _made: tuple[Loop, Any] | None
+    @cached_property
+    def lowering(self) -> ScheduledLowering:
+        """What makes the loop."""
+        return ScheduledLowering(self.graph, *self.how[:4])
 
     def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
         """The loop with the values that it begins with, for some inputs.
@@ -107,16 +103,8 @@ class Shared:
         LoopError
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
-        lowering = self._lowering = self._lowering or ScheduledLowering(self.graph, *self.how[:4])
         given = {each: _own(as_given(inputs[name])) for name, places in self.places.items() for each in places}
-        return lowering.lowered(run_node, given)
-
-    def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:
-        """What is made of the loop, once as long as it is the same one."""
-        made = self._made
-        if made is None or made[0] is not loop:
-            made = self._made = loop, make(loop)
-        return made[1]
+        return self.lowering.lowered(run_node, given)
 
 
 def _own(value: Any) -> Any:
@@ -139,13 +127,17 @@ class ScheduledLoop:
     def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping, shared: Shared | None) -> None:
         self._plain, self.inputs, self.how, self.shared = graph, inputs, how, shared
         self.refusal = ""
-        self._own: Shared | None = None
         self._same: Lowered | None = None
 
     @cached_property
     def graph(self) -> Any:
         """The graph with its inputs."""
         return with_inputs(self._plain, self.inputs)
+
+    @cached_property
+    def _alone(self) -> Shared:
+        """The loop for these inputs."""
+        return Shared(self.graph, {}, self.how)
 
     def lowered(self, run: Run, run_node: RunNode | None = None) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
@@ -194,18 +186,7 @@ class ScheduledLoop:
                 if not isinstance(reason, IterationError):
                     self.shared.refusal = str(reason)
                 run.stream.restore(drawn)
-        own = self._own = self._own or Shared(self.graph, {}, self.how)
-        return own.lowered({}, run_node)
-
-    def execute(self, lowered: Lowered, run: Run | None = None) -> dict[str, Any]:
-        """The outputs that the loop gives; see :func:`mdf_loop.convert.scheduled.loops.execute`."""
-        return execute(lowered, run, lambda loop, given, run: self.made_of(loop, NumpyLoop)(given, run))
-
-    def made_of(self, loop: Loop, make: Callable[[Loop], T]) -> T:
-        """What is made of the loop, once as long as it is the same one."""
-        holder = self._own or self.shared
-        assert holder is not None
-        return holder.made_of(loop, make)
+        return self._alone.lowered({}, run_node)
 
 
 class ScheduledLoops:
@@ -218,16 +199,14 @@ class ScheduledLoops:
     """
 
     def __init__(self, graph: Any) -> None:
-        self.graph = graph
-        self._kept: OrderedDict[Hashable, ScheduledLoop] = OrderedDict()
-        self._shared: OrderedDict[Hashable, Shared] = OrderedDict()
-        self._lock = lock()
+        self.graph, most = graph, _most(graph)
+        self._kept, self._shared = Recent[ScheduledLoop](most), Recent[Shared](most)
 
     def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run) -> dict[str, Any]:
         """The outputs by name, from the loop or from MDF's engine; names are those of ONNX in a converted graph."""
         loop = self.find(inputs, how)
         lowered = loop.lowered(run)
-        outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else loop.execute(lowered)
+        outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else execute(lowered)
         return {self._names.get(id, id): value for id, value in outputs.items()}
 
     def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:
@@ -244,13 +223,13 @@ class ScheduledLoops:
         time = how.time_increment
         how = how._replace(steps=int(how.steps), time_increment=time.item() if isinstance(time, np.generic) else time)
         key = self._key(inputs, how)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
         ids = {name: id for id, name in self._names.items()}
         given = {ids.get(name, name): value for name, value in inputs.items()}
-        return self._keep(key, ScheduledLoop(self.graph, given, how, self._shared_by(given, how)))
+
+        def made() -> ScheduledLoop:
+            return ScheduledLoop(self.graph, given, how, self._shared_by(given, how))
+
+        return made() if key is None else self._kept.of(key, made)
 
     def _shared_by(self, given: Mapping[str, Any], how: Stepping) -> Shared | None:
         """The loop for all values of these types and shapes; None where a value is no number or array of numbers."""
@@ -259,24 +238,7 @@ class ScheduledLoops:
             return None
         kinds = [(name, type(each), np.asarray(each).dtype, np.shape(each)) for name, each in sorted(given.items())]
         key = self._key({}, how), tuple(kinds)
-        with self._lock:
-            if key in self._shared:
-                self._shared.move_to_end(key)
-                return self._shared[key]
-        made = Shared(self.graph, given, how)
-        with self._lock:
-            self._shared[key] = made
-            while len(self._shared) > self._most:
-                self._shared.popitem(last=False)
-        return made
-
-    def _keep(self, key: Hashable | None, made: ScheduledLoop) -> ScheduledLoop:
-        with self._lock:
-            if key is not None:
-                self._kept[key] = made
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        return made
+        return self._shared.of(key, lambda: Shared(self.graph, given, how))
 
     @staticmethod
     def _key(inputs: Mapping[str, Any], how: Stepping) -> Hashable | None:
@@ -292,12 +254,12 @@ class ScheduledLoops:
         """What ONNX calls the ports of a converted graph."""
         return names_of(self.graph) if is_typed(self.graph) else {}
 
-    @cached_property
-    def _most(self) -> int:
-        """How many loops are kept: each may hold the numbers of the graph twice, its own and those of the loop."""
-        try:
-            size = len(pickle.dumps(self.graph))
-        except Exception as error:  # what pickle cannot write down
-            let_through(error)
-            return 1
-        return max(min(MOST, MOST_BYTES // (2 * size)), 1)
+
+def _most(graph: Any) -> int:
+    """How many loops are kept: each may hold the numbers of the graph twice, its own and those of the loop."""
+    try:
+        size = len(pickle.dumps(graph))
+    except Exception as error:  # what pickle cannot write down
+        let_through(error)
+        return 1
+    return max(min(MOST, MOST_BYTES // (2 * size)), 1)

@@ -25,7 +25,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
 from mdf_loop.readers.mdf.input_ports import default_value_of
-from mdf_loop.readers.mdf.signature import Signature, ports_of, read_signature, said_names
+from mdf_loop.readers.mdf.signature import Signature, opset_of, ports_of, read_signature, said_names
 from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked, asked_types
@@ -83,19 +83,12 @@ def graph_signature(graph: Any) -> Signature:
     input."""
     said_inputs, said_outputs = (said_names(graph, key) for key in ("inputs", "outputs"))
     if said_inputs is None or said_outputs is None:
-        return Signature((), {}, (), (), read_signature(_Like(graph, inputs=[], outputs=[]), None, "branch").opset)
+        return Signature((), {}, (), (), opset_of(graph))
     ports = ports_of(graph)
     fed = {port for _, port in ports.fed} - {port for _, port in ports.free}
-    inputs = [name for name in said_inputs if name not in fed]
-    return read_signature(_Like(graph, graph.nodes, graph.edges, inputs=inputs, outputs=list(said_outputs)), None, "branch")
-
-
-class _Like:
-    """A graph whose metadata says something else."""
-
-    def __init__(self, graph: Any, nodes: Sequence[Any] = (), edges: Sequence[Any] = (), **said: Any) -> None:
-        self.id, self.nodes, self.edges = graph.id, nodes, edges
-        self.metadata = {**graph.metadata, **said}
+    other = copy.copy(graph)
+    other.metadata = {**graph.metadata, "inputs": [name for name in said_inputs if name not in fed]}
+    return read_signature(other, None, "branch")
 
 
 class TypedPort:

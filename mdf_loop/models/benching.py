@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.backend import prepare
 from mdf_loop.errors import let_through
 from mdf_loop.models.jax.to_jax import to_jax
-from mdf_loop.models.running import run
+from mdf_loop.models.opening import run
 from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, onnxruntime_session, opened
 from mdf_loop.options import options
 from mdf_loop.readers import load_onnx

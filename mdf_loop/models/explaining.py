@@ -14,7 +14,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, needed_in
-from mdf_loop.readers.expressions.equation_texts import expanded, is_equations
+from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, lines_of
 from mdf_loop.readers.mdf.node import is_stateful
 
 SEED = 0
@@ -55,18 +55,21 @@ def explain_prepared(model: Model, inputs: Mapping[str, Any], source: bool = Fal
         loops = loops_of(model, inputs)
     of_loops = {id(loop.last_program) for loop in loops}
     whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
-    whole = [*_expanded(model), *whole]
+    whole = [*_equations(model), *whole]
     return [*whole, *(explained(loop, source, show_steps) for loop in loops)] or [_nothing(model, inputs)]
 
 
-def _expanded(model: Model) -> list[str]:
-    """Differential equations, as the carried values that they become."""
+def _equations(model: Model) -> list[str]:
+    """Equations as the model has them, differential ones as the carried values that they become; plans have their parts."""
     found = list[str]()
     for node in model.graph.nodes if isinstance(model, MdfModel) else ():
         for parameter in node.parameters:
-            lines = expanded(parameter.value) if is_equations(parameter.value) else []
-            if lines:
-                found.append("\n".join([f"derivatives of {node.id}.{parameter.id} become", *(f"  {line}" for line in lines)]))
+            if not isinstance(parameter.value, Mapping) or not is_equations(parameter.value):
+                continue
+            said, place = equations_in(parameter.value), f"{node.id}.{parameter.id}"
+            parts = "".join(f", whose parts are {name}_next, {name}_next~2, ... below" for name in [*said.carried][:1])
+            title = f"derivatives of {place} become" if said.derivatives else f"equations of {place}{parts}"
+            found.append("\n".join([title, *(f"  {line}" for line in lines_of(said))]))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Models and results as HTML for notebooks.  What is shown is what is known: nothing is run, and nothing is read from files."""
+"""Models and results as HTML for notebooks, results as text as well.  Nothing is run for that, and nothing is read from files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MOST_ROWS, FEW = 50, 6
 def model_html(model: Any) -> str:
     """A model: its name, and tables of its inputs and outputs."""
     where = f" from {escaped(model.source)}" if model.source else ""
-    inputs = [(p.name, str(p.type), "" if p.default is None else shown(p.default), p.place) for p in model.inputs.values()]
+    given = [port for port in model.inputs.values() if not isinstance(port.default, Mapping)]  # a body is none to give
+    inputs = [(p.name, str(p.type), "" if p.default is None else shown(p.default), p.place) for p in given]
     outputs = [(p.name, str(p.type), p.place) for p in model.outputs.values()]
     return (
         f"<div><b>model {escaped(model.name)}</b>{where}"
@@ -33,10 +34,11 @@ def results_html(results: Any) -> str:
     run |= {f"input {name}": value for name, value in about.inputs.items()}
     run |= {f"option {name}": value for name, value in about.options.items()}
     said = [(name, _type(value), _value(value)) for name, value in run.items() if value is not None]
+    recorded = _rows(about.recorded, about.trials)
     return (
         f"<div><b>results of {escaped(about.model or 'a model')}</b>"
-        f"{_folded('outputs', _COLUMNS, _rows(results))}"
-        f"{_folded('recorded', _COLUMNS, _rows(about.recorded)) if about.recorded else ''}"
+        f"{_folded('outputs', _COLUMNS, _rows(results, about.trials))}"
+        f"{_folded('recorded', _COLUMNS, recorded) if recorded else ''}"
         f"{_folded('run', _COLUMNS, said, is_open=False)}</div>"
     )
 
@@ -44,8 +46,33 @@ def results_html(results: Any) -> str:
 _COLUMNS = ("name", "type", "value")
 
 
-def _rows(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    return [(name, _type(value), _value(value)) for name, value in values.items()]
+def results_text(results: Any) -> str:
+    """Results in a few lines: a line for each output and for what was recorded."""
+    about = results.about
+    trials = "" if about.trials is None else f", {about.trials} trial{'s' if about.trials > 1 else ''}"
+    parts = (("", results), ("recorded ", about.recorded))
+    rows = [(f"{word}{name}", *rest) for word, part in parts for name, *rest in _rows(part, about.trials)]
+    widths = [max((len(row[k]) for row in rows), default=0) for k in range(2)]
+    lines = [f"  {name:{widths[0]}}  {kind:{widths[1]}}  {value}".rstrip() for name, kind, value in rows[:MOST_ROWS]]
+    more = [f"  ... and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+    return "\n".join([f"results of {about.model or 'a model'}{trials}", *lines, *more])
+
+
+def spread(value: Any) -> str:
+    """The mean of a number over trials, and how far it is spread; empty for anything but one number or truth of each trial."""
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "biuf":
+        return ""
+    there = value[np.isfinite(value)].astype(np.float64)
+    if not there.size:
+        return ""
+    if value.dtype.kind == "b":
+        return f"true in {there.mean():.1%} of trials"
+    return f"{there.mean():.4g} +- {there.std():.2g}, from {there.min():.4g} to {there.max():.4g}"
+
+
+def _rows(values: Mapping[str, Any], trials: int | None) -> list[tuple[str, str, str]]:
+    said = {} if trials is None else {name: spread(value) for name, value in values.items()}
+    return [(name, _type(value), said.get(name) or _value(value)) for name, value in values.items()]
 
 
 def _folded(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], is_open: bool = True) -> str:

@@ -14,10 +14,9 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.run_order import output_ports
-from mdf_loop.convert.scheduled.slots import Key
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
-from mdf_loop.execute.interpret import Progress
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
 from mdf_loop.integrations.patches.random_operators import said_of_seeds
@@ -27,12 +26,14 @@ from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
-from mdf_loop.models.results import stop_of
+from mdf_loop.models.recordings.recording import recorded_run
+from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.types.fitting import as_array
 from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
 
 log = logging.getLogger(__name__)
@@ -183,7 +184,7 @@ class MdfModel(Model):
         ArgumentError, KindError
             A name is not unique; a value has another shape or kind.
         """
-        key = repr([(name, np.asarray(value).tolist()) for name, value in values.items()])
+        key = repr([(name, as_array(value, f"constant {name!r}").tolist()) for name, value in values.items()])
         kept = self._changed
         if kept is None or kept[0] != key:
             kept = self._changed = key, MdfModel(with_constants(self.graph, values), self.name, self.source)
@@ -216,12 +217,16 @@ class MdfModel(Model):
 
     @cached_property
     def units(self) -> Mapping[str, str]:  # type: ignore[override]
-        """The units that the metadata of ports and parameters say: by the names of inputs and outputs, and as ``node.id``."""
+        """The units that the metadata of ports and parameters say: by the names of inputs and outputs, and as ``node.id``.
+
+        The parameter of a body says those of values inside it, by their names.
+        """
         found = dict[tuple[str, str], str]()
         for node in self.graph.nodes:
-            for part in (*node.input_ports, *node.parameters, *node.output_ports):
-                if isinstance(said := (part.metadata or {}).get("units"), str):
-                    found[node.id, part.id] = said
+            for part in (*node.parameters, *node.input_ports, *node.output_ports):
+                said = (part.metadata or {}).get("units")
+                units = {part.id: said} if isinstance(said, str) else said if isinstance(said, Mapping) else {}
+                found |= {(node.id, id): unit for id, unit in units.items() if isinstance(unit, str)}
         named = {name: (node, id) for name, ((node, id, _), *_) in self._named.items()} | output_ports(self.graph)
         return {f"{node}.{id}": unit for (node, id), unit in found.items()} | {
             name: found[place] for name, place in named.items() if place in found
@@ -258,8 +263,6 @@ class MdfModel(Model):
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
-            from mdf_loop.models.recordings.recording import recorded_run
-
             return recorded_run(self, inputs, run, wish)
         found = self.evaluated_once(inputs, run) if wish.steps is None else None
         return found or self.in_other_ways(inputs, run, wish)
@@ -305,7 +308,7 @@ class MdfModel(Model):
             places = self._named.get(name)
             if places is None or isinstance(value, dict):
                 return None
-            kept = value if isinstance(value, bool | int | float) else np.asarray(value)
+            kept = value if isinstance(value, bool | int | float) else as_array(value, f"input {name!r}")
             for node, id, is_port in places:
                 if (node, id) in given:
                     return None
@@ -337,28 +340,3 @@ class MdfModel(Model):
                 return Found(outputs, wish.steps, "trip count")
             outputs = run_graph(self.graph, inputs, self.typed)
         return Found(outputs, *of_outermost(run))
-
-
-def iterations_of(run: Run) -> int:
-    """How many iterations the loop of a run completed that ran last."""
-    progress = run.outermost
-    return progress.moment.iteration if progress is not None else 0
-
-
-def of_outermost(run: Run) -> tuple[Any, Any]:
-    """Iterations and stop of the loop that ran last, as far as it told."""
-    progress = run.outermost
-    if progress is None:
-        return None, None
-    is_counted = progress.moment.going if isinstance(progress, Progress) else progress.owner.loop.keep_going is None
-    return progress.moment.iteration, "trip count" if is_counted else "condition"
-
-
-def summed_up(ended: Iterable[tuple[str, int, str]]) -> tuple[Any, Any]:
-    """Iterations and stops of the loops that ran: of one alone, or by place."""
-    loops = list(ended)
-    if not loops:
-        return None, None
-    if len(loops) == 1:
-        return loops[0][1], loops[0][2]
-    return {place: done for place, done, _ in loops}, {place: stop for place, _, stop in loops}

@@ -25,7 +25,7 @@ from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.ir import record
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import Run, options, public, start_run
+from mdf_loop.options import Run, in_force, public, start_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
@@ -157,7 +157,7 @@ class Model:
         wish : Wish, optional
         """
         if seed is not None:
-            with options(seed=seed):
+            with in_force(seed=seed):
                 return self.run_once(inputs, None, wish)
         run, wish = start_run(), wish or PLAIN
         if wish.record_to is not None:
@@ -251,6 +251,7 @@ class Model:
         """What a picture of it shows: an MDF graph, or the graph of operators."""
         raise NotImplementedError
 
+    @public
     def plot(
         self, ax: Any = None, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations"
     ) -> Any:
@@ -276,6 +277,7 @@ class Model:
 
         return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
 
+    @public
     def explore(self, /, *names: str, **over: Any) -> Any:
         """Show the model with sliders, see :func:`mdf_loop.explore`.
 
@@ -309,7 +311,8 @@ class Model:
             return ", ".join(ports) or "none"
 
         where = f" from {self.source}" if self.source else ""
-        return f"<model {self.name!r}{where}: inputs {listed(self.inputs)}; outputs {listed(self.outputs)}>"
+        inputs = [name for name, port in self.inputs.items() if not isinstance(port.default, Mapping)]  # a body is none to give
+        return f"<model {self.name!r}{where}: inputs {listed(inputs)}; outputs {listed(self.outputs)}>"
 
     # What a call says
 

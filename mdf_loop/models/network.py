@@ -9,8 +9,9 @@ from typing import Any
 from mdf_loop.backend import LoopRep
 from mdf_loop.errors import ArgumentError
 from mdf_loop.integrations.engine_runs import refuse_options
-from mdf_loop.models.mdf import of_outermost
 from mdf_loop.models.model import Found, Model, Wish
+from mdf_loop.models.recordings.recording import recorded_rep
+from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, in_run
 from mdf_loop.types.ports import Input, Output, Ports, inputs_of_graph
 
@@ -72,8 +73,6 @@ class NetworkModel(Model):
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
-            from mdf_loop.models.recordings.recording import recorded_network
-
-            return recorded_network(self, inputs, run, wish)
+            return recorded_rep(self.prepared, self, inputs, run, wish)
         results = in_run(run, self.prepared.run_in, run, given)
         return Found(dict(zip(self._output_names, results, strict=True)), *of_outermost(run))

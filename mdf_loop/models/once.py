@@ -9,28 +9,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.run_order import output_ports
-from mdf_loop.convert.scheduled.single_pass import OnceBody, read_once
-from mdf_loop.convert.scheduled.slots import GivenInput, Key
+from mdf_loop.convert.scheduled.conditions import Key
+from mdf_loop.convert.scheduled.passes import OPSETS, Pass
+from mdf_loop.convert.scheduled.run_order import RunPlan, output_ports, read_schedule
+from mdf_loop.convert.scheduled.slots import GivenInput, Reading, Slots
 from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, malformed
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_runs import free_places
 from mdf_loop.integrations.patches.no_eval import conditions_of, refuse_keywords
 from mdf_loop.integrations.required_inputs import required_ports
+from mdf_loop.ir import Body
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.models.between_loops import BetweenLoops, Evaluation, Request, result_in
 from mdf_loop.options import Run
-from mdf_loop.readers.expressions.values import NotCompiled
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, available
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.system.threads import Recent
 
 Place = tuple[str, str]
@@ -212,3 +217,69 @@ def _left_to_mdf(graph: Any) -> Iterator[None]:
             yield
     except (NotCompiled, LoopError) as reason:
         raise NotOnce(str(reason)) from reason
+
+
+@dataclass(frozen=True)
+class OnceBody:
+    """What one evaluation of a graph computes.
+
+    Attributes
+    ----------
+    body : Body
+        Its outputs are those of the graph, then what is recorded.  Its loops are called as ``mdf_loop.loop`` is: what they
+        capture has other names inside.
+    inputs : tuple of (node, id)
+        The places in the graph that its inputs are the values of.
+    names : tuple of str
+        The outputs of the graph.
+    """
+
+    body: Body
+    inputs: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+
+
+class OnceValues(Slots):
+    """Values of the pass: inputs where they are given, operators where nodes have run."""
+
+    is_known, calls_loops = False, True
+
+    def get(self, key: Key, default: Any = None) -> Value | Unavailable:
+        """A value; there is no later pass that may read it."""
+        return self.peek(key, default)
+
+
+def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key] = ()) -> OnceBody:
+    """The body of a graph whose nodes all run once.
+
+    Parameters
+    ----------
+    graph : modeci_mdf Graph
+    given : mapping of GivenInput to value
+        Values for places of the graph; the body depends on their types alone.
+    record : sequence of Key
+        Values that become outputs as well.
+
+    Raises
+    ------
+    NotCompiled, LoopError
+        It has conditions, operators cannot express it, or it is broken; says which.
+    """
+    plan = RunPlan(graph, read_schedule(graph), 1, None, tuple(record))
+    if plan.schedule.passes != 1:
+        raise NotCompiled("it has conditions")
+    reading = Reading()
+    while True:
+        reading.changed, builder = False, BodyBuilder(reading, (), (), DEFAULT_OPSET)
+        store = OnceValues({each.key: value for each, value in given.items()}, builder, reading)
+        Pass(plan, store, builder).run()
+        keys = (*(("output", *place) for place in plan.outputs.values()), *record)
+        results = [available(store.get(key), f"{key[1]}.{key[2]}") for key in keys]
+        if not reading.changed:
+            break
+    loops = [Value(name) for node in builder.nodes if node.loop is not None for name in node.outputs[:1]]
+    body = builder.finish(graph.id, [*results, *loops], OPSETS)  # MDF runs a loop that nothing reads as well
+    names = {state.input for state in body.state}
+    inputs = {key: name for key, name in store.inputs.items() if name in names}
+    body = replace(body, inputs=tuple(inputs.values()), outputs=body.outputs[: len(results)], state=())
+    return OnceBody(check_body(body, (graph.id,)), tuple((node, id) for _, node, id in inputs), tuple(plan.outputs))

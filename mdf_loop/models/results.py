@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.errors import MissingOutput, did_you_mean
-from mdf_loop.models.html_tables import results_html
-from mdf_loop.options import public
+from mdf_loop.execute.interpret import Progress
+from mdf_loop.models.html_tables import results_html, results_text
+from mdf_loop.options import Run, public
 from mdf_loop.settings.random_streams import Seed
 
 
@@ -66,7 +67,20 @@ class About:
 
 
 class Results(dict[str, Any]):
-    """The outputs of a run by name: a dict, with what else is known of the run as attributes, see :class:`About`."""
+    """The outputs of a run by name: a dict, with what else is known of the run as attributes, see :class:`About`.
+
+    It is printed as a summary, with means and standard deviations over trials; ``dict(results)`` prints all values.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> mdf_loop.run("examples/drift_diffusion.yaml", trials=1000, seed=1)["reaction_time"].mean().round(2)
+    np.float64(1.2)
+    >>> mdf_loop.run("examples/accumulate.yaml", x=[10, 20], y=0)
+    results of accumulate
+      total  float32[]   30
+      sums   float32[2]  [10, 30]
+    """
 
     def __init__(self, outputs: Mapping[str, Any] | None = None, about: About | None = None) -> None:
         super().__init__(outputs or {})
@@ -166,6 +180,9 @@ class Results(dict[str, Any]):
 
         return plot(self, *names, ax=ax, **style)
 
+    def __repr__(self) -> str:
+        return results_text(self)
+
     def _repr_html_(self) -> str:
         """What a notebook shows: outputs, what was recorded, and how the run was, in tables that fold.  Nothing is read."""
         return results_html(self)
@@ -178,3 +195,28 @@ class Results(dict[str, Any]):
 def stop_of(iterations: int, trip_count: int | None) -> str:
     """Why a loop ended that was not broken off."""
     return "trip count" if trip_count is not None and iterations >= trip_count else "condition"
+
+
+def iterations_of(run: Run) -> int:
+    """How many iterations the loop of a run completed that ran last."""
+    progress = run.outermost
+    return progress.moment.iteration if progress is not None else 0
+
+
+def of_outermost(run: Run) -> tuple[Any, Any]:
+    """Iterations and stop of the loop that ran last, as far as they are known."""
+    progress = run.outermost
+    if progress is None:
+        return None, None
+    is_counted = progress.moment.going if isinstance(progress, Progress) else progress.owner.loop.keep_going is None
+    return progress.moment.iteration, "trip count" if is_counted else "condition"
+
+
+def summed_up(ended: Iterable[tuple[str, int, str]]) -> tuple[Any, Any]:
+    """Iterations and stops of the loops that ran: of one alone, or by place."""
+    loops = list(ended)
+    if not loops:
+        return None, None
+    if len(loops) == 1:
+        return loops[0][1], loops[0][2]
+    return {place: done for place, done, _ in loops}, {place: stop for place, _, stop in loops}

@@ -17,13 +17,12 @@ from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
 from mdf_loop.convert.restoring import names_of
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.integrations.engine_runs import run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf, with_inputs
 from mdf_loop.integrations.model_constants import with_constants
-from mdf_loop.integrations.scheduled import run_in_mdf as step_in_mdf
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.models.mdf import MdfModel
-from mdf_loop.models.running import run
+from mdf_loop.models.opening import run
 from mdf_loop.options import options
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.signature import ports_of
@@ -153,8 +152,8 @@ def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: in
     """MDF's own engine, where it is not that already which the model runs in."""
     (graph,) = model.graphs
     if how:
-        return [_attempt(MDF, lambda: step_in_mdf(with_inputs(graph, inputs), **how), seed)]
-    return [_attempt(MDF, lambda: run_in_mdf(graph, inputs), seed)] if is_typed(graph) else []
+        return [_attempt(MDF, lambda: run_in_mdf(with_inputs(graph, inputs), **how), seed)]
+    return [_attempt(MDF, lambda: run_typed_in_mdf(graph, inputs), seed)] if is_typed(graph) else []
 
 
 def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Evaluator:

@@ -61,8 +61,11 @@ def _lines(picture: Picture) -> Iterator[str]:
     yield '  edge [fontname="Helvetica", fontsize=9, color="#555555", fontcolor="#555555"]'
     yield from _cluster(picture.top, "  ", is_top=True)
     for arrow in picture.arrows:
-        style = ', style=dashed, constraint=false, color="#b03a2e", fontcolor="#b03a2e"' if arrow.is_back else ""
-        yield f"  {arrow.tail} -> {arrow.head} [label={_quoted(arrow.label)}{style}]"
+        ends, style = (arrow.tail, arrow.head), ""
+        if arrow.is_back:  # drawn from its head, so that dot keeps room for its label
+            ends, style = ends[::-1], ', dir=back, style=dashed, color="#b03a2e", fontcolor="#b03a2e"'
+        label = f" {arrow.label} " if arrow.is_back else arrow.label
+        yield f"  {' -> '.join(ends)} [label={_quoted(label)}{style}]"
     yield from _legend(picture)
     yield "}"
 

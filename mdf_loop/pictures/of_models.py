@@ -7,14 +7,13 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
 from mdf_loop.pictures.of_equations import EquationDrawer, broken, condition_text, equations_of, names_in, node_lines
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
 from mdf_loop.readers.expressions.equations import EQUATIONS
-from mdf_loop.readers.mdf.by_place import NO_VALUES
+from mdf_loop.readers.mdf.by_place import NO_VALUES, signature_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.onnx.loop_records import as_loop

@@ -120,7 +120,7 @@ def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: A
     swept = [dim for dim in series.dims if dim in series.coordinates and not _is_run(dim)]
     each = _shorter(series)
     if len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
-        _heat_map(series, ax, **style)
+        _heat_map(series, ax, "" if spread is None else "mean of ", **style)
         return
     for k, at in enumerate(series.along(each)):
         part = tuple(k if dim == each else slice(None) for dim in series.dims)
@@ -140,13 +140,13 @@ def _shorter(series: Series) -> str:
     return min([dim for dim in sizes if not _is_run(dim)] or sizes, key=lambda dim: sizes[dim])
 
 
-def _heat_map(series: Series, ax: Any, **style: Any) -> None:
+def _heat_map(series: Series, ax: Any, word: str = "", **style: Any) -> None:
     """The first axis from left to right, the second one upwards."""
     right, up = (series.along(dim) for dim in series.dims)
     image = ax.pcolormesh(_places(right), _places(up), series.values.T, **{"shading": "nearest", **style})
     _ticks(ax.xaxis, right)
     _ticks(ax.yaxis, up)
-    ax.figure.colorbar(image, ax=ax, label=literal(series.label(series.name)))
+    ax.figure.colorbar(image, ax=ax, label=literal(f"{word}{series.label(series.name)}"))
     _said(ax, *map(series.label, series.dims))
 
 

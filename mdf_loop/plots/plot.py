@@ -41,7 +41,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     KindError
         ``source`` has another type, or a value has no numbers.
     ArgumentError
-        A value does not exist, or cannot be drawn.
+        A value does not exist, or cannot be drawn; or matplotlib does not know a style.
     LoopError
         matplotlib is not installed.
 
@@ -54,13 +54,19 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     """
     if len(names) > 2:
         raise ArgumentError(f"plot takes one name, or two for a phase plane; got {len(names)}")
-    if len(names) == 2:
-        (x,), (y,) = groups(source, names)
-        ax = new_axes() if ax is None else ax
+    shown = groups(source, names)
+    ax = new_axes() if ax is None else ax
+    try:
+        if len(names) < 2:
+            return drawn(shown[0], ax, **style)
+        (x,), (y,) = shown
         plot_phase(x, y, ax, **style)
         return ax
-    shown = groups(source, names)[0]
-    return drawn(shown, new_axes() if ax is None else ax, **style)
+    except (AttributeError, TypeError) as error:
+        if not style:
+            raise
+        wrong = str(error)
+    raise ArgumentError(f"matplotlib does not take {', '.join(style)} here: {wrong}")
 
 
 def drawn(shown: Sequence[Series], ax: Any, **style: Any) -> Any:

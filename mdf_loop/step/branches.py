@@ -35,30 +35,35 @@ class OfBranches:
     ----------
     has_copies : bool
         Whether both sides of a branch may compute what stands behind it.
-    known_as : dict
-        The names of values, and the nodes that give them.
+    scopes : dict
+        Nodes that were lowered, by their first one, and the names of values there.
     """
 
     b: Builder
     body: Callable[[Body, Mapping[str, Value]], list[Value]]
     node: Callable[[Node, Names], Sequence[Value]]
     bound: Callable[[Node], Bound]
-    known_as: dict[Value, tuple[str, Node | None]]
+    scopes: dict[int, tuple[Sequence[Node], Names]]
     has_copies, copies = True, 0
 
     def _computed(self, nodes: Sequence[Node], outputs: Sequence[str], names: Names) -> list[Value]:
         """What nodes compute."""
+        if nodes:
+            self.scopes[id(nodes[0])] = nodes, names
         k = 0
         while k < len(nodes):
-            mark, node = self.b.mark(), nodes[k]
+            node, k = nodes[k], k + 1
+            bodies = self.bound(node).branches if self.has_copies else None
+            mark = self.b.mark() if bodies else ()
             results = self.node(node, names)
-            written, k = {name: x for name, x in zip(node.outputs, results, strict=False) if name}, k + 1
-            if self.has_copies and any(map(gives_several_types, results)) and (bodies := self.bound(node).branches):
+            if bodies and any(map(gives_several_types, results)):
                 written, n = self._in_both_sides(node, bodies, nodes[k:], outputs, names, mark)
+                names |= written
                 k += n
-            for name, x in written.items():
-                self.known_as.setdefault(x, (name, node))
-            names |= written
+                continue
+            for name, x in zip(node.outputs, results, strict=False):
+                if name:
+                    names[name] = x
         return [names[name] for name in outputs]
 
     def _branch(self, bodies: Sequence[Body], condition: Value, names: Names, behind: Behind | None = None) -> list[Value]:

@@ -148,18 +148,16 @@ class Lowering(OfBranches):
         load_kernels()
         self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
         self.depth, self.is_long, self.sees_nan = 0, is_long, sees_nan
-        self.known_as = {}
+        self.scopes = {}
 
     def whole(self, results: Sequence[Value]) -> Region:
         """The Step that gives these results."""
-        return checked(replace(self.b.closed(results), known_as=self.known_as))
+        return checked(replace(self.b.closed(results), scopes=tuple(self.scopes.values())))
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
             raise CannotLower("state that the body does not declare")
-        for name, x in scope.items():
-            self.known_as.setdefault(x, (name, None))
         names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
         return self._computed(body.nodes, body.outputs, names)
 
@@ -313,8 +311,7 @@ class Lowering(OfBranches):
         if any(name not in scope for name in record.invariant):
             raise CannotLower("a loop whose invariant values are not there")
         inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
-        for name, x in zip(inputs, (*carried, *scanned), strict=True):
-            self.known_as.setdefault(x, (name, None))
+        self.scopes[id(record)] = (), dict(zip(inputs, (*carried, *scanned), strict=True))
         record, scanned = with_rows_of(self.b, record, scanned)
         if is_never_begun(record, count, condition):
             return [*carried, self.b.const(np.int64(0)), self.b.const(np.True_)]
@@ -351,8 +348,8 @@ class Lowering(OfBranches):
         finally:
             self.depth -= 1
         for state, x in zip(found.region.params[2:], found.initial, strict=False):
-            if x.type.is_known and not state.type.is_known and (cause := first_unknown(found.first)) in self.known_as:
-                self.known_as[state] = self.known_as[cause]  # type: ignore[index]
+            if x.type.is_known and not state.type.is_known and (node := first_unknown(found.first)) is not None:
+                self.scopes[id(state)] = (node,), dict.fromkeys(node.outputs, state)
         return found
 
 

@@ -181,14 +181,14 @@ class Region:
         What it computes, in order.
     results : tuple of Value
         What it gives: parameters, its own values, or values of the regions around it.
-    known_as : mapping
-        Of a whole Step, for messages: the name of a value in the model, and the node that gives it.
+    scopes : sequence of (nodes, mapping)
+        Of a whole Step, for messages: nodes of the model, and what their names stand for.
     """
 
     params: tuple[Value, ...] = ()
     values: tuple[Value, ...] = ()
     results: tuple[Value, ...] = ()
-    known_as: Mapping[Value, tuple[str, Node | None]] = field(default_factory=dict)
+    scopes: Sequence[tuple[Sequence[Node], Mapping[str, Value]]] = ()
 
 
 @record

@@ -65,7 +65,7 @@ class _Computed(Groups):
             if first is not None and dtype != known[first]:
                 raise MalformedBody(
                     f"node {title(node)}: {first[1]!r} is {_word(known[first])} and {key[1]!r} is {_word(dtype)}, but "
-                    f"{node.op} takes operands of one type; put a Cast in front of it",
+                    f"{node.op} takes operands of one type; put a Cast before it",
                     (self.inside[-1],),
                 )
         self.unite(keys)
@@ -98,7 +98,7 @@ class _Computed(Groups):
         writer = next((f" (node {title(node)})" for node in body.nodes if name in node.outputs), "")
         raise MalformedBody(
             f"{what} is declared {_word(declared)}, but {name!r} is computed as {_word(found)}{writer}; "
-            f"declare it {_word(found)}, or put a Cast to {_word(declared)} behind the node",
+            f"declare it {_word(found)}, or put a Cast to {_word(declared)} after the node",
             (body.name,),
         )
 

@@ -38,6 +38,20 @@ _PLAIN = frozenset(np.dtype(kind).char for kind in ("?", *(f"{sign}{size}" for s
 """numpy's characters for the numbers that are taken as they are."""
 
 
+def as_array(value: Any, what: str) -> np.ndarray:
+    """A value that a caller gives as an array, whatever is in it.
+
+    Raises
+    ------
+    KindError
+        It is ragged.
+    """
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise KindError(f"{what} is ragged: its rows do not have the same length") from None
+
+
 def as_tensor(value: Any, what: str) -> np.ndarray:
     """A value as an array that the executor can take.
 
@@ -48,10 +62,7 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
     """
     if type(value) is np.ndarray and value.dtype.char in _PLAIN and value.dtype.isnative:
         return value
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise KindError(f"{what} is ragged: its rows do not have the same length") from error
+    array = as_array(value, what)
     if array.dtype.kind in "US":
         return array.astype(object)
     if not array.dtype.isnative:

@@ -7,7 +7,7 @@ read a value ask for (the type variables of their schemas), says what a number h
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,34 +187,39 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
         return
     for _, inner in node.bodies:
         visit_body(groups, inner, scope)
-    signature = signature_of(node.op, node.opset, node.domain)
-    if signature is None:
-        return
-    variables: dict[str, list[Key]] = {}
-    for names, formals in ((node.inputs, signature.inputs), (node.outputs, signature.outputs)):
-        formals = formals[: len(names)] + formals[-1:] * (len(names) - len(formals))
-        for name, variable in zip(names, formals, strict=False):
-            if name and variable:
-                variables.setdefault(variable, []).append(scope[name])
-    for variable, keys in variables.items():
-        groups.operate(node, keys)
-        _constrain(groups, keys, signature.allowed.get(variable, (variable,)))
+    names = (*node.inputs, *node.outputs)
+    for places, dtypes, are_sequences in _tied(node.op, node.opset, node.domain, len(node.inputs), len(node.outputs)):
+        if keys := [scope[names[k]] for k in places if names[k]]:
+            groups.operate(node, keys)
+            if are_sequences:
+                groups.sequence.update(keys)
+            if len(dtypes) == 1:
+                groups.know(keys[0], *dtypes)
+            elif dtypes:
+                groups.allow(keys[0], dtypes)
     if node.outputs and node.outputs[0]:
         groups.know(scope[node.outputs[0]], said_type(node))
 
 
-def _constrain(groups: Groups, keys: list[Key], types: tuple[str, ...]) -> None:
-    """Take over what a type variable allows: tensors of some types, or sequences."""
-    dtypes, sequences = _element_types(types)
-    if sequences:
-        groups.sequence.update(keys)
-    if len(dtypes) == 1:
-        groups.know(keys[0], next(iter(dtypes)))
-    elif dtypes:
-        groups.allow(keys[0], dtypes)
+Tied = tuple[Sequence[int], frozenset[np.dtype], bool]
+"""Places among inputs and then outputs, the element types that these may have, and whether they are sequences."""
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=4096)
+def _tied(op: str, opset: int, domain: str, inputs: int, outputs: int) -> tuple[Tied, ...]:
+    """What has one element type by an operator's schema, for so many inputs and outputs."""
+    signature = signature_of(op, opset, domain)
+    if signature is None:
+        return ()
+    variables: dict[str, list[int]] = {}
+    for first, count, formals in ((0, inputs, signature.inputs), (inputs, outputs, signature.outputs)):
+        formals = formals[:count] + formals[-1:] * (count - len(formals))
+        for place, variable in enumerate(formals, first):
+            if variable:
+                variables.setdefault(variable, []).append(place)
+    return tuple((places, *_element_types(signature.allowed.get(name, (name,)))) for name, places in variables.items())
+
+
 def _element_types(types: tuple[str, ...]) -> tuple[frozenset[np.dtype], bool]:
     """Element types in strings such as ``tensor(float)``, and whether all of them are sequences."""
     inner = (text[text.rfind("(") + 1 :].split(")")[0] for text in types)

@@ -12,7 +12,10 @@ import numpy as np
 
 from mdf_loop.backends.jax.function import JaxFunction
 from mdf_loop.backends.jax.jnp_templates import canonical
-from mdf_loop.calls.on_device import FailsOnDevice
+
+
+class FailsOnDevice(Exception):
+    """A run is an error: JAX knows that it is, and another engine which."""
 
 
 def traced(value: Any) -> Any:

@@ -17,6 +17,12 @@ from mdf_loop.ir import record
 PASS, UPDATE, SEQUENCE = "PASS", "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"
 """What counts are relative to: the pass, one evaluation of the graph, everything since the graph was made."""
 
+Key = tuple[str, ...]
+"""What a value that lives from pass to pass is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
+
+UPDATES: Key = ("evaluations",)
+"""How many evaluations of the graph are over."""
+
 SCALES = {"CONSIDERATION_SET_EXECUTION": PASS, PASS: PASS, UPDATE: UPDATE, SEQUENCE: SEQUENCE, "LIFE": SEQUENCE}
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -39,39 +45,31 @@ class Constant:
 
 
 @record
-class Passes:
-    """The number of passes so far compared with ``n``, or its remainder by ``n`` with 0."""
+class Count:
+    """A count, or the sum of several, compared with ``n``; or, ``comparison`` ``"remainder"``, whether it is a multiple of ``n``.
 
+    Attributes
+    ----------
+    keys : tuple of Key
+        What is counted: ``("passes", scale)``; ``("calls", node, scale)``; ``("usable", dependency, owner)``, calls of one node
+        since another one was called; evaluations of the graph that are over.
+    comparison : str
+    n : number
+    """
+
+    keys: tuple[Key, ...]
     comparison: str
     n: Any
-    scale: str
 
+    @property
+    def nodes(self) -> set[str]:
+        """The nodes whose calls are counted."""
+        return {key[1] for key in self.keys if key[0] in ("calls", "usable")}
 
-@record
-class Evaluations:
-    """How many evaluations of the graph are over, compared with ``n``."""
-
-    comparison: str
-    n: Any
-
-
-@record
-class CallsSoFar:
-    """How often nodes were called, altogether, compared with ``n``."""
-
-    comparison: str
-    nodes: tuple[str, ...]
-    n: Any
-    scale: str
-
-
-@record
-class Usable:
-    """``dependency`` was called at least ``n`` times since ``owner`` was."""
-
-    dependency: str
-    owner: str
-    n: Any
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """The node that is waited for, and the one that waits; nothing where other things are counted."""
+        return next((key[1:] for key in self.keys if key[0] == "usable"), ())
 
 
 @record
@@ -124,7 +122,18 @@ class Not:
     part: Condition
 
 
-Condition = Constant | Passes | Evaluations | CallsSoFar | Usable | AllRan | JustRan | Threshold | Every | Some | Not
+Condition = Constant | Count | AllRan | JustRan | Threshold | Every | Some | Not
+
+
+def calls(nodes: tuple[str, ...], comparison: str, n: Any, scale: str) -> Count:
+    """How often nodes were called, altogether."""
+    return Count(tuple(("calls", name, scale) for name in nodes), comparison, n)
+
+
+def usable(dependency: str, owner: str, n: Any) -> Count:
+    """``dependency`` was called at least ``n`` times since ``owner`` was."""
+    return Count((("usable", dependency, owner),), "greater_equal", n)
+
 
 ALWAYS, NEVER = Constant(True), Constant(False)
 
@@ -145,8 +154,8 @@ _ON_EVALUATIONS = {
 _OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "EveryNCalls", "JustRan", "Threshold", "AfterNCallsCombined")
 _ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
 _STARTS: dict[str, Condition] = {
-    "AtEnvironmentStateUpdateStart": Passes("equal", 0, UPDATE),
-    "AtEnvironmentSequenceStart": Evaluations("equal", 0),
+    "AtEnvironmentStateUpdateStart": Count((("passes", UPDATE),), "equal", 0),
+    "AtEnvironmentSequenceStart": Count((UPDATES,), "equal", 0),
 }
 
 KNOWN = (*_OTHERS, *_ON_ALL, *_STARTS, "AtEnvironmentStateUpdateNStart", *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS)
@@ -195,22 +204,21 @@ class ConditionReader:
             n, scale = self._number(kind, arguments), self._scale(arguments, PASS)
             if kind == "EveryNPasses" and n == 0:
                 raise self.refused("is EveryNPasses(0), a division by zero")
-            return Passes(_ON_PASSES[kind], n, scale)
+            return Count((("passes", scale),), _ON_PASSES[kind], n)
         if kind in _ON_CALLS:
-            return CallsSoFar(
-                _ON_CALLS[kind], (self._dependency(kind, arguments),), self._number(kind, arguments), self._scale(arguments)
-            )
+            nodes = (self._dependency(kind, arguments),)
+            return calls(nodes, _ON_CALLS[kind], self._number(kind, arguments), self._scale(arguments))
         return self._other(kind, arguments)
 
     def _other(self, kind: str, arguments: dict[str, Any]) -> Condition:
         if kind in _ON_EVALUATIONS:
             if self._scale({"time_scale": SEQUENCE, **arguments}) != SEQUENCE:
                 raise self.refused(f"is {kind} in one evaluation of the graph, which is one")
-            return Evaluations(_ON_EVALUATIONS[kind], self._number(kind, arguments))
+            return Count((UPDATES,), _ON_EVALUATIONS[kind], self._number(kind, arguments))
         if kind == "EveryNCalls":
             if not self.owner:
                 raise self.refused("is EveryNCalls, which counts since the node it belongs to was called")
-            return Usable(self._dependency(kind, arguments), self.owner, self._number(kind, arguments))
+            return usable(self._dependency(kind, arguments), self.owner, self._number(kind, arguments))
         if kind == "JustRan":
             return JustRan(self._dependency(kind, arguments))
         if kind in _ON_ALL:  # a node of MDF is finished once it has run
@@ -218,7 +226,7 @@ class ConditionReader:
             return Some(tuple(AllRan((node,), scale) for node in nodes)) if kind == "WhenFinishedAny" else AllRan(nodes, scale)
         if kind == "AfterNCallsCombined":
             nodes = self._dependencies(kind, arguments)
-            return CallsSoFar("greater_equal", nodes, self._number(kind, arguments), self._scale(arguments))
+            return calls(nodes, "greater_equal", self._number(kind, arguments), self._scale(arguments))
         if kind == "Threshold":
             return self._threshold(arguments)
         if kind in _STARTS:
@@ -323,10 +331,8 @@ def called_in(condition: Condition) -> set[str]:
     """The nodes whose calls a condition counts."""
     found: set[str] = set()
     for part in parts_of(condition):
-        if isinstance(part, CallsSoFar | AllRan):
+        if isinstance(part, Count | AllRan):
             found.update(part.nodes)
-        elif isinstance(part, Usable):
-            found.add(part.dependency)
     return found
 
 

@@ -18,29 +18,29 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.loading import load
-from mdf_loop.convert.scheduled.first_runs import RunNode, interpreted
-from mdf_loop.convert.scheduled.lowered_runs import execute
+from mdf_loop.convert.scheduled.conditions import UPDATES, Key
+from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
-from mdf_loop.convert.scheduled.plan import UPDATES, Lowered, RunPlan
-from mdf_loop.convert.scheduled.run_order import read_schedule
+from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,
     GivenInput,
-    Key,
     Reading,
+    RunNode,
     Store,
     both,
     compared,
     contrary,
     either_of,
+    interpreted,
     is_known,
 )
 from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
 from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Unavailable, Value, available, literal
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -272,17 +272,9 @@ def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
     ------
     NotCompiled
     """
-    for value in (value for row in rows for value in row):
-        if isinstance(value, Unavailable):
-            raise NotCompiled(value.reason)
-
-
-@dataclass
-class LoopBehind:
-    """The loop behind the first passes, and what its hidden values are, by their names in the body."""
-
-    loop: Loop
-    keys: dict[str, Key]
+    for row in rows:
+        for value in row:
+            available(value)
 
 
 def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
@@ -315,6 +307,7 @@ def _begun(plan: RunPlan, start: Start, behind: LoopBehind, collect: bool) -> Lo
         len(plan.record),
         tuple(start.rows),
         hidden,
+        behind,
     )
 
 
@@ -346,35 +339,18 @@ def _body(plan: RunPlan, start: Start, reading: Reading, collect: bool) -> tuple
     store = Store(start.known, builder, reading)
     made = Pass(plan, store, builder)
     made.run()
-    results = [_output(store, name, place) for name, place in plan.outputs.items()]
+    results = [available(store.get(("output", *place)), f"output {name}") for name, place in plan.outputs.items()]
     ended = made.ended()
     made.next_evaluation(ended)
     if plan.schedule.passes is None:
         results.append(goes_on(plan, made, ended))
     if collect and plan.schedule.passes != 1:
         results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
-    results += [_recorded(store, key) for key in plan.record]
+    results += [available(store.get(key), f"{key[1]}.{key[2]}") for key in plan.record]
     for key in list(store.carried):
-        value = store.peek(key)
-        if isinstance(value, Unavailable):
-            raise NotCompiled(value.reason)
-        builder.goes_on(key, value)
+        builder.goes_on(key, available(store.peek(key)))
     keys = {value.name: key for key, value in store.carried.items()}
     return builder.finish(plan.graph.id, results, OPSETS), keys
-
-
-def _output(store: Store, name: str, place: tuple[str, str]) -> Value:
-    value = store.get(("output", *place))
-    if isinstance(value, Unavailable):
-        raise NotCompiled(f"output {name}: {value.reason}")
-    return value
-
-
-def _recorded(store: Store, key: Key) -> Value:
-    value = store.get(key)
-    if isinstance(value, Unavailable):
-        raise NotCompiled(f"{key[1]}.{key[2]}: {value.reason}")
-    return value
 
 
 def goes_on(plan: RunPlan, made: Pass, ended: Value) -> Value:

@@ -1,24 +1,98 @@
-"""Scheduled graphs that have become loops, run: the outputs by name, of the last evaluation or of all."""
+"""Scheduled graphs that have become loops, and how these run: the outputs by name, of the last evaluation or of all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.plan import Lowered
+from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.errors import CollectedError, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.ir import Collected, Loop
+from mdf_loop.ir import Collected, Loop, record
 from mdf_loop.options import Run, start_run
 
-Runner = Callable[[Loop, Arguments, Run], Sequence[Any]]
-"""Runs a loop, and gives its results without what is recorded."""
+T = TypeVar("T")
+
+
+@dataclass
+class LoopBehind:
+    """The loop behind the first passes, what its hidden values are by their names in the body, and what runs it."""
+
+    loop: Loop
+    keys: dict[str, Key]
+    made: Any = None
+
+
+@record
+class Lowered:
+    """A scheduled graph as a loop.
+
+    Attributes
+    ----------
+    loop : Loop or None
+        The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
+        is carried is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
+    trip_count : int or None
+        How many iterations; None where ``loop.keep_going`` alone ends it.
+    names : tuple of str
+        The outputs: every output port that no edge reads.
+    first : tuple
+        The outputs after the passes that were run one by one: the result, if the loop has no iteration.
+    evaluations : tuple of tuple
+        The outputs after each evaluation of the graph that was over by then; None where a node had not run.
+    steps : int
+        How many evaluations of the graph this is.
+    passes : int or None
+        How many passes, which are iterations, an evaluation has; None if that is found out by running.
+    is_collecting : bool
+        Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
+        the pass was the last one of its evaluation.
+    before : int
+        How many passes were run one by one.
+    recorded : int
+        How many values are recorded in each pass: the last collected ones of the loop.
+    rows : tuple of tuple
+        What was recorded of the passes that were run one by one.
+    hidden : tuple or None
+        What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
+    behind : LoopBehind or None
+        Where the loop comes from, which others may share.
+    """
+
+    loop: Loop | None
+    trip_count: int | None
+    names: tuple[str, ...]
+    first: tuple[Any, ...]
+    evaluations: tuple[tuple[Any, ...], ...]
+    steps: int
+    passes: int | None
+    is_collecting: bool = False
+    before: int = 0
+    recorded: int = 0
+    rows: tuple[tuple[Any, ...], ...] = ()
+    hidden: tuple[Any, ...] | None = None
+    behind: LoopBehind | None = None
+
+    def made_of(self, make: Callable[[Loop], T]) -> T:
+        """What is made of the loop: once for all that share it."""
+        assert self.loop is not None
+        behind = self.behind
+        if behind is None or behind.loop is not self.loop:
+            return make(self.loop)
+        if behind.made is None:
+            behind.made = make(self.loop)
+        made: T = behind.made
+        return made
+
+
+Runner = Callable[[Lowered, Arguments, Run], Sequence[Any]]
+"""Runs the loop of a graph, and gives its results without what is recorded."""
 
 
 def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None) -> dict[str, Any]:
@@ -42,10 +116,10 @@ def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None
     """
     if lowered.loop is None or lowered.trip_count == 0:
         return _outputs(lowered, lowered.first, lowered.steps)
-    loop, run, given = lowered.loop, run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden)
+    run, given = run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden)
     return keeping(
         run,
-        lambda: _outputs(lowered, call(loop, given, run) if call else NumpyLoop(loop)(given, run), lowered.steps),
+        lambda: _outputs(lowered, call(lowered, given, run) if call else lowered.made_of(NumpyLoop)(given, run), lowered.steps),
         lambda error: _known(lowered, error),
     )
 

@@ -16,7 +16,16 @@ import numpy as np
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.scheduled.slots import GivenInput, Store, branch_of, chosen, is_known, one_of
 from mdf_loop.ir import Body, record
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Scope, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.expressions.values import (
+    BodyBuilder,
+    NotCompiled,
+    Scope,
+    Unavailable,
+    Value,
+    arithmetic,
+    available,
+    literal,
+)
 from mdf_loop.readers.mdf.edges import REDUCTIONS
 from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
@@ -123,10 +132,7 @@ class ScheduledNode(NodeReader):
         return self._stored(parameter)
 
     def _state(self, parameter: Any) -> Value:
-        stored = self._stored(parameter)
-        if isinstance(stored, Unavailable):
-            raise NotCompiled(stored.reason)
-        return stored
+        return available(self._stored(parameter))
 
     def _stale(self, parameter: Any) -> Value | Unavailable:  # type: ignore[override]
         return self._stored(parameter)
@@ -174,9 +180,7 @@ class ScheduledNode(NodeReader):
         """The value that conditions change: the last one, 0.0 before there was one."""
         if is_known(self.moment.ran) and not self.moment.ran.literal:
             return literal(START)
-        stored = self.store.get(self._key(parameter))
-        if isinstance(stored, Unavailable):
-            raise NotCompiled(stored.reason)
+        stored = available(self.store.get(self._key(parameter)))
         return chosen(self.builder, self.moment.ran, stored, literal(START), self.base(parameter))
 
     def _integrated(self, parameter: Any) -> Value:
@@ -194,9 +198,7 @@ class ScheduledNode(NodeReader):
         return self.builder.array(self.value(parameter.default_initial_value, parameter), self.base(parameter))
 
     def _step(self, parameter: Any) -> Value:
-        base, current = self.base(parameter), self.store.get(self._key(parameter))
-        if isinstance(current, Unavailable):
-            raise NotCompiled(current.reason)
+        base, current = self.base(parameter), available(self.store.get(self._key(parameter)))
         slope = self.builder.array(self.value(parameter.time_derivative, parameter), base)
         increment = literal(self.moment.time_increment)
         change = self.builder.node("multiply", [slope, increment], base, number=arithmetic("multiply", slope, increment))
@@ -249,9 +251,7 @@ def port_value(
 
 def _weighted(builder: BodyBuilder, base: str, sent: Sent) -> Value:
     """What an edge brings."""
-    edge, value = sent.edge, sent.value
-    if isinstance(value, Unavailable):
-        raise NotCompiled(value.reason)
+    edge, value = sent.edge, available(sent.value)
     if is_plain(edge):
         return value
     weight = edge.parameters["weight"]

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.convert.scheduled.conditions import UPDATES, Key
 from mdf_loop.convert.scheduled.loops import ScheduledLowering, Start, goes_on, is_over, is_settled, loop_behind
 from mdf_loop.convert.scheduled.passes import OPSETS, Pass
-from mdf_loop.convert.scheduled.plan import UPDATES, RunPlan
-from mdf_loop.convert.scheduled.slots import TRUE, GivenInput, Key, Reading, Store, contrary, is_known
+from mdf_loop.convert.scheduled.run_order import RunPlan
+from mdf_loop.convert.scheduled.slots import TRUE, GivenInput, Reading, Store, contrary, is_known
 from mdf_loop.ir import Body, Carried, Loop, Node
 from mdf_loop.plan.invariants import is_pure
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Unavailable, Value, literal

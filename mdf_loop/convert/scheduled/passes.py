@@ -12,28 +12,29 @@ from mdf_loop.convert.scheduled.conditions import (
     PASS,
     SEQUENCE,
     UPDATE,
+    UPDATES,
     AllRan,
-    CallsSoFar,
     Condition,
     Constant,
-    Evaluations,
+    Count,
     JustRan,
     Not,
-    Passes,
     Some,
     Threshold,
-    Usable,
+    calls,
     parts_of,
 )
-from mdf_loop.convert.scheduled.first_runs import NodeRun, RunNode, Slots, interpreted, read_run
 from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, is_plain, port_value
-from mdf_loop.convert.scheduled.plan import UPDATES, RunPlan
+from mdf_loop.convert.scheduled.run_order import RunPlan
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,
     GivenInput,
     Key,
+    NodeRun,
     Reading,
+    RunNode,
+    Slots,
     Store,
     added,
     both,
@@ -43,8 +44,10 @@ from mdf_loop.convert.scheduled.slots import (
     contrary,
     divides,
     either_of,
+    interpreted,
     is_known,
     one_of,
+    read_run,
 )
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.ir import Node
@@ -271,17 +274,8 @@ class Pass:
         builder = self.builder
         if isinstance(condition, Constant):
             return literal(condition.value)
-        if isinstance(condition, Passes):
-            count = self._count(("passes", condition.scale))
-            if condition.comparison == "remainder":
-                return divides(builder, count, condition.n)
-            return compared(builder, condition.comparison, count, condition.n)
-        if isinstance(condition, Evaluations):
-            return compared(builder, condition.comparison, self._count(UPDATES), condition.n)
-        if isinstance(condition, CallsSoFar):
-            return compared(builder, condition.comparison, self._calls(condition), condition.n)
-        if isinstance(condition, Usable):
-            return compared(builder, "greater_equal", self._count(("usable", condition.dependency, condition.owner)), condition.n)
+        if isinstance(condition, Count):
+            return self._counts(condition)
         if isinstance(condition, JustRan):
             return self._just_ran(condition)
         if isinstance(condition, Threshold):
@@ -289,10 +283,7 @@ class Pass:
         if isinstance(condition, Not):
             return contrary(builder, self.holds(condition.part))
         if isinstance(condition, AllRan):
-            parts: tuple[Condition, ...] = tuple(
-                CallsSoFar("greater_equal", (name,), 1, condition.scale) for name in condition.nodes
-            )
-            return self._joined(parts, FALSE)
+            return self._joined(tuple(calls((name,), "greater_equal", 1, condition.scale) for name in condition.nodes), FALSE)
         return self._joined(condition.parts, TRUE if isinstance(condition, Some) else FALSE)
 
     def _joined(self, parts: tuple[Condition, ...], end: Value) -> Value:
@@ -313,11 +304,13 @@ class Pass:
         branches = (([], [end]), looked) if end.literal else (looked, ([], [end]))
         return one_of(self.builder, value, *branches, "condition")[0]
 
-    def _calls(self, condition: CallsSoFar) -> Value:
+    def _counts(self, condition: Count) -> Value:
         total = literal(0)
-        for name in condition.nodes:
-            total = added(self.builder, total, self._count(("calls", name, condition.scale)), "calls")
-        return total
+        for key in condition.keys:
+            total = added(self.builder, total, self._count(key), "calls")
+        if condition.comparison == "remainder":
+            return divides(self.builder, total, condition.n)
+        return compared(self.builder, condition.comparison, total, condition.n)
 
     def _just_ran(self, condition: JustRan) -> Value:
         key = ("just ran", condition.node)

@@ -1,4 +1,4 @@
-"""When the nodes of a graph run: graph-scheduler's sets of nodes, their conditions, the end of an evaluation.
+"""What is to be run, and when: graph-scheduler's sets of nodes, their conditions, the end of an evaluation, counts.
 
 A *pass* goes through the sets in order; a set holds nodes that do not wait for each other.  Each node of a set runs if
 its condition holds.  Before each pass and before each set the condition of termination is looked at; where it holds,
@@ -11,31 +11,39 @@ refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import (
     ALWAYS,
     NEVER,
     PASS,
+    SEQUENCE,
     UPDATE,
+    UPDATES,
     AllRan,
-    CallsSoFar,
     Condition,
     ConditionReader,
+    Count,
     Every,
     JustRan,
+    Key,
     Not,
-    Passes,
     Some,
     Threshold,
-    Usable,
     called_in,
+    calls,
     parts_of,
     simplified,
+    usable,
 )
+from mdf_loop.convert.scheduled.slots import NodeRun
 from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
+from mdf_loop.readers.mdf.edges import sets_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 
@@ -72,13 +80,8 @@ class Schedule:
             return False
         ran = set(self.sets[place - 1])
         for part in parts_of(self.termination):
-            watched = (
-                {part.node}
-                if isinstance(part, Threshold)
-                else set(part.nodes)
-                if isinstance(part, CallsSoFar | AllRan)
-                else set()
-            )
+            counted = part.nodes if isinstance(part, Count | AllRan) else ()
+            watched = {part.node} if isinstance(part, Threshold) else set(counted)
             if isinstance(part, JustRan) or watched & ran:
                 return True
         return False
@@ -121,28 +124,13 @@ def _waits(graph: Any) -> dict[str, list[str]]:
     return {name: list(needs) for name, needs in waits.items()}
 
 
-def _sets(graph: Any, waits: Mapping[str, list[str]]) -> list[list[str]]:
+def _sets(graph: Any, waits: Mapping[str, list[str]]) -> list[tuple[str, ...]]:
     """The nodes in the sets in which graph-scheduler looks at them."""
-    missing = {name: len(needs) for name, needs in waits.items()}
-    waiting: dict[str, list[str]] = {name: [] for name in waits}
-    for name, needs in waits.items():
-        for other in needs:
-            waiting[other].append(name)
-    sets: list[list[str]] = []
-    ready = [name for name, count in missing.items() if count == 0]
-    while ready:
-        sets.append(ready)
-        freed = []
-        for name in ready:
-            for other in waiting[name]:
-                missing[other] -= 1
-                if missing[other] == 0:
-                    freed.append(other)
-        ready = freed
-    if any(missing.values()):
-        cycle = ", ".join(repr(name) for name, count in missing.items() if count)
-        raise NotLowered(f"nodes {cycle} wait for each other in a cycle", (graph.id,))
-    return sets
+    try:
+        return sets_of(waits)
+    except CycleError as error:
+        cycle = ", ".join(map(repr, error.args[1][:-1]))
+        raise NotLowered(f"nodes {cycle} wait for each other in a cycle", (graph.id,)) from error
 
 
 def _conditions(graph: Any, waits: Mapping[str, list[str]]) -> dict[str, Condition]:
@@ -153,7 +141,7 @@ def _conditions(graph: Any, waits: Mapping[str, list[str]]) -> dict[str, Conditi
         if name in said:
             conditions[name] = ConditionReader(graph, name).read(said.pop(name))
         else:
-            parts = tuple(Usable(other, name, 1) for other in needs)
+            parts = tuple(usable(other, name, 1) for other in needs)
             conditions[name] = Every(parts) if len(parts) != 1 else parts[0]
     if said:
         raise UnknownNode(f"there is a condition of {next(iter(said))!r}, which is not a node of the graph", (graph.id,))
@@ -161,23 +149,23 @@ def _conditions(graph: Any, waits: Mapping[str, list[str]]) -> dict[str, Conditi
 
 
 def _without_what_is_sure(
-    conditions: Mapping[str, Condition], level: Mapping[str, int], sets: list[list[str]]
+    conditions: Mapping[str, Condition], level: Mapping[str, int], sets: Sequence[Sequence[str]]
 ) -> dict[str, Condition]:
     """Nodes that wait once for nodes that run in every pass run in every pass themselves."""
     result: dict[str, Condition] = {}
 
     def sure(condition: Condition) -> bool:
-        if not isinstance(condition, Usable):
+        if not isinstance(condition, Count) or not condition.waits:
             return False
-        ahead = level[condition.dependency] < level[condition.owner]
-        return ahead and condition.n <= 1 and result.get(condition.dependency) == ALWAYS
+        dependency, owner = condition.waits
+        return level[dependency] < level[owner] and condition.n <= 1 and result.get(dependency) == ALWAYS
 
     for names in sets:
         result |= {name: simplified(conditions[name], sure) for name in names}
     return result
 
 
-def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) -> tuple[str, ...]:
+def _order(graph: Any, names: Sequence[str], conditions: Mapping[str, Condition]) -> tuple[str, ...]:
     """The nodes of a set, each behind those of them whose calls its condition counts."""
     here = set(names)
     needs = {name: (called_in(conditions[name]) & here) - {name} for name in names}
@@ -202,15 +190,13 @@ def _order(graph: Any, names: list[str], conditions: Mapping[str, Condition]) ->
 
 def _only_rises(condition: Condition, others: set[str]) -> bool:
     """Whether further calls of the others can only make a condition true, so that looking again and again settles it."""
-    if isinstance(condition, Usable):
-        return True  # alone: with more conditions around it, who is first decides what is left to count
     if isinstance(condition, Every | Some):
-        if any(isinstance(part, Usable) and part.dependency in others for part in parts_of(condition)):
-            return False
+        if any(isinstance(part, Count) and others.intersection(part.waits[:1]) for part in parts_of(condition)):
+            return False  # who is first decides what is left to count
         return all(_only_rises(part, others) for part in condition.parts)
     if isinstance(condition, Not):
         return not called_in(condition.part) & others
-    if isinstance(condition, CallsSoFar):
+    if isinstance(condition, Count):
         return condition.comparison in ("greater", "greater_equal") or not others.intersection(condition.nodes)
     return True
 
@@ -236,7 +222,9 @@ def _termination(graph: Any) -> Condition:
         found[name] = ConditionReader(graph, "").read(source)
     condition: Condition = Some(tuple(found.values()))
     condition = simplified(condition, lambda part: False)
-    if any(isinstance(part, CallsSoFar | AllRan) and part.scale == PASS for part in parts_of(condition)):
+    parts = [*parts_of(condition)]
+    keys = {key for part in parts if isinstance(part, Count) for key in part.keys if key[0] == "calls"}
+    if PASS in {*(key[-1] for key in keys), *(part.scale for part in parts if isinstance(part, AllRan))}:
         raise NotLowered("the condition of termination counts calls in one pass", (graph.id,))
     return condition
 
@@ -255,8 +243,8 @@ def _without_what_follows(condition: Condition, conditions: Mapping[str, Conditi
     for name in condition.nodes:
         own = conditions[name]
         for part in own.parts if isinstance(own, Every) else (own,):
-            if isinstance(part, Usable) and part.n > 0 and level[part.dependency] < level[name]:
-                follows.add(part.dependency)
+            if isinstance(part, Count) and part.waits and part.n > 0 and level[part.waits[0]] < level[name]:
+                follows.add(part.waits[0])
     return AllRan(tuple(name for name in condition.nodes if name not in follows), condition.scale)
 
 
@@ -264,7 +252,7 @@ def _passes(termination: Condition, conditions: Mapping[str, Condition]) -> int 
     """How many passes an evaluation takes, if that depends on nothing that happens in it."""
     if isinstance(termination, AllRan) and termination.scale == UPDATE and set(termination.nodes) == set(conditions):
         return 1 if all(condition == ALWAYS for condition in conditions.values()) else None
-    if isinstance(termination, Passes) and termination.comparison == "greater_equal" and termination.scale == UPDATE:
+    if isinstance(termination, Count) and termination == Count((("passes", UPDATE),), "greater_equal", termination.n):
         return termination.n if isinstance(termination.n, int) and termination.n >= 1 else None
     return None
 
@@ -275,3 +263,77 @@ def output_ports(graph: Any) -> dict[str, tuple[str, str]]:
     ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
     count = Counter(port for _, port in ports)
     return {port if count[port] == 1 else f"{node}.{port}": (node, port) for node, port in ports}
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A graph, its schedule, how many evaluations there are, the time between them, and what is recorded of each pass."""
+
+    graph: Any
+    schedule: Schedule
+    steps: int
+    time_increment: Any
+    record: tuple[Key, ...] = ()
+
+    @cached_property
+    def nodes(self) -> dict[str, Any]:
+        """The nodes by id."""
+        return {node.id: node for node in self.graph.nodes}
+
+    @cached_property
+    def runs(self) -> dict[str, list[NodeRun | None]]:
+        """What nodes compute in the passes that are run one by one, where that was read; None: it depends on the values."""
+        return {}
+
+    @cached_property
+    def edges(self) -> dict[tuple[str, str], list[Any]]:
+        """The edges into each port."""
+        found: dict[tuple[str, str], list[Any]] = {}
+        for edge in self.graph.edges:
+            found.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
+        return found
+
+    @cached_property
+    def outputs(self) -> dict[str, tuple[str, str]]:
+        """Output ports that no edge reads, by name."""
+        return output_ports(self.graph)
+
+    @cached_property
+    def time_goes_on(self) -> bool:
+        """Whether later evaluations differ from the first by a step of time."""
+        derivatives = (p.time_derivative for node in self.graph.nodes for p in node.parameters)
+        return self.steps > 1 and self.time_increment is not None and any(d is not None for d in derivatives)
+
+    @cached_property
+    def counters(self) -> dict[Key, str]:
+        """The counts that conditions look at, and what each is relative to."""
+        found: dict[Key, str] = {}
+        for part in self.schedule.looks_at:
+            part = calls(part.nodes, "greater_equal", 1, part.scale) if isinstance(part, AllRan) else part
+            if isinstance(part, Count):
+                found |= {key: UPDATE if key[0] == "usable" else key[-1] for key in part.keys if key != UPDATES}
+            elif isinstance(part, JustRan):
+                found["just ran", part.node] = SEQUENCE
+        return found
+
+    @cached_property
+    def watched(self) -> list[Key]:
+        """What is kept of the last set of nodes that ran."""
+        return [key for key in self.counters if key[0] == "just ran"]
+
+    @cached_property
+    def spent(self) -> Mapping[str, list[Key]]:
+        """The counts that start again when a node runs, by the node."""
+        return self._by_node(("usable",), 2)
+
+    @cached_property
+    def counted(self) -> Mapping[str, list[Key]]:
+        """The counts that rise when a node runs, by the node."""
+        return self._by_node(("usable", "calls"), 1)
+
+    def _by_node(self, kinds: tuple[str, ...], place: int) -> dict[str, list[Key]]:
+        found: dict[str, list[Key]] = {}
+        for key in self.counters:
+            if key[0] in kinds:
+                found.setdefault(key[place], []).append(key)
+        return found

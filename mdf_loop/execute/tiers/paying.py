@@ -37,9 +37,6 @@ WATCHED = 0.05
 """Seconds that a block may take, as far as one can tell from the one before, where the progress is shown, ten
 times a second at the most."""
 
-DONE = 2
-"""How many times as long as compiling past runs have taken before it is done for runs to come, which may be few."""
-
 MARGIN, APART = 1.15, 4
 """How much longer than compiling work has to be that is not done yet, also where the graph around a loop is compiled with it."""
 
@@ -55,13 +52,13 @@ SHORT = 1e-4
 T = TypeVar("T")
 
 
-class _Writing(threading.local):
+class _SecondsOfWriting(threading.local):
     """Seconds that this thread has spent on writing programs, which no later call will."""
 
     seconds = 0.0
 
 
-_writing = _Writing()
+_writing = _SecondsOfWriting()
 
 
 @contextlib.contextmanager
@@ -148,9 +145,8 @@ class Account:
         spent = self._spent
         if spent + ahead < EACH:
             return False
-        self.is_over = spent > DONE * self.cost and can_compile()
-        worth = spent / DONE + ahead
-        return self.is_over or (worth > (APART if self.is_part else MARGIN) * self.cost and can_compile())
+        self.is_over = spent > self.cost and can_compile()
+        return self.is_over or (spent + ahead > (APART if self.is_part else MARGIN) * self.cost and can_compile())
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""

@@ -14,11 +14,10 @@ from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
-from mdf_loop.integrations.registration import signature_of
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations
-from mdf_loop.readers.mdf.by_place import LOOPS, NO_VALUES, NamedResults
+from mdf_loop.readers.mdf.by_place import LOOPS, NO_VALUES, NamedResults, signature_of
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of

@@ -38,28 +38,41 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
     graph, unnamed = _by_place(graph)
     yield from unnamed
     open_nodes = {node.id for node in graph.nodes if rest.in_node(id, node.id)} | {found.names[1] for found in unnamed}
+    unknown = [*unknown_names(graph)] if is_mended else []
     for node in graph.nodes:
-        for thing in (*node.functions, *node.parameters):
-            if thing.function in CONTROL:
-                yield from wrong_with_bodies(graph, node, thing, rest.in_node(id, node.id))
+        bodies = [
+            each
+            for thing in (*node.functions, *node.parameters)
+            if thing.function in CONTROL
+            for each in wrong_with_bodies(graph, node, thing, rest.in_node(id, node.id))
+        ]
+        yield from bodies
         if node.id in open_nodes:
             told = "its names and types are checked when the errors in it are corrected"
             yield Finding(NOTE, f"{id}/{node.id}: {told}", (id, node.id))
         elif is_mended:
             yield from wrong_with_values(graph, node)
-            yield from wrong_with_texts(graph, node)
+            texts = [*wrong_with_texts(graph, node)]
+            are_broken = any(each.kind == ERROR for each in bodies) or any(each.place[1] == node.id for each in unknown)
+            yield from _causes(texts, node, are_broken)
             yield from _unread(graph, node, said) if not rest.in_graph(id) else ()
     if not is_mended:
         return
     yield from _of_signature(graph)
-    for unknown in unknown_names(graph):
-        if unknown.place[1] not in open_nodes:
-            yield Finding(ERROR, str(unknown), unknown.place)
+    yield from (Finding(ERROR, str(each), each.place) for each in unknown if each.place[1] not in open_nodes)
     yield from wrong_with_conditions(graph)
     if rest.in_graph(id):
         yield Finding(NOTE, f"{id}: which nodes are reached is checked when the errors in the graph are corrected", (id,))
     else:
         yield from _unreached(graph)
+
+
+def _causes(texts: list[Finding], node: Any, are_broken: bool) -> Iterator[Finding]:
+    """What is wrong with texts, without results by name (``run.x``) of a loop that cannot be read: those only follow."""
+    calls = {thing.id for thing in (*node.parameters, *node.functions) if thing.function is not None}
+    values = {port.id: str(port.value).partition(".") for port in node.output_ports}
+    follow = [each for each in texts if (value := values.get(each.names[-1])) and value[1] and value[0].strip() in calls]
+    yield from (each for each in texts if each not in follow or (len(follow) == len(texts) and not are_broken))
 
 
 def _by_place(graph: Any) -> tuple[Any, list[Finding]]:

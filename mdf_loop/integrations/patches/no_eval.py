@@ -9,7 +9,6 @@ functions of ACT-R, conditions of graph-scheduler, scales of time - must be amon
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import contextvars
 import functools
@@ -37,7 +36,7 @@ from mdf_loop.errors import (
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
-from mdf_loop.readers.expressions.expression_text import number_in
+from mdf_loop.readers.expressions.expression_text import names_in, number_in, tree_if_any
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.system.threads import holding, lock
@@ -135,11 +134,10 @@ def _whole(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
     @functools.wraps(original)
     def get_required_variables_from_expression(expr: Any) -> list[str]:
-        try:
-            tree = ast.parse(expr.strip(), mode="eval") if isinstance(expr, str) else None
-        except (SyntaxError, ValueError):
-            return original(expr)
-        return [] if tree is None else [part.id for part in ast.walk(tree) if isinstance(part, ast.Name)]
+        if not isinstance(expr, str):
+            return []
+        tree = tree_if_any(expr)
+        return original(expr) if tree is None else names_in(tree)
 
     return get_required_variables_from_expression
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import io
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from modeci_mdf import execution_engine
 
 from mdf_loop.system.threads import holding
 
@@ -18,9 +21,19 @@ _quiet: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_quiet", 
 
 @contextlib.contextmanager
 def quiet_mdf() -> Iterator[None]:
-    """Send what MDF's engine prints to the log (level DEBUG) in this thread or task."""
-    with holding(_quiet, True):
+    """Send what MDF's engine prints to the log (level DEBUG).
+
+    Where mdf_loop is registered with MDF the engine's own ``print`` does it, for this thread or task; otherwise all that is
+    printed meanwhile goes there.
+    """
+    if "print" in vars(execution_engine):
+        with holding(_quiet, True):
+            yield
+        return
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         yield
+    for line in printed.getvalue().splitlines():
+        log.debug(line)
 
 
 def print_or_log(*values: Any, **kwargs: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.integrations.stepped import stepped_of
+from mdf_loop.integrations.scheduler import stepped_of
 from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.options import check_time, current_options, part_of, start_run
 

@@ -10,7 +10,6 @@ import numpy as np
 from mdf_loop.kernels.definitions.mdf_operators import BOOL, of_python, truth
 from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong
 from mdf_loop.ops.rows import Call, numpys
-from mdf_loop.step.build import CannotLower
 
 
 @of_python("builtins.bool")
@@ -101,7 +100,7 @@ def to_onnx(b, x):
     It is for JAX alone: machine code adds up the products behind it in another order than MDF's engine.
     """
     if x.type.dtype is None or x.type.kind not in "biuf":
-        raise CannotLower("the element type is known only when it runs")
+        raise ValueError("the element type is known only when it runs")
     is_one, x = is_number(x) and x.type.weak and x.type.kind != "b", strong(b, x)
     x = b.cast(x, _HANDED[x.type.dtype]) if x.type.dtype in _HANDED else x
     return b.reshape(x, (1,)) if is_one else x if not is_number(x) or x.type.is_array else b.as_array(x)

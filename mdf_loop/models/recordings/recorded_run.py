@@ -10,18 +10,125 @@ import numpy as np
 
 from mdf_loop.calls.calling import alone_or_all
 from mdf_loop.errors import ArgumentError, keeps_results
+from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.ir import Loop
+from mdf_loop.ir import Collected, Loop
 from mdf_loop.kernels.traces import ValueTrace
-from mdf_loop.models.recordings.draining import BYTES, FIRST, DrainedRows, Draining, ZarrRows
-from mdf_loop.models.recordings.more_outputs import names_by_way, recorded_loop
-from mdf_loop.models.recordings.notes import in_rows, rows_of
+from mdf_loop.models.recordings.more_outputs import in_rows, recorded_loop, rows_of
 from mdf_loop.models.recordings.ways import Way
-from mdf_loop.models.recordings.zarr_folder import Folder
+from mdf_loop.models.recordings.zarr_folder import Folder, writing
+from mdf_loop.models.written import widened
 from mdf_loop.options import Run
 from mdf_loop.types.fitting import handed_out, handed_out_partly
+
+FIRST, BYTES = 16, 1 << 21
+"""Iterations of the first stretch, and bytes that a stretch may record."""
+
+
+class DrainedRows:
+    """Rows kept in memory, by place: the same place may be written twice, if whatever struck came in between."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, np.ndarray] = {}
+
+    def write(self, place: int, rows: np.ndarray) -> None:
+        """Keep rows."""
+        self._parts[place] = rows
+
+    def result(self) -> Any:
+        """All rows, one array."""
+        parts = [self._parts[place] for place in sorted(self._parts)]
+        return np.concatenate(parts) if parts else None
+
+
+class ZarrRows:
+    """Rows written to an array of a zarr folder as they come."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder, self._name = folder, name
+        self._array: Any = None
+
+    def write(self, place: int, rows: np.ndarray) -> None:
+        """Write rows, behind or over those there are.
+
+        Raises
+        ------
+        FileError
+        """
+        rows = widened(rows)
+        with writing(self._folder.place):
+            if self._array is None:
+                self._array = self._new(rows)
+            self._array.resize((place + len(rows), *self._array.shape[1:]))
+            self._array[place:] = rows
+
+    def _new(self, rows: np.ndarray) -> Any:
+        """An array for rows such as these."""
+        each = max(rows[:1].nbytes, 1)
+        return self._folder.group.create_array(
+            self._name,
+            shape=(0, *rows.shape[1:]),
+            chunks=(max(min(BYTES // each, 1 << 16), 1), *rows.shape[1:]),
+            dtype=rows.dtype,
+            dimension_names=("iteration", *(f"{self._name}_{k}" for k in range(rows.ndim - 1))),
+            fill_value=np.nan if rows.dtype.kind in "fc" else None,  # where the run is killed before it writes them
+        )
+
+    def result(self) -> Any:
+        """The array of zarr, which reads what is asked of it."""
+        return self._array
+
+
+class Draining(Gathering):
+    """A collected value of which one in so many iterations is handed to a sink, and none is kept.
+
+    Attributes
+    ----------
+    offset : int
+        How many iterations there were before these.
+    done : int
+        How many of these are handed over.
+    """
+
+    def __init__(self, what: Collected, every: int, sink: DrainedRows | ZarrRows, offset: int = 0) -> None:
+        super().__init__(what)
+        self.every, self.sink, self.offset, self.done = every, sink, offset, 0
+
+    def drain(self, iterations: int) -> int:
+        """Hand over all values up to so many iterations; the bytes of one of them."""
+        rows = super().array(iterations)  # which calls cut
+        if rows is None:
+            return 0
+        at = self.offset + self.done
+        first = -at % self.every
+        if first < len(rows):
+            self.sink.write((at + first) // self.every, np.array(rows[first :: self.every]))
+        self.values, self._blocks, self.done = [], None, iterations
+        return rows[:1].nbytes
+
+    def room(self, count: int, shape: tuple[int, ...], dtype: np.dtype, most: int | None) -> None:
+        """No memory of the whole result is there to write to."""
+        return
+
+    def add_block(self, values: Any, length: int, most: int | None = None) -> None:
+        """Keep the values of a block; there is no room for all of them."""
+        super().add_block(values, length, None)
+
+    def cut(self, iterations: int) -> None:
+        """Forget the values behind those of so many iterations."""
+        super().cut(max(iterations - self.done, 0))
+
+    def kept(self, iterations: int) -> Any:
+        """:meth:`array` for partial results."""
+        return self.array(iterations)
+
+    def array(self, iterations: int | None = None) -> Any:
+        """What the sink has, once the rest is handed over."""
+        if iterations is not None:
+            self.drain(iterations)
+        return self.sink.result()
 
 
 @dataclass
@@ -97,31 +204,16 @@ class LoopRecording:
     Parameters
     ----------
     loop : Loop
-        What is recorded of it are its last collected values, and last values behind those of its own: traces.
-    names : sequence of str
-        What they are called, traces first.
-    n_nested : int
-        How many traces there are.
-    ways : mapping of str to Way, optional
-        Where they come from.
+    ways : mapping of str to Way
+        The names of what is recorded, and the way to each.
+    collected : sequence of str
+        Names of what is recorded and collected by the loop already: its last collected values.
     """
 
-    def __init__(self, loop: Loop, names: Sequence[str], n_nested: int = 0, ways: Mapping[str, Way] | None = None) -> None:
-        self.ways = ways or {}
-        self.names, self.n_nested, self.n_flat = list(names), n_nested, len(names) - n_nested
-        self.execute = NumpyLoop(loop)
-        self.n_before = len(loop.carried) + len(loop.last) - n_nested
-
-    @classmethod
-    def of(cls, loop: Loop, names: Mapping[str, Way], collected: Sequence[str] = ()) -> LoopRecording:
-        """A loop of which values are recorded: names that were asked for, and the way to each.
-
-        ``collected`` are names of what is recorded and collected by the loop already: its last collected values.
-        """
-        ordered = names_by_way(names)
-        record, n_nested = recorded_loop(loop, [way for _, way in ordered])
-        found = [name for name, _ in ordered]
-        return cls(record, [*found[:n_nested], *collected, *found[n_nested:]], n_nested, names)
+    def __init__(self, loop: Loop, ways: Mapping[str, Way], collected: Sequence[str] = ()) -> None:
+        record, self.traces, flat = recorded_loop(loop, ways)
+        self.ways, self.flat, self.execute = ways, [*collected, *flat], NumpyLoop(record)
+        self.n_before = len(loop.carried) + len(loop.last)
 
     def run(self, arguments: Arguments, run: Run, recorder: Recorder) -> Any:
         """What the loop gives without a recording; what is recorded goes to the recorder.
@@ -146,15 +238,16 @@ class LoopRecording:
 
     def _split(self, results: list[Any], recorder: Recorder) -> list[Any]:
         """The results of the loop itself, without what is recorded."""
-        end, place = len(results) - self.n_flat, self.n_before
-        for name, trace in zip(self.names, results[place : place + self.n_nested], strict=False):
+        begin, end = self.n_before, len(results) - len(self.flat)
+        behind = begin + len(self.traces)
+        for name, trace in zip(self.traces, results[begin:behind], strict=True):
             recorder.keep(name, rows_of(trace or ValueTrace(), self.ways[name]))
-        for name, value in zip(self.names[self.n_nested :], results[end:], strict=True):
+        for name, value in zip(self.flat, results[end:], strict=True):
             if recorder.is_draining:
                 recorder.found[name] = value
             else:
                 recorder.keep(name, value)
-        return [*results[:place], *results[place + self.n_nested : end]]
+        return [*results[:begin], *results[behind:end]]
 
     def _results(self, arguments: Arguments, run: Run, recorder: Recorder) -> list[Any]:
         if arguments.hidden is not None:
@@ -165,7 +258,7 @@ class LoopRecording:
         session = self.execute.begin(arguments, run)
         gatherings = session.progress.gatherings
         drained: list[Draining] = []
-        for k, name in enumerate(self.names[self.n_nested :], len(gatherings) - self.n_flat):
+        for k, name in enumerate(self.flat, len(gatherings) - len(self.flat)):
             made = Draining(gatherings[k].what, recorder.every, recorder.sink(name), recorder.offset(name))
             gatherings[k] = made
             drained.append(made)

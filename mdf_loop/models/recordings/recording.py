@@ -2,26 +2,41 @@
 
 What is asked for is found in the model by name, and the loops it is in give it as one more collected value.  A model that
 is not asked to record anything runs as it always does.
+
+The loop of a node is a loop inside the loop over passes of a scheduled model, so what is inside it is recorded as of any loop in
+a loop: a row for each pass has the values of all iterations that the node's loop ran in it; of a pass in which the node did not
+run, none.  Of a graph that is evaluated once, in one pass, iterations are rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from mdf_loop.backend import LoopRep
+from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.scheduled.loops import Lowered, execute
+from mdf_loop.convert.scheduled.slots import interpreted
+from mdf_loop.errors import ArgumentError, keeps_results, malformed
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.integrations.engine_runs import run_recorded_in_mdf, with_inputs
+from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
+from mdf_loop.ir import Body, Loop
 from mdf_loop.models.between_loops import Request, part_of_model
-from mdf_loop.models.mdf import MdfModel, of_outermost
-from mdf_loop.models.model import Found, Wish, unknown_name
-from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.recordings.more_outputs import recorded_value, with_outputs
-from mdf_loop.models.recordings.recorded_names import found_in
+from mdf_loop.models.model import Found, Model, Wish, unknown_name
+from mdf_loop.models.recordings.more_outputs import NOTHING, recorded_value, with_outputs
 from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
-from mdf_loop.models.recordings.scheduled_passes import gives_body, recorded_passes
-from mdf_loop.models.recordings.ways import Way, fitting, only_one, ways_in
+from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, only_one, ways_in
+from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, part_of, random_stream
+from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.typed import has_conditions
+
+if TYPE_CHECKING:
+    from mdf_loop.models.mdf import MdfModel
 
 
 def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
@@ -33,7 +48,8 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
         There is nothing of a name.
     """
     if model.typed is not None:
-        return _recorded_rep(model.typed, model, inputs, run, wish)
+        ids = {name: id for id, name in names_of(model.graph).items()}
+        return recorded_rep(model.typed, model, inputs, run, wish, ids)
     recorder = Recorder(wish.every, wish.record_to)
     is_once = wish.steps is None and not run.options.trusted and not gives_body(inputs) and model.once is not None
     found = _recorded_once(model, inputs, run, wish, recorder) if is_once else None
@@ -49,7 +65,7 @@ def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: W
         if request.place not in loops:
             return request.run(run)
         if request.step not in recordings:
-            recordings[request.step] = LoopRecording.of(request.prepared.record, loops[request.place])
+            recordings[request.step] = LoopRecording(request.prepared.record, loops[request.place])
         return recordings[request.step].run(request.arguments, part_of_model(run), recorder)
 
     found = model.evaluated_once(inputs, run, call, keys)
@@ -60,13 +76,15 @@ def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: W
     return found
 
 
-def recorded_network(model: NetworkModel, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
-    """A run of a model of ONNX or OpenVINO that records: values of its graph, or of loops in it."""
-    return _recorded_rep(model.prepared, model, inputs, run, wish)
-
-
-def _recorded_rep(prepared: LoopRep, model: Any, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
-    ids = {name: id for id, name in names_of(model.graph).items()} if isinstance(model, MdfModel) else {}
+def recorded_rep(
+    prepared: LoopRep,
+    model: Model,
+    inputs: Mapping[str, Any],
+    run: Run,
+    wish: Wish,
+    ids: Mapping[str, str] = MappingProxyType({}),
+) -> Found:
+    """A run of a graph of operators that records: values of it, or of loops in it; ``ids`` are what it calls things by itself."""
     ways = [_way_to(prepared.body, ids.get(name, name), f"the model {model.name!r}") for name in wish.record]
     body, names = with_outputs(prepared.body, ways, f"the model {model.name!r}")
     count = len(body.outputs)
@@ -86,3 +104,166 @@ def _way_to(body: Any, name: str, where: str) -> Way:
     if not found:
         raise unknown_name(f"{where} has nothing to be recorded called", name, [".".join(way) for way in ways_in(body)])
     return only_one(found, name)
+
+
+Inside = Mapping[str, tuple[str, Way]]
+"""What is recorded inside loops, by the names that were asked for: the place of the loop, and the way inside it."""
+
+
+def recorded_passes(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish, recorder: Recorder) -> Found:
+    """A run of a scheduled model that records.
+
+    Raises
+    ------
+    ArgumentError
+        There is nothing of a name, or what it means cannot be recorded.
+    """
+    keys, loops = found_in(with_inputs(model.graph, inputs) if gives_body(inputs) else model.graph, wish.record)
+    inside = {name: (place, way) for place, ways in loops.items() for name, way in ways.items()}
+    steps = 1 if wish.steps is None else wish.steps
+    how = Stepping(steps, wish.time_increment, wish.collect, tuple(keys.values()), tuple(inside))
+    stop = "trip count" if wish.steps else "condition"
+    is_once = wish.steps is None and not has_conditions(model.graph)
+    with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (model.graph.id,)):
+        loop, first = model.scheduled.find(inputs, how), FirstPasses(inside)
+        lowered = loop.lowered(run, first.run if inside else None)
+        if lowered is None:
+            outputs, passes = _passes_in_mdf(loop, keys, loops, recorder, is_once)
+            return Found(outputs, passes, stop, {name: recorder.found[name] for name in wish.record})
+        recorder.before = {name: [row[k] for row in lowered.rows] for k, name in enumerate(keys)}
+        rows = {name: first.rows_of(name, lowered.before) for name in inside}
+        if lowered.loop is not None:
+            recorder.before |= rows
+
+        def call(lowered: Lowered, given: Arguments, run: Run) -> Any:
+            made = lowered.made_of(lambda record: _recording(record, tuple(keys), inside))
+            return made.results_of(given, run, recorder)
+
+        try:
+            outputs = execute(lowered, run, call)
+        except BaseException as error:
+            if not keeps_results(error):
+                raise
+            error.recorded = dict(recorder.found)
+            raise
+        if not recorder.found:
+            _keep(recorder, rows, is_once)
+            for name in keys:
+                recorder.keep(name, None)
+    passes = lowered.before + (of_outermost(run)[0] or 0)
+    return Found(outputs, passes, stop, {name: recorder.found[name] for name in wish.record})
+
+
+def gives_body(inputs: Mapping[str, Any]) -> bool:
+    """Whether inputs may say what is inside a loop."""
+    return any(isinstance(value, dict) for value in inputs.values())
+
+
+def _passes_in_mdf(
+    loop: ScheduledLoop, keys: Mapping[str, Key], loops: Mapping[str, Mapping[str, Way]], recorder: Recorder, is_once: bool
+) -> tuple[dict[str, Any], int]:
+    """The outputs of a model that MDF's engine runs, and the number of passes; what is recorded goes to the recorder."""
+    inside = {place: RecordedLoop(ways) for place, ways in loops.items()}
+    watched: dict[tuple[str, str], Any] = {}
+    for place, each in inside.items():
+        node, _, id = place.rpartition(".")
+        _refuse_stepped(loop.graph, node, id)
+        watched[node, id] = each
+    outputs, rows = run_recorded_in_mdf(loop.graph, *loop.how[:3], tuple(keys.values()), watched)
+    for name, row in zip(keys, rows, strict=True):
+        recorder.keep(name, filled(row, name))
+    found = {name: row for each in inside.values() for name, row in each.rows.items()}
+    _keep(recorder, found, is_once)
+    return outputs, len([*rows, *found.values()][0])
+
+
+def _keep(recorder: Recorder, rows: Mapping[str, list[Any]], is_once: bool) -> None:
+    """Keep what was recorded inside loops: a row for each pass, or for each iteration of one pass that is all."""
+    for name, found in rows.items():
+        recorder.keep(name, found[0] if is_once and len(found) == 1 else found)
+
+
+class RecordedLoop:
+    """A loop of a node that MDF's engine runs, with what is recorded inside it: a row for each pass."""
+
+    def __init__(self, ways: Mapping[str, Way]) -> None:
+        self.ways = ways
+        self.rows: dict[str, list[Any]] = {name: [] for name in ways}
+        self._latest: Mapping[str, Any] = {}
+
+    def run(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
+        """The results of the loop."""
+        recorder = Recorder()
+        results = LoopRecording(prepared.record, self.ways).run(arguments, run, recorder)
+        self._latest = recorder.found
+        return results
+
+    def passed(self) -> None:
+        """A pass is over."""
+        for name, rows in self.rows.items():
+            rows.append(self._latest.get(name, NOTHING))
+        self._latest = {}
+
+
+def _refuse_stepped(graph: Any, node: str, id: str) -> None:
+    """See that a loop is run at once.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    owner = next(each for each in graph.nodes if each.id == node)
+    thing = next(each for each in (*owner.parameters, *owner.functions) if each.id == id)
+    if STEPPED in {**(owner.metadata or {}), **(thing.metadata or {})}:
+        raise ArgumentError(
+            f"values inside {node}.{id} cannot be recorded: it runs some iterations in each pass; "
+            "collect them in the loop, and record its output port"
+        )
+
+
+def _recording(loop: Loop, names: tuple[str, ...], inside: Inside) -> LoopRecording:
+    """The loop over passes, which collects the values of ports and parameters, with what is recorded inside loops as well."""
+    return LoopRecording(loop, {name: _way(loop.body, *where, name) for name, where in inside.items()}, names)
+
+
+def _way(body: Body, place: str, way: Way, name: str) -> Way:
+    """The way to a value inside the loop of a node, in a pass: the node may stand in branches, where it need not run.
+
+    Raises
+    ------
+    ArgumentError
+        The node never runs.
+    """
+    found = [each for each in ways_in(body) if _trimmed(each) == (place, *way)]
+    if not found:
+        raise ArgumentError(f"{name!r} cannot be recorded: its node never runs")
+    return found[0]
+
+
+def _trimmed(way: Way) -> Way:
+    """A way without the branches that it begins with."""
+    first = next((k for k, part in enumerate(way) if not isinstance(part, Branch)), len(way))
+    return way[first:]
+
+
+class FirstPasses:
+    """What is recorded inside loops in the passes that are run one by one."""
+
+    def __init__(self, inside: Inside) -> None:
+        self.inside = inside
+        self._rows: dict[str, dict[int, Any]] = {name: {} for name in inside}
+
+    def run(self, node: str, body: Body, done: int) -> Sequence[Any]:
+        """The results of a run of a node, in the pass behind so many."""
+        ways = {name: _way(body, *where, name) for name, where in self.inside.items() if where[0].rpartition(".")[0] == node}
+        more, taken = with_outputs(body, [*ways.values()], f"node {node!r}")
+        count = len(body.outputs)
+        results = interpreted(node, replace(more, outputs=(*more.outputs, *taken)), done)
+        for (name, way), value in zip(ways.items(), results[count:], strict=True):
+            self._rows[name][done] = recorded_value(value, way)
+        return results[:count]
+
+    def rows_of(self, name: str, passes: int) -> list[Any]:
+        """A row for each of so many passes."""
+        rows = self._rows[name]
+        return [rows.get(k, NOTHING) for k in range(passes)]

@@ -1,4 +1,6 @@
-"""Names of values inside bodies: the way to each, through the loops and branches that it is inside of.
+"""What the names of ``record`` mean: ports and parameters, and values inside bodies.
+
+The way to a value inside a body leads through the loops and branches around it.
 
 A loop or If is called by the name of its node or by one of its outputs.  Which branch it is, and the If as well, may be left
 out of a name where the name says all the same which value is meant.
@@ -6,12 +8,15 @@ out of a name where the name says all the same which value is meant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
 from mdf_loop.ops.registry import facts
+from mdf_loop.readers.mdf.node import bodies_of
 
 Way = tuple[str, ...]
 """The loops and branches on the way to a value, then its own name."""
@@ -111,3 +116,78 @@ def only_one(ways: list[Way], name: str, where: str = "") -> Way:
         places = " or ".join(f"{where}{'.'.join(way)}" for way in ways)
         raise ArgumentError(f"{name!r} is in several branches; give one of: {places}")
     return ways[0]
+
+
+Key = tuple[str, str, str]
+"""A port or parameter: ``"input"``, ``"parameter"``, ``"function"`` or ``"output"``, its node and its id."""
+
+Loops = Mapping[str, Mapping[str, Body]]
+"""The bodies of loops, by node and by the parameter or function that the loop is."""
+
+
+def found_in(graph: Any, names: Sequence[str]) -> tuple[dict[str, Key], dict[str, dict[str, Way]]]:
+    """What names mean: ports and parameters, and by the place of a loop (``node.parameter``) the ways to values inside it.
+
+    Raises
+    ------
+    ArgumentError
+        There is nothing of a name, or several things.
+    """
+    keys, inside = dict[str, Key](), dict[str, dict[str, Way]]()
+    known = {f"{node}.{id}": (kind, node, id) for kind, node, id in keys_of(graph)}
+    loops = loops_of(graph)
+    for name in names:
+        if name in known:
+            keys[name] = known[name]
+            continue
+        place, way = _in_loop(loops, name, known)
+        inside.setdefault(place, {})[name] = way
+    return keys, inside
+
+
+def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, Way]:
+    """The loop that a name leads into, and the way inside it: ``node.value``, ``node.loop.value`` and so on."""
+    node, _, rest = name.partition(".")
+    here = loops.get(node, {})
+    head, _, tail = rest.partition(".")
+    chosen, within = ({head: here[head]}, tail) if head in here and tail else (here, rest)
+    found = [(f"{node}.{id}", ways) for id, body in chosen.items() if (ways := fitting(body, within))]
+    if len(found) > 1:
+        places = " or ".join(f"{place}.{within}" for place, _ in found)
+        raise ArgumentError(f"{name!r} is in several loops; give one of: {places}")
+    if found:
+        return found[0][0], only_one(found[0][1], name, f"{node}.")
+    raise unknown_name("there is nothing to be recorded called", name, [*known, *_inside(loops)])
+
+
+def _inside(loops: Loops) -> Iterator[str]:
+    """The names of all values inside loops."""
+    for node, here in loops.items():
+        for id, body in here.items():
+            for way in ways_in(body):
+                yield f"{node if len(here) == 1 else f'{node}.{id}'}.{'.'.join(way)}"
+
+
+def loops_of(graph: Any) -> Loops:
+    """The loops of a graph whose bodies are there before anything runs."""
+    found: dict[str, dict[str, Body]] = {}
+    for node in graph.nodes:
+        for thing in (*node.parameters, *node.functions):
+            if thing.function not in ("onnx::Loop", "onnx::Scan") or getattr(thing, "value", None) is not None:
+                continue
+            for body in bodies_of(thing, node, read_once):
+                found.setdefault(node.id, {})[thing.id] = body
+    return found
+
+
+def keys_of(graph: Any) -> Iterator[Key]:
+    """All ports, parameters and functions of a graph; where two have one name the output port is meant."""
+    for node in graph.nodes:
+        for kind, things in (
+            ("input", node.input_ports),
+            ("parameter", node.parameters),
+            ("function", node.functions),
+            ("output", node.output_ports),
+        ):
+            for thing in things:
+                yield kind, node.id, thing.id

@@ -14,12 +14,11 @@ equations of their own are the same throughout a step.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mdf_loop.errors import MalformedBody, did_you_mean
-from mdf_loop.readers.expressions.expression_text import refuse_depth, tree_at, variables
+from mdf_loop.readers.expressions.expression_text import filled, refuse_depth, tree_at, variables
 
 if TYPE_CHECKING:
     from mdf_loop.readers.expressions.equation_texts import Equations
@@ -67,7 +66,7 @@ class _Expansion:
         self.lets = {name: _tree(text, f"let {name}") for name, text in said.let.items()}
         read = [variables(_tree(text, place)) for place, _, text in texts]
         self.taken = {*said.names, *said.let, *said.captured, STEP}.union(*read)
-        self.drawing = {name for name, tree in self.lets.items() if _draws(tree)}
+        self.drawing = {name for name, tree in self.lets.items() if draws(tree)}
         self.slopes, self.spreads = dict[str, ast.expr](), dict[str, ast.expr]()
         for name, text in said.derivatives.items():
             where = f"derivative of {name}"
@@ -140,7 +139,7 @@ def _tree(text: str, where: str) -> ast.expr:
     return tree
 
 
-def _draws(tree: ast.AST) -> bool:
+def draws(tree: ast.AST) -> bool:
     """Whether an expression draws random numbers."""
     calls = (part.func for part in ast.walk(tree) if isinstance(part, ast.Call))
     return any((isinstance(f, ast.Name) and f.id in RANDOM) or "random" in ast.unparse(f).split(".")[:-1] for f in calls)
@@ -158,19 +157,19 @@ def _split(tree: ast.expr, where: str) -> Parts:
     MalformedBody
         Noise is something else than a term that may have factors.
     """
-    if not _draws(tree):
+    if not draws(tree):
         return tree, None
     if isinstance(tree, ast.Call):
-        if isinstance(tree.func, ast.Name) and tree.func.id in RANDOM and not any(map(_draws, tree.args)):
+        if isinstance(tree.func, ast.Name) and tree.func.id in RANDOM and not any(map(draws, tree.args)):
             return None, tree
     elif isinstance(tree, ast.UnaryOp):
         return _around(_split(tree.operand, where), lambda x: ast.UnaryOp(tree.op, x))
     elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Sub):
         (left, noise), (right, more) = _split(tree.left, where), _split(tree.right, where)
         return _sum(left, tree.op, right), _sum(noise, tree.op, more)
-    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div) and not _draws(tree.right):
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div) and not draws(tree.right):
         return _around(_split(tree.left, where), lambda x: ast.BinOp(x, tree.op, tree.right))
-    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult) and not _draws(tree.left):
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult) and not draws(tree.left):
         return _around(_split(tree.right, where), lambda x: ast.BinOp(tree.left, tree.op, x))
     what = f"the {where} has noise in {ast.unparse(tree)!r}"
     raise MalformedBody(f"equations: {what}; noise is a term, which may have factors: drift + sigma * noise()")
@@ -187,16 +186,6 @@ def _sum(left: ast.expr | None, op: ast.operator, right: ast.expr | None) -> ast
     return left if right is None else ast.BinOp(left, op, right)
 
 
-class _Renamed(ast.NodeTransformer):
-    """Names in the place of others."""
-
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.names = names
-
-    def visit_Name(self, tree: ast.Name) -> ast.AST:
-        """A name."""
-        return ast.Name(self.names.get(tree.id, tree.id), tree.ctx)
-
-
 def _renamed(tree: ast.expr, names: Mapping[str, str]) -> ast.expr:
-    return _Renamed(names).visit(copy.deepcopy(tree)) if names else tree
+    """An expression with other names."""
+    return filled(tree, {name: ast.Name(other, ast.Load()) for name, other in names.items()})

@@ -30,6 +30,8 @@ INDICES = ("i", "iteration")
 AMBIENT = frozenset({*NUMBERS, *INDICES})
 """Names that mean something in every body: those of values around it win over them."""
 
+_UNTIL = "; a loop goes on while something is true: while: not (...)"
+
 _LINE = re.compile(r"\s*(?:(let|collect)\s+|(d)(?=\w+/dt\s*:))?([^\W\d]\w*)(?:(?<=\w)/dt)?\s*:(?!:)\s*(.*)", re.DOTALL)
 _START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*(?:/dt)?\s*:(?:\s|$)")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
@@ -100,11 +102,8 @@ def within(source: Any, names: Collection[str]) -> Any:
     return {**source, CAPTURED: [*said.captured, *captured]} if is_mapping else said.as_mapping(captured)
 
 
-def expanded(source: Any) -> list[str]:
-    """The lines of equations that derivatives become; none where there are none."""
-    said = equations_in(source)
-    if not said.derivatives:
-        return []
+def lines_of(said: Equations) -> list[str]:
+    """Equations as they are written in text, derivatives as the carried values that they become."""
     words = {"carried": "", "let": "let ", "collect": "collect ", "while": ""}
     return [f"{words[place.partition(' ')[0]]}{name}: {text}" for place, name, text in texts_of(said)]
 
@@ -151,7 +150,7 @@ def check_names(said: Equations) -> None:
 
 def _of_mapping(source: Mapping[str, Any]) -> Equations:
     if unknown := sorted(set(map(str, source)) - set(KEYS)):
-        meant = "".join(did_you_mean(name, KEYS) for name in unknown)
+        meant = "".join(_UNTIL if name == "until" else did_you_mean(name, KEYS) for name in unknown)
         raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
     parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET, DERIVATIVES)}
     carried = {name: text for key in source if key in (CARRIED, DERIVATIVES) for name, text in parts[key].items()}
@@ -186,6 +185,9 @@ def _part(content: Any, key: str) -> dict[str, str]:
         )
     for name in content:
         if not isinstance(name, str) or not name.isidentifier():
+            found = re.fullmatch(r"\s*d(\w+)\s*/\s*dt\s*", str(name))
+            if found and key == CARRIED:
+                raise MalformedBody(f"equations: {name} is a derivative; write it under {DERIVATIVES}, as {found[1]}: ...")
             raise MalformedBody(
                 f"equations: {key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1"
             )

@@ -24,7 +24,6 @@ node of MDF or a call has.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -34,6 +33,7 @@ from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
+from mdf_loop.readers.expressions.derivatives import draws
 from mdf_loop.readers.expressions.equation_texts import (
     NUMBERS,
     Equations,
@@ -44,7 +44,7 @@ from mdf_loop.readers.expressions.equation_texts import (
     unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.expression_text import DEEPEST, parse, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, filled, parse, tree_of, variables
 from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
@@ -262,10 +262,10 @@ class _Plain(ast.NodeTransformer):
         missing = [key for key, default in parameters.items() if default is None and key not in given]
         if len(tree.args) > len(parameters) or missing or not given.keys() <= parameters.keys():
             raise UnsupportedOp(f"it is {name}({', '.join(parameters)}); got {ast.unparse(tree)}")
-        if name == "softmax" and any(map(_is_random, ast.walk(given["x"]))):
+        if name == "softmax" and draws(given["x"]):
             raise UnsupportedOp(f"{name} reads its argument twice, which draws random numbers; give it a name with let first")
-        defaults = {key: ast.parse(text, mode="eval").body for key, text in parameters.items() if text is not None}
-        return ast.fix_missing_locations(_at(_Filled(defaults | given).visit(ast.parse(text, mode="eval").body), tree))
+        defaults = {key: tree_of(default) for key, default in parameters.items() if default is not None}
+        return ast.fix_missing_locations(_at(filled(tree_of(text), defaults | given), tree))
 
     def _of_arrays(self, name: str, tree: ast.Call) -> ast.Call:
         """``sum(x)`` is that of all elements, and ``max(a, b)`` goes by elements, as formulas mean them."""
@@ -281,21 +281,6 @@ class _Plain(ast.NodeTransformer):
     def visit_Name(self, tree: ast.Name) -> ast.AST:
         """A name that is a number, where the body does not have it."""
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
-
-
-class _Filled(ast.NodeTransformer):
-    """Arguments in the place of parameters."""
-
-    def __init__(self, given: Mapping[str, ast.expr]) -> None:
-        self.given = given
-
-    def visit_Name(self, tree: ast.Name) -> ast.AST:
-        """A parameter, or the name of a module."""
-        return copy.deepcopy(self.given.get(tree.id, tree))
-
-
-def _is_random(tree: ast.AST) -> bool:
-    return isinstance(tree, ast.Attribute) and tree.attr == "random"
 
 
 def _close(name: str) -> str:

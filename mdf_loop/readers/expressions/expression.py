@@ -7,17 +7,16 @@ operation becomes a node.
 from __future__ import annotations
 
 import ast
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody
-from mdf_loop.ir import Body, Node
-from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS, excerpt, number_in, parse
-from mdf_loop.readers.expressions.function_calls import call, dotted, signed
+from mdf_loop.ir import Node
+from mdf_loop.readers.expressions.expression_text import excerpt, number_in, parse
+from mdf_loop.readers.expressions.function_calls import call, dtype_named, signed
 from mdf_loop.readers.expressions.values import (
     DOMAIN,
     UNKNOWN,
@@ -26,10 +25,11 @@ from mdf_loop.readers.expressions.values import (
     Number,
     Scope,
     Value,
-    arithmetic,
     literal,
+    number_of,
     read,
 )
+from mdf_loop.readers.expressions.walker import Walker
 
 _ARITHMETIC = {"add", "subtract", "multiply", "negative", "positive"}
 _REFUSE_TRUTH_VALUES = {"subtract", "negative", "positive"}
@@ -73,7 +73,7 @@ Part = tuple[list[Node], Value]
 """The nodes of a part of an expression, and its value."""
 
 
-class Compiler:
+class Compiler(Walker[Value]):
     """One expression on its way into nodes."""
 
     def __init__(self, text: str, scope: Scope, builder: BodyBuilder, base: str, path: tuple[str, ...]) -> None:
@@ -82,11 +82,6 @@ class Compiler:
     def top(self, tree: ast.expr) -> Value:
         """The whole expression: the value is called as the expression is."""
         return self.value(tree, out=self.builder.fresh(self.base))
-
-    def value(self, tree: ast.expr, out: str = "") -> Value:
-        """The value of a part; ``out`` is a name kept for it."""
-        visit = getattr(self, f"_{type(tree).__name__.lower()}")
-        return visit(tree, out)
 
     def operand(self, tree: ast.expr) -> Value:
         """A part as the operand of an operator: a number or an array."""
@@ -121,7 +116,7 @@ class Compiler:
     def _constant(self, tree: ast.Constant, out: str) -> Value:
         if isinstance(tree.value, str):
             raise self.error(tree, "a text is not a value")
-        return literal(tree.value)
+        return super()._constant(tree, out)
 
     def _name(self, tree: ast.Name, out: str) -> Value:
         if tree.id not in self.scope:
@@ -129,43 +124,22 @@ class Compiler:
             raise self.error(tree, f"there is no value {tree.id!r} here; there are {known}")
         return read(self.scope, tree.id)
 
-    def _attribute(self, tree: ast.Attribute, out: str) -> Value:
-        name = dotted(tree) or ""
-        if name not in CONSTANTS:
-            raise self.error(tree, f"{name} must be called, or is not a number")
-        return literal(getattr(math, name.split(".")[1]))
+    def known(self, value: Any) -> Value:
+        """A value that stands in the text."""
+        return literal(value)
 
-    def _list(self, tree: ast.List, out: str) -> Value:
-        items = tuple(self.value(element) for element in tree.elts)
-        return Value(varies=any(item.varies for item in items), items=items, display="list")
-
-    def _tuple(self, tree: ast.Tuple, out: str) -> Value:
-        items = tuple(self.value(element) for element in tree.elts)
-        return Value(varies=any(item.varies for item in items), items=items, display="tuple")
+    def display(self, parts: list[Value], kind: type) -> Value:
+        """A list or tuple that is written out."""
+        return Value(varies=any(part.varies for part in parts), items=tuple(parts), display=kind.__name__)
 
     def _dict(self, tree: ast.Dict, out: str) -> Value:
         raise NotCompiled(f"{excerpt(self.text)} makes a dict")
 
-    def _unaryop(self, tree: ast.UnaryOp, out: str) -> Value:
-        if (known := signed(tree)) is not UNKNOWN:
-            return literal(known)
-        value = self.operand(tree.operand)
-        op = OPERATORS[type(tree.op)]
-        number = Number.BOOL if op == "not" else max(value.number, Number.INT) if value.number else Number.NO
-        return self.node(op, [value], out, number)
-
-    def _binop(self, tree: ast.BinOp, out: str) -> Value:
-        chain: list[ast.BinOp] = []
-        left: ast.expr = tree
-        while isinstance(left, ast.BinOp):
-            chain.append(left)
-            left = left.left
-        value = self.value(left)
-        for part in reversed(chain):
-            value, right = self._operands(value, self.value(part.right), part)
-            op = OPERATORS[type(part.op)]
-            value = self.node(op, [value, right], out if part is tree else "", arithmetic(op, value, right))
-        return value
+    def operation(self, op: str, values: Sequence[Value], tree: ast.expr, out: str) -> Value:
+        """The node of an operator."""
+        if isinstance(tree, ast.BinOp):
+            values = self._operands(values[0], values[1], tree)
+        return self.node(op, values, out, number_of(op, values))
 
     def _operands(self, left: Value, right: Value, tree: ast.BinOp) -> tuple[Value, Value]:
         """Both sides of an operator; a list next to what is surely an array is one as well."""
@@ -175,73 +149,85 @@ class Compiler:
             left = self.builder.array(left, self.base)
         return self.plain(left, tree.left), self.plain(right, tree.right)
 
-    def _compare(self, tree: ast.Compare, out: str) -> Value:
-        steps = list(zip(tree.ops, tree.comparators, strict=True))
-        return self._comparison(self.operand(tree.left), steps, out)
-
-    def _comparison(self, left: Value, steps: Sequence[tuple[ast.cmpop, ast.expr]], out: str = "") -> Value:
-        """``a < b < c`` is ``a < b and b < c``, with b computed once."""
-        (op, tree), *rest = steps
-        right = self.operand(tree)
-        number = Number.BOOL if left.number and right.number else Number.NO
-        first = self.node(OPERATORS[type(op)], [left, right], "" if rest else out, number)
-        return self._logical("and", first, lambda: self._comparison(right, rest), out) if rest else first
-
-    def _boolop(self, tree: ast.BoolOp, out: str) -> Value:
-        op = "and" if isinstance(tree.op, ast.And) else "or"
-        value = self.operand(tree.values[0])
-        for k, part in enumerate(tree.values[1:], 2):
-            value = self._logical(op, value, lambda part=part: self.operand(part), out if k == len(tree.values) else "")
-        return value
-
-    def _logical(self, op: str, left: Value, compile_right: Any, out: str) -> Value:
+    def logical(self, op: str, left: Value, right: Callable[[], Value], out: str) -> Value:
         """``left and right``: right is computed only if it is needed, or if that cannot be noticed."""
-        with self.builder.branch() as nodes:
-            right = compile_right()
-        number = max(left.number, right.number)
+        nodes, value = part = self._aside(right)
+        number = max(left.number, value.number)
         if harmless(self.builder, nodes):
             self.builder.nodes += nodes
-            return self.node(op, [left, right], out, number)
-        if op == "and":
-            return self._either(left, (nodes, right), ([], left), out, number)
-        return self._either(left, ([], left), (nodes, right), out, number)
+            return self.node(op, [left, value], out, number)
+        return self._one_of(left, *((part, ([], left)) if op == "and" else (([], left), part)), out, number)
 
-    def _ifexp(self, tree: ast.IfExp, out: str) -> Value:
-        condition = self.operand(tree.test)
-        then, otherwise = self._aside(tree.body), self._aside(tree.orelse)
-        number = max(then[1].number, otherwise[1].number)
-        if harmless(self.builder, [*then[0], *otherwise[0]]):
-            self.builder.nodes += [*then[0], *otherwise[0]]
-            return self.node("choose", [condition, then[1], otherwise[1]], out, number)
-        return self._either(condition, then, otherwise, out, number)
+    def either(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value], out: str) -> Value:
+        """One of two values; both are computed if that cannot be noticed."""
+        parts = self._aside(then), self._aside(otherwise)
+        values = [value for _, value in parts]
+        nodes, number = [node for part, _ in parts for node in part], max(value.number for value in values)
+        if harmless(self.builder, nodes):
+            self.builder.nodes += nodes
+            return self.node("choose", [condition, *values], out, number)
+        return self._one_of(condition, *parts, out, number)
 
-    def _aside(self, tree: ast.expr) -> Part:
+    def _aside(self, make: Callable[[], Value]) -> Part:
         """The nodes of a part that may be skipped, and its value."""
         with self.builder.branch() as nodes:
-            return nodes, self.operand(tree)
+            return nodes, make()
 
-    def _either(self, condition: Value, then: Part, otherwise: Part, out: str, number: Number) -> Value:
+    def _one_of(self, condition: Value, then: Part, otherwise: Part, out: str, number: Number) -> Value:
         """One of two branches runs, as Python has it: an If."""
         condition = self.node("builtins.bool", [condition], number=Number.BOOL)
-        bodies = [self._branch(*then, "then"), self._branch(*otherwise, "else")]
-        captures = tuple(dict.fromkeys(name for body in bodies for name in body.captures))
-        attrs = {"then_branch": bodies[0], "else_branch": bodies[1]}
-        output = out or self.builder.fresh(self.base)
-        added = Node("If", (condition.name,), (output,), attrs, self.base, self.builder.opset, "", captures)
         varies = condition.varies or then[1].varies or otherwise[1].varies
-        (value,) = self.builder.add(added, varies)
-        return Value(value.name, number, value.varies)
-
-    def _branch(self, nodes: Sequence[Node], value: Value, name: str) -> Body:
-        output = self.builder.name(value)
-        written = {out for node in nodes for out in node.outputs}
-        reads = [read for node in nodes for read in node.reads] + [output]
-        captures = tuple(dict.fromkeys(read for read in reads if read not in written))
-        versions = {"": self.builder.opset, DOMAIN: 1}
-        return Body(f"{self.base} {name}", (), (output,), tuple(nodes), {}, captures, opsets=versions, typed=False)
+        first, second = ((nodes, [value]) for nodes, value in (then, otherwise))
+        outputs = [out or self.builder.fresh(self.base)]
+        (value,) = self.builder.one_of(condition, first, second, outputs, self.base, varies)
+        return replace(value, number=number)
 
     def _call(self, tree: ast.Call, out: str) -> Value:
         return call(self, tree, out)
+
+    def elements(self, value: Value, name: str, tree: ast.expr) -> Iterable[Value]:
+        """The elements of the list that a function takes."""
+        if value.items is None:
+            raise self.error(tree, f"{name} takes a list that is written out: {name}([a, b])")
+        return value.items
+
+    def argument(self, given: Value | ast.expr, tree: ast.expr) -> Value | None:
+        """An argument as an input: lists are arrays, None is an omitted one."""
+        value = given if isinstance(given, Value) else self.value(given)
+        if value.literal is None:
+            return None
+        if value.display == "shape":
+            return Value(value.name, varies=value.varies)
+        return self.plain(self.builder.array(value, self.base), tree)
+
+    def attribute(self, given: ast.expr, key: str, name: str) -> Any:
+        """An argument that must be known.
+
+        Raises
+        ------
+        NotCompiled
+            It is computed when the body runs.
+        """
+        if key == "dtype":
+            try:
+                return dtype_named(given)
+            except TypeError as error:
+                raise self.error(given, str(error)) from error
+        value = self._literal(given)
+        if value is UNKNOWN:
+            raise NotCompiled(f"{key} of {name} is computed")
+        return value
+
+    def _literal(self, tree: ast.expr) -> Any:
+        """What a part is that can be known without computing it."""
+        if isinstance(tree, ast.Tuple | ast.List):
+            parts = tuple(map(self._literal, tree.elts))
+            return UNKNOWN if UNKNOWN in parts else parts
+        if isinstance(tree, ast.Constant):
+            return tree.value
+        if isinstance(tree, ast.Name) and isinstance(value := self.scope.get(tree.id), Value):
+            return value.literal
+        return signed(tree)
 
     def _subscript(self, tree: ast.Subscript, out: str) -> Value:
         value = self.value(tree.value)
@@ -281,8 +267,6 @@ class Compiler:
             return ("slice", *(None if part is None else self._index(part, values) for part in parts))
         if isinstance(tree, ast.Tuple):
             return ("tuple", *(self._index(part, values) for part in tree.elts))
-        if isinstance(tree, ast.Attribute) and dotted(tree) == "numpy.newaxis":
-            return None
         value = self.value(tree)
         if value.items is None and (value.literal is None or type(value.literal) in (int, bool, type(...))):
             return value.literal

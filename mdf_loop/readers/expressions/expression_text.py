@@ -11,12 +11,13 @@ of ``numpy.<f>``, ``math.<f>`` and a few of Python's own functions: those with a
 from __future__ import annotations
 
 import ast
+import copy
 import io
 import keyword
 import re
 import tokenize
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
@@ -53,7 +54,7 @@ OPERATORS: dict[type, str] = {
     ast.NotEq: "not_equal",
 }
 
-_PLAIN = (
+PLAIN = (
     ast.BinOp,
     ast.UnaryOp,
     ast.BoolOp,
@@ -66,6 +67,7 @@ _PLAIN = (
     ast.Dict,
     ast.Name,
 )
+"""Parts of which everything inside is looked at and nothing else."""
 
 
 def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], ast.expr] | None = None) -> ast.expr:
@@ -100,7 +102,8 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{_of_keyword(text)}", path) from error
+        meant = _of_keyword(text) or _of_assignment(text)
+        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
 
@@ -114,6 +117,36 @@ def tree_of(text: str) -> ast.expr:
         As ``ast.parse``.
     """
     return ast.parse(text.strip(), mode="eval").body
+
+
+def tree_if_any(text: str) -> ast.expr | None:
+    """The syntax tree of a text; None where Python cannot read it."""
+    try:
+        return tree_of(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def names_in(tree: ast.expr) -> list[str]:
+    """All names in an expression, those of modules and functions as well."""
+    return [part.id for part in ast.walk(tree) if isinstance(part, ast.Name)]
+
+
+class _Filled(ast.NodeTransformer):
+    """Expressions in the place of names."""
+
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self.given = given
+
+    def visit_Name(self, tree: ast.Name) -> ast.AST:
+        """A name that may be one of them."""
+        return copy.deepcopy(self.given.get(tree.id, tree))
+
+
+def filled(tree: ast.expr, given: Mapping[str, ast.expr]) -> ast.expr:
+    """An expression in which others take the place of names."""
+    made: ast.expr = _Filled(given).visit(copy.deepcopy(tree)) if given else tree
+    return made
 
 
 def as_name(text: str) -> str:
@@ -133,6 +166,17 @@ def _of_keyword(text: str) -> str:
         return ""
     found = next((token for token in tokens if keyword.iskeyword(token) and token not in _WORDS), None)
     return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
+
+
+def _of_assignment(text: str) -> str:
+    """What to do about a text that assigns."""
+    try:
+        (said,) = ast.parse(text.strip()).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return ""
+    if isinstance(said, ast.AugAssign):
+        return "; write the new value alone, such as x + 1 for x += 1"
+    return "; = assigns: a comparison is written ==" if isinstance(said, ast.Assign) else ""
 
 
 def is_python(text: str) -> bool:
@@ -219,7 +263,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         raise refused(node, text, path, f"a chain of {len(node.ops)} comparisons")
     elif isinstance(node, ast.Dict) and None in node.keys:
         raise refused(node, text, path, "** in a dict")
-    elif isinstance(node, _PLAIN):
+    elif isinstance(node, PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
         raise refused(node, text, path, f"{type(node).__name__}")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.ops.registry import INJECTED, KERNELS, Kernel
-from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, NotCompiled, Number, Value, arithmetic, literal
+from mdf_loop.ops.registry import INJECTED, KERNELS
+from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, Number, Value, arithmetic, literal
 
 if TYPE_CHECKING:
     from mdf_loop.readers.expressions.expression import Compiler
@@ -78,7 +78,7 @@ def call(compiler: Compiler, tree: ast.Call, out: str) -> Value:
         return _builtin(compiler, name, op, tree, out)
     if op in OPERATORS.values():
         return _operator(compiler, op, tree, out)
-    inputs, attrs = _arguments(compiler, tree, name, KERNELS[DOMAIN, op][-1])
+    inputs, attrs = compiler.arguments(tree, name, KERNELS[DOMAIN, op][-1].run)
     if op == "numpy.shape":
         return _shape(compiler, inputs[0], out)
     return compiler.node(op, inputs, out, _number(op, inputs), **attrs)
@@ -98,7 +98,7 @@ def _shape(compiler: Compiler, value: Value | None, out: str) -> Value:
 
 def _builtin(compiler: Compiler, name: str, op: str, tree: ast.Call, out: str) -> Value:
     """Python's own functions; over a list that is written out they work on its elements."""
-    values = [_value(compiler, arg) for arg in tree.args]
+    values = [compiler.value(arg) for arg in tree.args]
     known = {"round": (1, 2), "sum": (1, 2), "min": (1, max(len(values), 1)), "max": (1, max(len(values), 1))}
     least, most = known.get(name, (1, 1))
     if not least <= len(values) <= most:
@@ -137,49 +137,17 @@ def _operator(compiler: Compiler, op: str, tree: ast.Call, out: str) -> Value:
     wanted = 1 if op in UNARY else 2
     if len(tree.args) != wanted or tree.keywords:
         raise compiler.error(tree, f"{dotted(tree.func)} takes {wanted} argument{'s' * (wanted > 1)} here, without names")
-    values = [compiler.builder.array(_value(compiler, arg), compiler.base) for arg in tree.args]
+    values = [compiler.builder.array(compiler.value(arg), compiler.base) for arg in tree.args]
     values = [compiler.plain(value, tree) for value in values]
     if all(value.number for value in values):
         values[0] = compiler.builder.tensor(values[0], compiler.base, like=values[1:])
     return compiler.node(op, values, out)
 
 
-def _value(compiler: Compiler, tree: ast.expr) -> Value:
-    if isinstance(tree, ast.Starred):
-        raise compiler.error(tree, "* cannot be used in a call")
-    return compiler.value(tree)
-
-
-def _arguments(compiler: Compiler, tree: ast.Call, name: str, entry: Kernel) -> tuple[list[Value | None], dict[str, Any]]:
-    """The inputs and attributes of a call, by the signature of the kernel."""
-    args: list[Any] = list(tree.args)
-    count = None
-    if name in SEQUENCES and args:
-        listed = _value(compiler, args[0])
-        if listed.items is None:
-            raise compiler.error(tree, f"{name} takes a list that is written out: {name}([a, b])")
-        args[:1] = listed.items
-        count = len(listed.items)
-    try:
-        bound = bind(entry.run, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
-    except TypeError as error:
-        raise compiler.error(tree, str(error)) from error
-    inputs: list[Value | None] = []
-    attrs = {}
-    for key, given in bound.arguments.items():
-        kind = bound.signature.parameters[key].kind
-        if kind is inspect.Parameter.KEYWORD_ONLY:
-            attrs[key] = _static(compiler, given, key, name)
-        else:
-            inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
-            inputs += [_input(compiler, part, tree) for part in (given if kind is inspect.Parameter.VAR_POSITIONAL else [given])]
-    return inputs, attrs
-
-
 def bind(
     run: Callable[..., Any], name: str, args: Sequence[Any], named: Mapping[str, Any], count: int | None = None
-) -> inspect.BoundArguments:
-    """The arguments of a call of a function by the signature of its kernel; the first ``count`` of them are inputs.
+) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs (None for an omitted one) and attributes of a call by the signature of a kernel; ``count`` come as inputs.
 
     Raises
     ------
@@ -192,9 +160,18 @@ def bind(
     try:
         if len(placed) < len(args[count:]) or placed.keys() & named:
             raise TypeError("too many positional arguments")
-        return signature.bind(*args[:count], **placed, **named)
+        bound = signature.bind(*args[:count], **placed, **named).arguments
     except TypeError as error:
         raise TypeError(f"{name}{signature} is called with other arguments: {error}") from error
+    inputs: list[Any] = []
+    attrs: dict[str, Any] = {}
+    for place, (key, parameter) in enumerate(signature.parameters.items()):
+        if key in bound and parameter.kind is parameter.KEYWORD_ONLY:
+            attrs[key] = bound[key]
+        elif key in bound:
+            inputs += [None] * (place - len(inputs))
+            inputs += bound[key] if parameter.kind is parameter.VAR_POSITIONAL else [bound[key]]
+    return inputs, attrs
 
 
 def _most_inputs(signature: inspect.Signature) -> int:
@@ -221,51 +198,6 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     except ValueError:  # some functions of math do not tell; they say themselves what they miss
         return inspect.Signature([inspect.Parameter("numbers", inspect.Parameter.VAR_POSITIONAL)])
     return inspect.Signature([p for p in parameters if p.name not in INJECTED])
-
-
-def _input(compiler: Compiler, given: Value | ast.expr, tree: ast.expr) -> Value | None:
-    """An argument as an input: lists are arrays, None is an omitted one."""
-    value = given if isinstance(given, Value) else _value(compiler, given)
-    if value.literal is None:
-        return None
-    if value.display == "shape":
-        return Value(value.name, varies=value.varies)
-    return compiler.plain(compiler.builder.array(value, compiler.base), tree)
-
-
-def _static(compiler: Compiler, tree: ast.expr, key: str, name: str) -> Any:
-    """An argument that must be known.
-
-    Raises
-    ------
-    NotCompiled
-        It is computed when the body runs.
-    """
-    if key == "dtype":
-        return _dtype(compiler, tree)
-    value = _known(compiler, tree)
-    if value is UNKNOWN:
-        raise NotCompiled(f"{key} of {name} is computed")
-    return value
-
-
-def _known(compiler: Compiler, tree: ast.expr) -> Any:
-    if isinstance(tree, ast.Tuple | ast.List):
-        parts = tuple(_known(compiler, part) for part in tree.elts)
-        return UNKNOWN if UNKNOWN in parts else parts
-    if isinstance(tree, ast.Constant):
-        return tree.value
-    if isinstance(tree, ast.Name) and isinstance(value := compiler.scope.get(tree.id), Value):
-        return value.literal
-    return signed(tree)
-
-
-def _dtype(compiler: Compiler, tree: ast.expr) -> np.dtype:
-    """``float``, ``numpy.float32`` or ``"float32"``."""
-    try:
-        return dtype_named(tree)
-    except TypeError as error:
-        raise compiler.error(tree, str(error)) from error
 
 
 def dtype_named(tree: ast.expr) -> np.dtype:

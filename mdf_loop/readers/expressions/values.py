@@ -84,6 +84,20 @@ class Unavailable:
 Scope = Mapping[str, Value | Unavailable]
 
 
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+
+
+def number_of(op: str, values: Sequence[Value]) -> Number:
+    """Which Python number an operator gives, on one value or two."""
+    if op == "not":
+        return Number.BOOL
+    if not all(value.number for value in values):
+        return Number.NO
+    if op in COMPARISONS:
+        return Number.BOOL
+    return arithmetic(op, *values) if len(values) > 1 else max(values[0].number, Number.INT)
+
+
 def arithmetic(op: str, left: Value, right: Value) -> Number:
     """Which Python number an operator gives: none if either operand is surely numpy's."""
     if not left.number or not right.number:
@@ -114,10 +128,24 @@ def read(scope: Scope, name: str) -> Value:
     NotCompiled
         It has none that operators can express here.
     """
-    value = scope[name]
+    return available(scope[name])
+
+
+def available(value: Value | Unavailable, where: str = "") -> Value:
+    """A value that operators can express here.
+
+    Raises
+    ------
+    NotCompiled
+        There is none; ``where`` is what has none.
+    """
     if isinstance(value, Unavailable):
-        raise NotCompiled(value.reason)
+        raise NotCompiled(f"{where}: {value.reason}" if where else value.reason)
     return value
+
+
+Part = tuple[Sequence[Node], Sequence[Value]]
+"""The nodes of something that may be skipped, and its values."""
 
 
 @dataclass
@@ -217,6 +245,22 @@ class BodyBuilder:
             self.untouched.update(node.outputs)
         varies = varies or not _is_pure(node)
         return tuple(Value(name, varies=varies) for name in node.outputs)
+
+    def one_of(
+        self, condition: Value, then: Part, otherwise: Part, outputs: Sequence[str], base: str, varies: bool = True
+    ) -> tuple[Value, ...]:
+        """Add an If: one of two branches runs."""
+        bodies = [self._branch(*part, f"{base} {name}") for name, part in (("then", then), ("else", otherwise))]
+        captures = tuple(dict.fromkeys(name for body in bodies for name in body.captures))
+        attrs = {"then_branch": bodies[0], "else_branch": bodies[1]}
+        return self.add(Node("If", (self.name(condition),), tuple(outputs), attrs, base, self.opset, "", captures), varies)
+
+    def _branch(self, nodes: Sequence[Node], values: Sequence[Value], name: str) -> Body:
+        outputs = tuple(map(self.name, values))
+        written = {out for node in nodes for out in node.outputs}
+        reads = [read for node in nodes for read in node.reads] + list(outputs)
+        captures = tuple(dict.fromkeys(read for read in reads if read not in written))
+        return Body(name, (), outputs, tuple(nodes), {}, captures, opsets={"": self.opset, DOMAIN: 1}, typed=False)
 
     @contextlib.contextmanager
     def branch(self) -> Iterator[list[Node]]:

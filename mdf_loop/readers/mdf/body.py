@@ -20,7 +20,7 @@ from mdf_loop.errors import MalformedBody, UnsupportedOp, malformed
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Unavailable, Value
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Unavailable, Value, available
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
@@ -235,9 +235,7 @@ def _output(
     """An output of the body; what is carried is an array, not a Python number, which would change its type on the way."""
     if isinstance(out, str):
         return Value(out)
-    value = values[out]
-    if isinstance(value, Unavailable):
-        raise NotCompiled(value.reason)
+    value = available(values[out])
     if value.items is None and (value.literal is None or isinstance(value.literal, str | dict)):
         raise MalformedBody("the output port has no value that is a number or an array", (graph.id, *out))
     base = f"{out[0]}.{out[1]}"

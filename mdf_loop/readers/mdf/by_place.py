@@ -15,7 +15,7 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
-from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_if_any, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -124,13 +124,26 @@ def _in_order(parameters: Sequence[Any]) -> list[Any]:
     return [*ordered.values()] if len(ordered) == len(parameters) else [*parameters]
 
 
+def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
+    """How many values a function's body carries, and what the body is for, from the arguments as they are written."""
+    given = sum(_count(value) for key, value in args.items() if key not in NO_VALUES)
+    if function == "onnx::Scan":
+        scanned = args.get("num_scan_inputs")
+        return (given - scanned if isinstance(scanned, int) else 0), "scan"
+    return (0, "branch") if function == "onnx::If" else (given, "loop")
+
+
+def _count(value: Any) -> int:
+    """How many values an argument is: as many as a tuple has, or one."""
+    written = tree_if_any(value) if isinstance(value, str) else None
+    return len(written.elts) if isinstance(written, ast.Tuple) else 1
+
+
 def _reads(text: Any) -> list[str]:
     if not isinstance(text, str) or len(text) > LONGEST:
         return []
-    try:
-        return variables(tree_of(text))
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return []
+    tree = tree_if_any(text)
+    return [] if tree is None else variables(tree)
 
 
 class _Copied:
@@ -200,7 +213,8 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
     else:
         try:
             said = equations_in(source)
-        except MalformedBody:  # reading it raises the error
+        except MalformedBody as error:
+            _refuse_if_named(made.node, thing, error, path)
             return None
         spelt = {as_name(key): key for key in keys}
         order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
@@ -209,6 +223,18 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
         first = {key: value for key, value in args.items() if key in NO_VALUES}
         made.put(thing, "args", first | {name: args[name] for name in order})
     return results
+
+
+def _refuse_if_named(node: Any, thing: Any, error: MalformedBody, path: tuple[str, ...]) -> None:
+    """Raise what is wrong with a body where its results are read by name, which is an error as well; else reading it does.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    name = (thing.args or {}).get("body", "body")
+    if any(re.match(rf"\s*{re.escape(thing.id)}\s*\.", str(port.value)) for port in node.output_ports):
+        raise MalformedBody(str(error), (*path[:-1], name if isinstance(name, str) else thing.id)) from error
 
 
 def _names_in(source: Any, kind: str, args: Mapping[str, Any], read: Read) -> Sequence[str]:

@@ -7,14 +7,15 @@ iteration the default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, literal
+from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, arithmetic, available, literal
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
@@ -54,13 +55,14 @@ def order_nodes(graph: Any) -> Course:
         edges.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
     waited = [edge for edge in graph.edges if default_value_of(ports[edge.receiver, edge.receiver_port]) is None]
-    levels = _levels(graph, waited)
-    if levels is None:
+    try:
+        levels = _levels(graph, waited)
+    except CycleError as error:
         raise MalformedBody(
-            f"nodes {', '.join(_cycle(graph, waited))} wait for each other in a cycle; a default_value at one of the ports, or a "
+            f"nodes {', '.join(error.args[1][:-1])} wait for each other in a cycle; a default_value at one of the ports, or a "
             "carried value of the loop, lets it begin",
             (graph.id,),
-        )
+        ) from error
     begins = [edge for edge in graph.edges if default_value_of(ports[edge.receiver, edge.receiver_port]) is not None]
     delayed = [edge for edge in begins if levels[edge.sender] > levels[edge.receiver] or edge.sender == edge.receiver]
     for edge in delayed:
@@ -68,54 +70,39 @@ def order_nodes(graph: Any) -> Course:
             raise NotCompiled(f"several edges meet in port {edge.receiver}.{edge.receiver_port}, some of them an iteration late")
     late = set(map(id, delayed))
     in_time = [edge for edge in graph.edges if id(edge) not in late]
-    all_levels = _levels(graph, in_time)
-    if all_levels is None:
-        cycle = _cycle(graph, in_time)
-        raise NotCompiled(f"nodes {', '.join(cycle)} form a cycle in which MDF's scheduler decides who is first")
+    try:
+        all_levels = _levels(graph, in_time)
+    except CycleError as error:
+        cycle = ", ".join(error.args[1][:-1])
+        raise NotCompiled(f"nodes {cycle} form a cycle in which MDF's scheduler decides who is first") from error
     return Course(sorted(graph.nodes, key=lambda node: all_levels[node.id]), edges, delayed)
 
 
-def _levels(graph: Any, edges: Sequence[Any]) -> dict[str, int] | None:
-    """How many nodes stand before each one in the longest row; None if there is a cycle."""
-    receivers: dict[str, set[str]] = {node.id: set() for node in graph.nodes}
-    waits = dict.fromkeys(receivers, 0)
+def _levels(graph: Any, edges: Sequence[Any]) -> dict[str, int]:
+    """How many nodes stand before each one in the longest row."""
+    waits: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
     for edge in edges:
-        if edge.receiver not in receivers[edge.sender]:
-            receivers[edge.sender].add(edge.receiver)
-            waits[edge.receiver] += 1
-    levels = dict.fromkeys(receivers, 0)
-    ready = [name for name, count in waits.items() if not count]
-    for name in ready:
-        for receiver in receivers[name]:
-            levels[receiver] = max(levels[receiver], levels[name] + 1)
-            waits[receiver] -= 1
-            if not waits[receiver]:
-                ready.append(receiver)
-    return levels if len(ready) == len(receivers) else None
+        waits[edge.receiver].append(edge.sender)
+    return {name: level for level, names in enumerate(sets_of(waits)) for name in names}
 
 
-def _cycle(graph: Any, edges: Sequence[Any]) -> list[str]:
-    """The nodes of one cycle."""
-    senders: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
-    receivers: dict[str, list[str]] = {node.id: [] for node in graph.nodes}
-    for edge in edges:
-        senders[edge.receiver].append(edge.sender)
-        receivers[edge.sender].append(edge.receiver)
-    waits = {name: len(names) for name, names in senders.items()}
-    done = [name for name, count in waits.items() if not count]
-    for name in done:
-        for receiver in receivers[name]:
-            waits[receiver] -= 1
-            if not waits[receiver]:
-                done.append(receiver)
-    ended = set(done)
-    name = next(name for name in senders if name not in ended)
-    row: dict[str, None] = {}
-    while name not in row:
-        row[name] = None
-        name = next(sender for sender in senders[name] if sender not in ended)
-    names = list(row)
-    return names[names.index(name) :][::-1]
+def sets_of(waits: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
+    """Nodes in sets, each set behind those that its nodes wait for.
+
+    Raises
+    ------
+    CycleError
+        Some wait for each other: ``args[1]`` names them, the first one twice.
+    """
+    sorter = TopologicalSorter(dict.fromkeys(waits, ()))
+    for name, needs in waits.items():
+        sorter.add(name, *needs)
+    sorter.prepare()
+    sets: list[tuple[str, ...]] = []
+    while ready := sorter.get_ready():
+        sets.append(ready)
+        sorter.done(*ready)
+    return sets
 
 
 def port_value(
@@ -146,9 +133,7 @@ def port_value(
 def _weighted(
     builder: BodyBuilder, base: str, edge: Any, values: Mapping[tuple[str, str], Value | Unavailable], path: tuple[str, ...]
 ) -> Value:
-    value = values[edge.sender, edge.sender_port]
-    if isinstance(value, Unavailable):
-        raise NotCompiled(value.reason)
+    value = available(values[edge.sender, edge.sender_port])
     if value.items is None and value.literal is None:
         raise MalformedBody(f"edge {edge.id!r} brings no value: output port {edge.sender}.{edge.sender_port} has none", path)
     weight = (edge.parameters or {}).get("weight", 1)

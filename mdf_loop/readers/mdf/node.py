@@ -21,9 +21,12 @@ import numpy as np
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import Body
+from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression import evaluated
 from mdf_loop.readers.expressions.expression_text import number_in, parse, variables
 from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, NotCompiled, Scope, Unavailable, Value, literal
+from mdf_loop.readers.mdf.by_place import signature_of
+from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 
@@ -282,7 +285,7 @@ def order_parameters(node: Any, read_body: ReadBody) -> list[Any]:
     for parameter in node.parameters:
         if parameter.value is not None or parameter.function not in CONTROL:
             continue
-        captures = set(_captures(parameter, node, read_body))
+        captures = {name for body in bodies_of(parameter, node, read_body) for name in (*body.captures, *body.defaults)}
         place = ordered.index(parameter)
         following = ordered[place + 1 :]
         last = max((k for k, other in enumerate(following) if other.id in captures), default=None)
@@ -291,18 +294,17 @@ def order_parameters(node: Any, read_body: ReadBody) -> list[Any]:
     return ordered
 
 
-def _captures(parameter: Any, node: Any, read_body: ReadBody) -> Iterator[str]:
-    literals = {p.id: p.value for p in node.parameters}
-    args = parameter.args or {}
-    for key in ("body", "then_branch", "else_branch"):
-        source = args.get(key, key)
-        source = literals.get(source) if isinstance(source, str) else source
+def bodies_of(thing: Any, node: Any, read_body: ReadBody) -> Iterator[Body]:
+    """The bodies of a parameter or function that is a loop or branch, as far as they can be read before anything runs."""
+    held = {parameter.id: parameter.value for parameter in node.parameters}
+    args = {key: held.get(value, value) if isinstance(value, str) else value for key, value in (thing.args or {}).items()}
+    for key in BODIES[thing.function.removeprefix("onnx::")]:
+        source = args.get(key, held.get(key))
+        if source is None or isinstance(source, str) or (callable(source) and not is_read(source)):
+            continue
         try:
-            if source is not None:
-                n_carried = len(set(args) - {"M", "cond", "body"})
-                body = read_body(source, n_carried, "branch" if "branch" in key else "loop")
-                yield from (*body.captures, *body.defaults)
-        except (LoopError, NotCompiled):  # said with all its circumstances when the parameter is read
+            yield read_body(source, *signature_of(thing.function, args))
+        except (LoopError, NotCompiled):  # said with all its circumstances when it is read to be run
             continue
 
 

@@ -119,7 +119,7 @@ def read_signature(graph: Any, n_carried: int | None, kind: str) -> Signature:
     outputs = tuple(_output(name, said_inputs, ports, path) for name in said_outputs)
     first = 1 if kind == "loop" else 0
     count = len(outputs) if n_carried is None or kind == "branch" else n_carried
-    return Signature(said_inputs, fed, outputs, said_outputs, _opset(graph.metadata or {}, path), range(first, first + count))
+    return Signature(said_inputs, fed, outputs, said_outputs, opset_of(graph), range(first, first + count))
 
 
 def said_names(graph: Any, key: str) -> tuple[str, ...] | None:
@@ -140,10 +140,17 @@ def said_names(graph: Any, key: str) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def _opset(metadata: Mapping[str, Any], path: tuple[str, ...]) -> int:
-    said = metadata.get("opset", DEFAULT_OPSET)
+def opset_of(graph: Any) -> int:
+    """The version of ONNX that the metadata of a graph say.
+
+    Raises
+    ------
+    MalformedBody
+        It is none.
+    """
+    said = (graph.metadata or {}).get("opset", DEFAULT_OPSET)
     if (opset := version_in(said)) is None:
-        raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(said)}", path)
+        raise MalformedBody(f"metadata opset must be a whole number from 1 on; got {in_words(said)}", (graph.id,))
     return opset
 
 

@@ -124,9 +124,12 @@ def _meant(body: Body, n_carried: int) -> str:
     """What was probably forgotten where a body and the carried values do not go together."""
     more_in, more_out = len(body.inputs) - 2 - n_carried, len(body.outputs) - 1 - n_carried
     if more_in == 0:
-        return (
-            f"; if the condition is missing among the outputs: ({', '.join((body.inputs[1], *body.outputs))}) passes it through"
-        )
+        passed = ", ".join((body.inputs[1], *body.outputs))
+        said = f"; if the condition is missing among the outputs: ({passed}) passes it through"
+        if body.typed or more_out >= 0 or len(body.outputs) < 2:
+            return said
+        first, rest = ", ".join(body.inputs[:more_out]), ", ".join(body.inputs[more_out:])
+        return f"{said}; if {rest} should stay the same, it is captured: behind * in Python, def body({first}, *, {rest})"
     declared = body.type_of(body.inputs[1]).dtype if len(body.inputs) > 1 else None
     is_missing = len(body.inputs) < 2 or (declared is not None and kind_of(declared) != "bool")
     if more_in == -1 and more_out <= 0 and is_missing:

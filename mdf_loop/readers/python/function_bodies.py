@@ -133,7 +133,9 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         if not findings.changed:
             break
     if before != _drawn_so_far(function):
-        raise trace.refused("draws from numpy while it is read: the same numbers in every iteration; body.noise() draws new ones")
+        raise trace.refused(
+            "draws from numpy while it is read: the same numbers in every iteration; mdf_loop.body.noise() draws new ones"
+        )
     return check_body(made, (_name(function),)), trace
 
 

@@ -20,6 +20,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ops.registry import KERNELS
+from mdf_loop.readers.expressions.equations import FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.function_calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
@@ -214,7 +215,9 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     """The result of a function of numpy."""
     op = op_of(name)
     if op is None:
-        raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it")
+        _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
+        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else ""
+        raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
         return trace.add(op, list(args))
     args, count = list(args), None
@@ -235,17 +238,7 @@ def _places_of(
     run: Any, name: str, count: int, names: tuple[str, ...], count_of_inputs: int | None
 ) -> tuple[list[Any], dict[str, Any]]:
     """Which arguments of a call, by number or name, are a kernel's inputs (None for an omitted one) and attributes."""
-    bound = bind(run, name, range(count), {key: key for key in names}, count_of_inputs)
-    inputs: list[Any] = []
-    attrs: dict[str, Any] = {}
-    for key, place in bound.arguments.items():
-        kind = bound.signature.parameters[key].kind
-        if kind is kind.KEYWORD_ONLY:
-            attrs[key] = place
-        else:
-            inputs += [None] * (list(bound.signature.parameters).index(key) - len(inputs))
-            inputs += list(place) if kind is kind.VAR_POSITIONAL else [place]
-    return inputs, attrs
+    return bind(run, name, range(count), {key: key for key in names}, count_of_inputs)
 
 
 def _static(trace: Trace, given: Any, key: str, name: str) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from mdf_loop.convert.scheduled.loops import Lowered, execute, lower
 from mdf_loop.errors import NotLowered
 from mdf_loop.integrations.engine_runs import with_inputs
-from mdf_loop.integrations.evaluator import _parsed
+from mdf_loop.integrations.evaluator import parsed
 from mdf_loop.ir import Loop, State
 from mdf_loop.models.model import Wish
 from mdf_loop.options import Run, part_of, random_stream
@@ -46,7 +46,7 @@ def run_points(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run:
         The points have to be run one by one; says why.
     """
     for text in _texts(graph):
-        tree = _parsed(text)
+        tree = parsed(text)
         if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):
             raise NotBatched(f"{text!r} is more than + - * /")
     same, lanes = _lanes(points)

@@ -224,14 +224,13 @@ class Table:
 
     def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The arrays, and the lengths of those outputs whose runs differ in length."""
-        for name, array in self.arrays.items():
-            array[self._blank[name]] = _filling(self.fill, array.dtype)
         missing = ~self.done
         missing[list(self.errors)] = True
-        if missing.any():
-            for name, array in self.arrays.items():
+        for name, array in self.arrays.items():
+            without = missing | self._blank[name]
+            if without.any():
                 wide = array.astype(holding(array.dtype, self.fill), copy=False)
-                wide[missing] = _filling(self.fill, wide.dtype)
+                wide[without] = _filling(self.fill, wide.dtype)
                 self.arrays[name] = wide
         ragged = {
             name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()

@@ -45,6 +45,8 @@ class Noted:
         How large the rows of outputs are.
     ragged : list of str
         Outputs whose rows differ in length, here or from those that were tried.
+    absent : list of str
+        Outputs that some runs do not have.
     unclear : list of str
         Outputs with values that are what stands where there is none.
     chunks : mapping of str to int
@@ -61,6 +63,7 @@ class Noted:
     failed: int = 0
     shapes: dict[str, list[int]] = field(default_factory=dict)
     ragged: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
     chunks: dict[str, int] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -160,7 +163,10 @@ class BlockWriter:
             raise LoopError(f"output {min(unknown)!r} has values here, and had none in the runs that were tried first")
         for name, form in self.layout.forms.items():
             fill, (label, label_of_lengths) = form.filling(self.task.fill), self.labels[name]
-            if (rows := arrays.get(name)) is not None:
+            rows = arrays.get(name)
+            if rows is None or (form.stands_in(self.task.fill) and rows.dtype != form.dtype):
+                noted.absent = sorted({*noted.absent, name})
+            if rows is not None:
                 if form.stands_in(self.task.fill) and (rows == fill).any():
                     noted.unclear = sorted({*noted.unclear, name})
                 rows = form.fitted(rows, name, self.task.fill)

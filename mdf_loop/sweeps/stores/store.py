@@ -44,7 +44,7 @@ class StoreCounts:
     def __init__(self, labels: Labels, layout: RowLayout) -> None:
         self.count, self.fill, self._layout = labels.rows, labels.fill, layout
         self.shapes = {name: form.shape for name, form in layout.forms.items()}
-        self.ragged, self.unclear, self.errors = set[str](), set[str](), dict[int, str]()
+        self.ragged, self.absent, self.unclear, self.errors = set[str](), set[str](), set[str](), dict[int, str]()
         self.failed = self.complete = 0
         self.suspects: dict[str, int] = {}
         self.chunks = Counter[str]()
@@ -55,6 +55,7 @@ class StoreCounts:
         self.failed += noted.failed
         self.chunks.update(noted.chunks)
         self.ragged.update(noted.ragged)
+        self.absent.update(noted.absent)
         self.unclear.update(noted.unclear)
         self.errors |= noted.errors
         self.suspects = earliest(self.suspects, noted.suspects)
@@ -158,7 +159,7 @@ class SweepStore(Checkpoint):
         for name, form in self.layout.forms.items():
             label, filling = self.labels.label(name), form.filling(self.labels.fill)
             chunks[label], fills[label] = (*self.layout.chunk, *form.shape), filling
-            are_all_there = is_whole and name not in counted.ragged
+            are_all_there = is_whole and name not in counted.ragged | counted.absent
             if are_all_there and form.is_truth:
                 template[label].attrs["dtype"] = "bool"  # as xarray says it
             if form.stands_in(self.labels.fill) and name not in counted.unclear and not are_all_there:
@@ -172,7 +173,8 @@ class SweepStore(Checkpoint):
     def results(self, errors: Iterable[str]) -> Any:
         """The Dataset, opened lazily."""
         self._publish(self.counted, errors)
-        for name in self.counted.unclear if self.counted.failed else self.counted.unclear & self.counted.ragged:
+        counted = self.counted
+        for name in counted.unclear if counted.failed else counted.unclear & (counted.ragged | counted.absent):
             filling = self.layout.forms[name].filling(self.labels.fill)
             warn_user(f"output {name!r} is {filling} in some runs, which also fills places without a value; give fill=")
         return opened(self.place)
