@@ -7,7 +7,7 @@ import numpy as np
 
 from mdf_loop.execute.steps_of_many import ManyInputs, StepsOfMany
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.batching import by_step
+from mdf_loop.ops.batching import by_step, elementwise, is_settled
 from mdf_loop.ops.registry import bind, lookup
 from mdf_loop.options import start_run
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
@@ -59,13 +59,22 @@ def defined(node, given, known=()):
 
 
 def rule_of(node):
-    """The rule by which a node is run for many iterations; that of its Step, if it says so."""
+    """How a block runs a node for many iterations: its rule, else its Step; what is always the same is given once."""
     entry, bound = lookup(node.op, node.opset, node.domain), bind(node)
-    if entry.batch is not by_step:
-        return entry.batch
     many = StepsOfMany(exact=False)
 
     def rule(run, args, stacked, attrs):
+        if entry.batch is not elementwise:
+            same = [s and is_settled(np.asarray(a)) for a, s in zip(args, stacked, strict=True)]
+            args = [a[0] if s else a for a, s in zip(args, same, strict=True)]
+            stacked = [flag and not s for flag, s in zip(stacked, same, strict=True)]
+        if not any(stacked):
+            found = run(*args, **attrs)
+            outputs = found if type(found) is tuple else (found,)
+            return outputs, (False,) * len(outputs)
+        found = None if entry.batch is by_step else entry.batch(run, args, stacked, attrs)
+        if found is not None:
+            return found
         types = [None if a is None else type_of_value(a[0, ...] if s else a) for a, s in zip(args, stacked, strict=True)]
         found = many(node, bound, entry, ManyInputs(args, types, stacked), start_run())
         return found and (found[0], found[1].flags)

@@ -394,7 +394,6 @@ NAMES_OPERATORS = {
     "calls/prepared.py": "the two functions of the interface that run loops are called so as well",
     "calls/compiled.py": "the two functions of the interface that run loops are called so as well",
     "types/required.py": "how values of typed bodies go into the branches of an If and out of them is ONNX's",
-    "models/recordings/ways.py": "finds the branches of an If",
     "backends/llvm/dynamic_shapes.py": "a table of what is printed for an operator",
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",

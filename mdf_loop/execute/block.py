@@ -13,7 +13,7 @@ from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.iteration_columns import History, NotStackable
 from mdf_loop.execute.steps_of_many import ManyInputs
 from mdf_loop.ir import Body, Node
-from mdf_loop.ops.batching import by_step
+from mdf_loop.ops.batching import by_step, elementwise, is_settled
 from mdf_loop.options import Run
 from mdf_loop.step.records import Type
 
@@ -70,19 +70,18 @@ class Batch:
         flags = [bool(name) and name in self.histories for name in node.inputs]
         captured = any(name in self.histories for name in node.captures)
         if not any(flags) and not captured:
-            self._once(node)
+            self._once(node, [self.single(name) if name else None for name in (*node.inputs, *node.captures)])
         elif (branches := self.calls.bound(node).branches) is not None:
             self._branch(node, branches)
         elif not self._by_rule(node, flags):
             self._one_by_one(node)
 
-    def _once(self, node: Node) -> None:
-        values = [self.single(name) if name else None for name in (*node.inputs, *node.captures)]
+    def _once(self, node: Node, values: Sequence[Any]) -> None:
         result = self._kernel(node)(*values)
         results = result if type(result) is tuple else (result,)
         self.fixed.update((name, value) for name, value in zip(node.outputs, results, strict=False) if name)
 
-    def _by_rule(self, node: Node, flags: Sequence[bool]) -> bool:
+    def _by_rule(self, node: Node, flags: list[bool]) -> bool:
         bound, entry, _ = self.calls(node)
         picks = entry.facts.picks_rows
         if picks is not None and picks(**node.attrs) and self._is_row(node):
@@ -90,17 +89,21 @@ class Batch:
         if entry.batch is None or node.captures:
             return False
         try:
-            args = [
+            args: list[Any] = [
                 self.histories[name].stacked() if flag else self.single(name) if name else None
                 for name, flag in zip(node.inputs, flags, strict=True)
             ]
         except NotStackable:
             return False
-        if entry.batch is by_step:
-            return self._by_step(node, args, flags)
-        result = entry.batch(entry.run, args, flags, bound.keywords)
+        for k, name in enumerate(node.inputs):
+            if flags[k] and entry.batch is not elementwise and is_settled(args[k]):
+                args[k], flags[k] = self._value(name), False
+        if not any(flags):
+            self._once(node, args)
+            return True
+        result = None if entry.batch is by_step else entry.batch(entry.run, args, flags, bound.keywords)
         if result is None:
-            return False
+            return self._by_step(node, args, flags)
         types = self._types_of_rows(node) if self.calls.exact else [None] * len(result[0])
         self._keep_all(node, *result, types)
         return True

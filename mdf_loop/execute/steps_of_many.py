@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 
 from mdf_loop.backends.python.printer import program
 from mdf_loop.ir import Node
+from mdf_loop.ops.batching import SHORT
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
@@ -20,9 +22,6 @@ from mdf_loop.step.records import Size, Type
 from mdf_loop.step.trace import meaning_of
 from mdf_loop.step.vmap import vmap
 from mdf_loop.system.threads import Recent
-
-SHORT = 16
-"""Numbers that say what to do (a shape, axes, a count) up to which a program is made for them."""
 
 MOST = 64
 """Programs of one body that are kept."""
@@ -80,9 +79,12 @@ class StepsOfMany:
     ) -> tuple[tuple[Any, ...], Many] | None:
         """The results for all iterations, and what they are; None where each iteration has to be run by itself."""
         values, types, flags = given
-        known = [None if flag else _known(x) for x, flag in zip(values, flags, strict=True)]
-        key = id(node), tuple(types), tuple(flags), tuple(known)
-        made = self._made.of(key, lambda: self._many(node, bound, entry, given, [x is not None for x in known]))
+        for kinds in ("iub", "iubf"):  # numbers are computed with, unless nothing comes of it: they may be scales
+            known = [None if flag else _known(x, kinds) for x, flag in zip(values, flags, strict=True)]
+            key = id(node), tuple(types), tuple(flags), tuple(known)
+            made = self._made.of(key, functools.partial(self._many, node, bound, entry, given, [x is not None for x in known]))
+            if made is not None:
+                break
         try:
             return None if made is None else (made.call(run, *(values[k] for k in made.places)), made)
         except FallBack:
@@ -114,8 +116,8 @@ class StepsOfMany:
         return Many(program(many, is_block=True)[0], places, are_stacked, result_types)
 
 
-def _known(x: Any) -> Hashable | None:
+def _known(x: Any, kinds: str) -> Hashable | None:
     """What is the same for values that say the same to do; None for one that is only computed with."""
     if isinstance(x, np.ndarray | np.generic):
-        return (type(x), x.tobytes()) if x.dtype.kind in "iub" and x.size <= SHORT else None
+        return (type(x), x.tobytes()) if x.dtype.kind in kinds and x.size <= SHORT else None
     return (type(x), x) if type(x) in (bool, int) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ import numpy as np
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.kernels.arrays.axes import as_tensor
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked, elementwise
+from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import kernel
-from mdf_loop.ops.rows import Call
 from mdf_loop.settings.engines import needed
 
 
@@ -107,16 +106,7 @@ def regex_full_match(X, *, pattern):
     return np.array([_is_text(text) and expression.fullmatch(text) is not None for text in X.ravel()], bool).reshape(X.shape)
 
 
-def tf_idf_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Each row is worked on alone, so the rows of all iterations are rows of one input."""
-    (rows,) = args
-    if rows.ndim not in (2, 3):
-        return None
-    out = run(rows.reshape(-1, rows.shape[-1]), **attrs)
-    return all_stacked(out.reshape(*rows.shape[:-1], out.shape[-1]))
-
-
-@kernel("TfIdfVectorizer", since=9, batch=tf_idf_rule)
+@kernel("TfIdfVectorizer", since=9)
 def tf_idf_vectorizer(
     X,
     *,

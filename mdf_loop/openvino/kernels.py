@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import numbers, place, places, settled
+from mdf_loop.kernels.arrays.axes import numbers, place, places
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.arrays.indexing import element_places
-from mdf_loop.ops.batching import all_stacked, elementwise
+from mdf_loop.ops.batching import all_stacked, by_step, elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import DTYPES, kind_of
 
@@ -98,13 +98,13 @@ def squeeze_where_one(data, axes):
     return np.squeeze(data, tuple(axis for axis in places(axes, data.ndim) if data.shape[axis] == 1))
 
 
-@kernel("Broadcast", domain=DOMAIN, batch=settled((1,)))
+@kernel("Broadcast", domain=DOMAIN, batch=by_step)
 def broadcast(data, shape):
     """Elements repeated to fill exactly this shape."""
     return np.broadcast_to(data, bounded(shape)).copy()
 
 
-@kernel("BroadcastAlong", domain=DOMAIN, batch=settled((1, 2)))
+@kernel("BroadcastAlong", domain=DOMAIN, batch=by_step)
 def broadcast_along(data, shape, axes):
     """Elements repeated to fill a shape, whose axes the data's are said to be."""
     dims = [1] * len(shape)

@@ -6,12 +6,14 @@ A rule is ``rule(run, args, stacked, attrs) -> (outputs, stacked_out)`` or None.
     the kernel function, called as ``run(*inputs, **attrs)``
 ``args``, ``stacked``
     the inputs, and for each whether it is stacked: has the iteration axis at 0.  At least one is, and
-    all stacked ones have the same length, at least 1.
+    all stacked ones have the same length, at least 1.  A few whole numbers that are the same in every
+    iteration are not stacked, unless the rule is ``elementwise``.
 ``outputs``, ``stacked_out``
     a tuple of outputs, and for each whether it is stacked.  An output that comes out the same in every
     iteration should be returned unstacked, so that what follows can be batched too.
 ``None``
-    no way for this combination; the caller runs one iteration at a time.
+    no way for this combination; the caller runs the operator's Step with a leading axis, if it has one, else one iteration at
+    a time.
 
 The law, tested for every kernel that names a rule: the outputs equal the stack of one call per iteration.
 """
@@ -26,8 +28,18 @@ import numpy as np
 FEW_ROWS = 64
 """Rows of a matrix up to which one product for all iterations is several times faster than one for each."""
 
+SHORT = 16
+"""Numbers that say what to do (a shape, axes, a count) up to which it is looked at whether they are always the same."""
+
 Result = tuple[tuple[Any, ...], tuple[bool, ...]] | None
 Rule = Callable[[Callable[..., Any], Sequence[Any], Sequence[bool], Mapping[str, Any]], Result]
+
+
+def is_settled(rows: np.ndarray) -> bool:
+    """Whether a stacked input that may say what to do is the same in every iteration."""
+    if rows.dtype.kind not in "iub" or rows[0].size > SHORT:
+        return False
+    return np.array_equal(rows[0], rows[-1]) and bool((rows == rows[0]).all())
 
 
 def by_step(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:

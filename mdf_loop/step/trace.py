@@ -18,7 +18,6 @@ from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import places
 from mdf_loop.kernels.mdf.weak_numbers import element, of_numbers
-from mdf_loop.kernels.numbers.activation import one_shape
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, Kernel
 from mdf_loop.ops.rows import FUNCTIONS, Bound, Call
@@ -37,8 +36,6 @@ OF_FUNCTIONS = {
     if call is not None
 }
 """The primitive that a function is."""
-
-_ELEMENTWISE = elementwise, one_shape
 
 MOST = 500
 """Calls of numpy's functions up to which a kernel is traced: a loop of Python's is written out."""
@@ -73,7 +70,7 @@ def primitive_of(entry: Kernel) -> Call | None:
 
 def is_traced(entry: Kernel) -> bool:
     """Whether a kernel of ours is its own definition: ONNX's element-wise ones, and those of which it is said."""
-    return entry.built_in and (entry.facts.traced or (not entry.domain and entry.batch in _ELEMENTWISE))
+    return entry.built_in and (entry.facts.traced or (not entry.domain and entry.batch is elementwise))
 
 
 def traced(
@@ -128,7 +125,8 @@ _LOOKS = {"pow", "shl", "shr", "signbit", "ldexp", "lcm"}
 _ARRAYS = {"numpy.where", "numpy.squeeze", "numpy.reshape"}
 """Functions that give arrays without dimensions, where others give numbers."""
 
-_NEW = {"matmul", "zeros_like", "ones_like", "full_like", "sum", "prod", "mean", "std", "var", "max", "min", "all", "any", "dot"}
+_NEW_ONES = "all any dot full_like matmul max mean min ones_like prod std sum take var zeros_like"
+_NEW = {*_NEW_ONES.split()}
 """Functions of numpy that give memory of which there is no view."""
 
 
@@ -147,7 +145,7 @@ class KernelTrace(Trace):
             return given.value
         if isinstance(given, tuple | list) and not any(isinstance(part, Traced) for part in given):
             given = np.array(given)
-        if isinstance(given, bool | int | float) or (isinstance(given, np.ndarray | np.generic) and given.dtype.kind in "biuf"):
+        if isinstance(given, bool | int | float) or (isinstance(given, np.ndarray | np.generic) and given.dtype.kind in "biufV"):
             return _constant(self.builder, given.copy() if isinstance(given, np.ndarray) else given)
         raise self.refused(f"computes with a {type(given).__name__}")
 
@@ -271,7 +269,7 @@ class TracedArray(Traced):
     size = property(lambda self: self.value.type.size if self.shape else 1, doc="The number of elements.")
     itemsize = property(lambda self: self.dtype.itemsize, doc="The bytes of an element.")
 
-    def astype(self, dtype: Any, copy: bool = True) -> Any:
+    def astype(self, dtype: Any, order: str = "K", *, copy: bool = True) -> Any:
         """The same in another element type."""
         if np.dtype(dtype) == bool:
             return self.trace.add("numpy.bool_", [self])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ops.batching import Result, Rule, all_stacked
+from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.rows import Call
 
 
@@ -69,51 +69,9 @@ def behind(axes: Any, rank: int) -> list[int]:
     return [axis + 1 for axis in places(axes, rank)]
 
 
-def unstacked(result: Any) -> Result:
-    """What a kernel returned for inputs that no iteration changes."""
-    outputs = result if type(result) is tuple else (result,)
-    return outputs, (False,) * len(outputs)
-
-
-def settled(steering: Sequence[int], rule: Rule | None = None) -> Rule:
-    """Inputs that say what to do (a shape, axes, a count) must be the same in every iteration.
-
-    Parameters
-    ----------
-    steering : sequence of int
-        Positions of those inputs; they reach ``rule`` unstacked.
-    rule : rule, optional
-        How to go on while other inputs are stacked; where none is, one call does for all iterations.
-    """
-
-    def apply(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        args, flags = list(args), list(stacked)
-        for k in steering:
-            if k < len(args) and flags[k]:
-                if not (args[k] == args[k][0]).all():
-                    return None
-                args[k], flags[k] = args[k][0], False
-        if not any(flags):
-            return unstacked(run(*args, **attrs))
-        return rule(run, args, flags, attrs) if rule is not None else None
-
-    return apply
-
-
 def moved(run: Call, args: Sequence[Any], attrs: Mapping[str, Any], attr: str, axis: int, rank: int) -> Result:
     """A call whose axis attribute counts the iteration axis too; every output is stacked."""
     return all_stacked(run(*args, **{**attrs, attr: place(axis, rank) + 1}))
-
-
-def trailing(count: int) -> Rule:
-    """Only the last ``count`` axes of the first input are worked on, so that one more in front of them changes nothing."""
-
-    def rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        if not stacked[0] or any(stacked[1:]) or row_ranks(args, stacked)[0] < count:
-            return None
-        return all_stacked(run(*args, **attrs))
-
-    return rule
 
 
 def row_ranks(args: Sequence[Any], stacked: Sequence[bool]) -> list[int]:

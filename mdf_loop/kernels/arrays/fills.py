@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import all_repeated, count_of, moved, numbers, settled, trailing, zero
+from mdf_loop.kernels.arrays.axes import all_repeated, count_of, is_seen, numbers, zero
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked, of_shape
+from mdf_loop.ops.batching import Result, all_stacked, by_step, of_shape
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 from mdf_loop.types.elements import DTYPES, kind_of
@@ -37,7 +37,7 @@ _CONSTANTS: dict[str, Any] = {
 """The attributes of Constant, and the types of those that are not tensors."""
 
 
-@kernel("ConstantOfShape", since=9, batch=settled((0,)))
+@kernel("ConstantOfShape", since=9, batch=by_step)
 def constant_of_shape(input, *, value=None):
     """One value in every element; 0 as float32 where not said."""
     dims = shape_for(numbers(input), 4 if value is None else value.itemsize)
@@ -52,9 +52,6 @@ def constant_of_shape(input, *, value=None):
 
 def range_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
     """Ranges that change from iteration to iteration, as long as all have the same length."""
-    once = settled((0, 1, 2))(run, args, stacked, attrs)
-    if once is not None:
-        return once
     columns = [column.ravel() for column in all_repeated([np.asarray(a) for a in args], stacked)]
     if any(len(column) != count_of(args, stacked) for column in columns):
         return None
@@ -105,18 +102,13 @@ def eye_like(input, *, dtype=None, k=0):
     return np.eye(*input.shape, k, input.dtype if dtype is None else DTYPES[dtype])
 
 
-def one_hot_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The new axis comes behind the iteration axis."""
-    return moved(run, args, attrs, "axis", attrs.get("axis", -1), args[0].ndim)
-
-
-@kernel("OneHot", since=11, batch=settled((1, 2), one_hot_rule))
+@kernel("OneHot", since=11, batch=by_step)
 def one_hot(indices, depth, values, *, axis=-1):
     """``values[1]`` where the index points to along a new axis, also from its end, and ``values[0]`` elsewhere."""
     return _marked(indices, depth, values, axis, from_end=True)
 
 
-@kernel("OneHot", since=9, batch=settled((1, 2), one_hot_rule))
+@kernel("OneHot", since=9, batch=by_step)
 def one_hot_9(indices, depth, values, *, axis=-1):
     """``values[1]`` where the index points to along a new axis, and ``values[0]`` elsewhere; a negative index points nowhere."""
     return _marked(indices, depth, values, axis, from_end=False)
@@ -131,7 +123,8 @@ def _marked(indices: Any, depth: Any, values: Any, axis: int, from_end: bool) ->
     shape_for((length, *indices.shape), max(values.itemsize, 8))
     if values.shape != (2,):
         raise ValueError(f"values must be [off, on]; got shape {list(values.shape)}")
-    if axis in (-1, indices.ndim) and 0 < length <= min(indices.size, SHORT) and (from_end or indices.min() >= 0):
+    are_seen = is_seen(indices) and is_seen(values)
+    if are_seen and axis in (-1, indices.ndim) and 0 < length <= min(indices.size, SHORT) and (from_end or indices.min() >= 0):
         try:
             return _unit_rows(length, values).take(indices, 0)
         except IndexError:  # some index points nowhere
@@ -141,8 +134,11 @@ def _marked(indices: Any, depth: Any, values: Any, axis: int, from_end: bool) ->
     indices = np.expand_dims(indices, axis)
     steps = [1] * indices.ndim
     steps[axis] = length
+    found = indices == np.arange(length).reshape(steps)
+    if not are_seen:
+        return np.where(found, values[1], values[0])
     # The truth values are places in [off, on]: this keeps any type, texts too.
-    return values.take((indices == np.arange(length).reshape(steps)).astype(np.intp))
+    return values.take(found.astype(np.intp))
 
 
 def _unit_rows(length: int, values: Any) -> np.ndarray:
@@ -153,7 +149,7 @@ def _unit_rows(length: int, values: Any) -> np.ndarray:
     return rows
 
 
-@kernel("Trilu", since=14, batch=settled((1,), trailing(2)))
+@kernel("Trilu", since=14, batch=by_step)
 def trilu(input, k=None, *, upper=1):
     """The elements on and above the k-th diagonal of each matrix (or on and below it), zeros elsewhere."""
     if input.ndim < 2:
@@ -164,4 +160,5 @@ def trilu(input, k=None, *, upper=1):
     return np.where(lower, zero(input.dtype), input) if upper else np.where(lower, input, zero(input.dtype))
 
 
-say("Trilu", traced=True)
+for _op in ("OneHot", "Trilu"):
+    say(_op, traced=True)

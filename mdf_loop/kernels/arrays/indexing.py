@@ -10,16 +10,14 @@ import numpy as np
 from mdf_loop.kernels.arrays.axes import (
     all_repeated,
     as_tensor,
-    behind,
     moved,
     numbers,
     place,
     places,
     repeated_along,
     row_ranks,
-    settled,
 )
-from mdf_loop.ops.batching import Result, all_stacked, by_step, folding
+from mdf_loop.ops.batching import Result, all_stacked, by_step
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 
@@ -114,20 +112,10 @@ def rows_of(indices: Any) -> tuple[Any, ...]:
     return tuple(indices[..., k] for k in range(indices.shape[-1]))
 
 
-def slice_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Slices that are the same in every iteration, or move and keep their length: x[i:i+3]."""
-    same = settled((1, 2, 3, 4), _slice_behind)(run, args, stacked, attrs)
-    return same if same is not None else settled((3, 4), _sliding)(run, args, stacked, attrs)
-
-
-def _slice_behind(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    data, starts, ends, *others = args
-    axes = others[0] if others and others[0] is not None else range(len(numbers(starts)))
-    return all_stacked(run(data, starts, ends, behind(axes, data.ndim - 1), *others[1:]))
-
-
 def _sliding(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Axis after axis: the places that each iteration's bounds name, if they are equally many."""
+    """x[i:i + 3], axis after axis: the places that each iteration's bounds name, if they are equally many."""
+    if not any(stacked[1:3]) or any(stacked[3:]):
+        return None
     data, starts, ends, axes, steps = (*args, None, None)[:5]
     is_stacked = stacked[0]
     bounds = [np.broadcast_to(b, (len(args[1] if stacked[1] else args[2]), b.shape[-1])) for b in (starts, ends)]
@@ -154,7 +142,7 @@ def _window(starts: np.ndarray, ends: np.ndarray, step: int, length: int) -> np.
     return starts[:, None] + step * np.arange(counts[0])
 
 
-@kernel("Slice", since=10, batch=slice_rule)
+@kernel("Slice", since=10, batch=_sliding)
 def slice_10(data, starts, ends, axes=None, steps=None):
     """From ``starts`` up to but not including ``ends``, in steps, along the given axes or the first ones."""
     if axes is None and steps is None and data.ndim == 1 and starts.size == ends.size == 1:
@@ -191,27 +179,13 @@ def slice_1(data, *, starts, ends, axes=None):
     return data[sliced(data.shape, starts, ends, axes)]
 
 
-def compress_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The same choice in every iteration."""
-    data, condition = args
-    if attrs.get("axis") is None:
-        return all_stacked(run(data.reshape(len(data), -1), condition, axis=1))
-    return moved(run, args, attrs, "axis", attrs["axis"], data.ndim - 1)
-
-
-@kernel("Compress", since=9, batch=settled((1,), compress_rule))
+@kernel("Compress", since=9, batch=by_step)
 def compress(input, condition, *, axis=None):
     """The entries for which the condition is true; of the flattened tensor where no axis is given."""
-    return input.compress(condition, axis)
+    return input.take(np.flatnonzero(condition), axis)
 
 
-def reverse_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """All iterations in one larger batch."""
-    axis = attrs.get("batch_axis", 1)
-    return folding((axis, 0), (axis,))(run, args, stacked, attrs)
-
-
-@kernel("ReverseSequence", since=10, batch=reverse_rule)
+@kernel("ReverseSequence", since=10)
 def reverse_sequence(input, sequence_lens, *, batch_axis=1, time_axis=0):
     """The first ``sequence_lens[b]`` elements of sequence b in reverse, the others as they are."""
     if {batch_axis, time_axis} != {0, 1}:
@@ -228,3 +202,4 @@ def reverse_sequence(input, sequence_lens, *, batch_axis=1, time_axis=0):
 say("Gather", light=True, picks_rows=lambda axis=0: axis == 0)
 say("Slice", light=True)
 say("Slice", until=10, traced=True)
+say("Compress", traced=True)

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import all_repeated, moved, numbers, place, settled
-from mdf_loop.ops.batching import Result
+from mdf_loop.kernels.arrays.axes import numbers, place
+from mdf_loop.ops.batching import by_step
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.ops.rows import Call
 
 
-def concat_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Joined behind the iteration axis; what no iteration changes is repeated."""
-    rank = args[0].ndim - stacked[0]
-    return moved(run, all_repeated(args, stacked), attrs, "axis", attrs.get("axis", 1), rank)
-
-
-@kernel("Concat", since=4, batch=concat_rule)
+@kernel("Concat", since=4, batch=by_step)
 def concat(*inputs, axis):
     """The inputs one behind the other along an axis."""
     return np.concatenate(inputs, axis)
 
 
-@kernel("Concat", since=1, batch=concat_rule)
+@kernel("Concat", since=1, batch=by_step)
 def concat_1(*inputs, axis=1):
     """The inputs one behind the other along an axis."""
     return np.concatenate(inputs, axis)
 
 
-def split_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Cut behind the iteration axis."""
-    return moved(run, args, attrs, "axis", attrs.get("axis", 0), args[0].ndim - 1)
-
-
-@kernel("Split", since=18, batch=settled((1,), split_rule))
+@kernel("Split", since=18, batch=by_step)
 def split(input, split=None, *, axis=0, num_outputs=None, n_outputs):
     """Parts of the given lengths, or ``num_outputs`` parts of which the last may be smaller."""
     if (split is None) == (num_outputs is None):
@@ -52,21 +39,21 @@ def split(input, split=None, *, axis=0, num_outputs=None, n_outputs):
     return parts(input, [*made, length - sum(made)], axis)[: len(made)]  # last is what no output is named for
 
 
-@kernel("Split", since=13, batch=settled((1,), split_rule))
+@kernel("Split", since=13, batch=by_step)
 def split_13(input, split=None, *, axis=0, n_outputs):
     """Parts of the given lengths, or as many equal ones as there are outputs."""
     axis = place(axis, input.ndim)
     return parts(input, _equal(input.shape[axis], n_outputs) if split is None else numbers(split), axis)
 
 
-@kernel("Split", since=2, batch=split_rule)
+@kernel("Split", since=2, batch=by_step)
 def split_2(input, *, axis=0, split=None, n_outputs):
     """Parts of the lengths that an attribute says, or as many equal ones as there are outputs."""
     axis = place(axis, input.ndim)
     return parts(input, _equal(input.shape[axis], n_outputs) if split is None else list(split), axis)
 
 
-@kernel("Split", since=1, batch=settled((1,), split_rule))
+@kernel("Split", since=1, batch=by_step)
 def split_1(input, lengths=None, *, axis=0, split=None, n_outputs):
     """Parts of the lengths that an input or an attribute says; the axis has no default here, later versions have 0."""
     if split is None and lengths is not None:

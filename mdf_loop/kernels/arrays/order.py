@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import place, settled
+from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.ops.batching import along
 from mdf_loop.ops.registry import kernel
 
 
-@kernel("TopK", since=11, batch=settled((1,), along("axis", -1)))
+@kernel("TopK", since=11, batch=along("axis", -1))
 def top_k(X, K, *, axis=-1, largest=1, sorted=1):
     """The k largest or smallest elements along an axis and their places, the best first, equal ones by place."""
     if K.size != 1:
@@ -19,7 +19,7 @@ def top_k(X, K, *, axis=-1, largest=1, sorted=1):
     return _best(X, int(K.item()), axis, largest)
 
 
-@kernel("TopK", since=10, batch=settled((1,), along("axis", -1)))
+@kernel("TopK", since=10, batch=along("axis", -1))
 def top_k_10(X, K, *, axis=-1):
     """The k largest elements along an axis and their places."""
     return top_k(X, K, axis=axis)

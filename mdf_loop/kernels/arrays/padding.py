@@ -2,64 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import behind, numbers, places, settled, zero
+from mdf_loop.kernels.arrays.axes import is_seen, numbers, places, zero
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked
-from mdf_loop.ops.registry import kernel
-from mdf_loop.ops.rows import Call
+from mdf_loop.ops.batching import by_step
+from mdf_loop.ops.registry import kernel, say
 
 
-def pad_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """No border before and after the iteration axis."""
-    data, pads, *others = args
-    if len(others) > 1 and others[1] is not None:
-        others[1] = behind(others[1], data.ndim - 1)
-        return all_stacked(run(data, pads, *others, **attrs))
-    return all_stacked(run(data, _with_none_in_front(pads), *others, **attrs))
-
-
-def pad_attribute_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """No border before and after the iteration axis; the widths are an attribute."""
-    key = "pads" if "pads" in attrs else "paddings"
-    return all_stacked(run(*args, **{**attrs, key: _with_none_in_front(attrs[key])}))
-
-
-def _with_none_in_front(pads: Any) -> list[int]:
-    widths = numbers(pads)
-    half = len(widths) // 2
-    return [0, *widths[:half], 0, *widths[half:]]
-
-
-@kernel("Pad", since=19, batch=settled((1, 2, 3), pad_rule))
+@kernel("Pad", since=19, batch=by_step)
 def pad(data, pads, constant_value=None, axes=None, *, mode="constant"):
     """A border of a constant, of the edge, of the mirrored tensor or of the tensor repeated; negative widths cut off."""
     return _padded(data, numbers(pads), places(axes, data.ndim), mode, constant_value, ("constant", "reflect", "edge", "wrap"))
 
 
-@kernel("Pad", since=18, batch=settled((1, 2, 3), pad_rule))
+@kernel("Pad", since=18, batch=by_step)
 def pad_18(data, pads, constant_value=None, axes=None, *, mode="constant"):
     """A border along some axes."""
     return _padded(data, numbers(pads), places(axes, data.ndim), mode, constant_value)
 
 
-@kernel("Pad", since=11, batch=settled((1, 2), pad_rule))
+@kernel("Pad", since=11, batch=by_step)
 def pad_11(data, pads, constant_value=None, *, mode="constant"):
     """A border along all axes."""
     return _padded(data, numbers(pads), list(range(data.ndim)), mode, constant_value)
 
 
-@kernel("Pad", since=2, batch=pad_attribute_rule)
+@kernel("Pad", since=2, batch=by_step)
 def pad_2(data, *, pads, mode="constant", value=0.0):
     """A border whose widths and value are attributes."""
     return _padded(data, list(pads), list(range(data.ndim)), mode, data.dtype.type(value))
 
 
-@kernel("Pad", since=1, batch=pad_attribute_rule)
+@kernel("Pad", since=1, batch=by_step)
 def pad_1(data, *, paddings, mode="constant", value=0.0):
     """A border whose widths and value are attributes."""
     return _padded(data, list(paddings), list(range(data.ndim)), mode, data.dtype.type(value))
@@ -105,7 +83,14 @@ def _cut(data: Any, widths: list[tuple[int, int]]) -> Any:
 def _framed(data: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     """With a border of one value."""
     ends = [(max(before, 0), max(after, 0)) for before, after in widths]
-    out = np.empty_like(data, shape=shape_for([b + n + a for (b, a), n in zip(ends, data.shape, strict=True)], data.itemsize))
+    shape = shape_for([b + n + a for (b, a), n in zip(ends, data.shape, strict=True)], data.itemsize)
+    if not is_seen(data):
+        value = value.astype(data.dtype).reshape((1,) * data.ndim)
+        for axis, around in enumerate(ends):
+            borders = [[np.tile(value, (*data.shape[:axis], n, *data.shape[axis + 1 :]))] if n else [] for n in around]
+            data = np.concatenate([*borders[0], data, *borders[1]], axis)
+        return data
+    out = np.empty_like(data, shape=shape)
     out[...] = value
     out[tuple(slice(b, b + n) for (b, _), n in zip(ends, data.shape, strict=True))] = data
     return out
@@ -121,12 +106,7 @@ def _sources(at: np.ndarray, length: int, mode: str) -> np.ndarray:
     return length - 1 - abs(at % period - (length - 1))
 
 
-def crop_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The iteration axis stays as it is."""
-    return all_stacked(run(*args, axes=behind(attrs.get("axes"), args[0].ndim - 1)))
-
-
-@kernel("CenterCropPad", since=18, batch=settled((1,), crop_rule))
+@kernel("CenterCropPad", since=18, batch=by_step)
 def center_crop_pad(input_data, shape, *, axes=None):
     """The middle of the tensor, or the tensor in the middle of zeros, so that the axes get the given lengths."""
     axes, targets = places(axes, input_data.ndim), numbers(shape)
@@ -139,3 +119,7 @@ def center_crop_pad(input_data, shape, *, axes=None):
         before = missing // 2 if missing > 0 else -(-missing // 2)
         widths[axis] = (before, missing - before)
     return _framed(_cut(input_data, widths), widths, zero(input_data.dtype))
+
+
+for _op in ("Pad", "CenterCropPad"):
+    say(_op, traced=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import is_seen, numbers, place, settled
+from mdf_loop.kernels.arrays.axes import is_seen, numbers, place
 from mdf_loop.kernels.numbers.wide import highest, lowest
 from mdf_loop.ops.batching import Result, all_stacked, along, reducing
 from mdf_loop.ops.registry import kernel, say
@@ -102,7 +102,7 @@ def _widened(reduction: Reduction, integers: bool = False) -> Reduction:
 def _register(op: str, reduction: Reduction, with_input_since: int = 18) -> None:
     """The two forms of a reduction: with the axes as an attribute, and as the second input."""
 
-    @kernel(op, since=with_input_since, batch=settled((1,), reducing))
+    @kernel(op, since=with_input_since, batch=reducing)
     def by_input(data, axes=None, *, keepdims=1, noop_with_empty_axes=0):
         """The axes of an input reduced; without them all, or none with ``noop_with_empty_axes``."""
         along = () if axes is None else tuple(numbers(axes))
@@ -194,17 +194,19 @@ for _op in ("ArgMax", "ArgMin"):
 
 def cumulative_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
     """The axis, which is an input, moves up by one."""
+    if stacked[1]:
+        return None
     x, axis = args
     return all_stacked(run(x, np.asarray(place(int(axis.item()), x.ndim - 1) + 1), **attrs))
 
 
-@kernel("CumSum", since=11, batch=settled((1,), cumulative_rule))
+@kernel("CumSum", since=11, batch=cumulative_rule)
 def cum_sum(x, axis, *, exclusive=0, reverse=0):
     """The sum of the elements so far along an axis, from the end if ``reverse``, without the element itself if ``exclusive``."""
     return _running(np.add, x, axis, exclusive, reverse)
 
 
-@kernel("CumProd", since=26, batch=settled((1,), cumulative_rule))
+@kernel("CumProd", since=26, batch=cumulative_rule)
 def cum_prod(x, axis, *, exclusive=0, reverse=0):
     """The product of the elements so far along an axis."""
     return _running(np.multiply, x, axis, exclusive, reverse)

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import numbers, place, places, settled
+from mdf_loop.kernels.arrays.axes import numbers, place, places
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked, by_step, of_shape
+from mdf_loop.ops.batching import by_step, of_shape
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.ops.rows import Call
-
-
-def reshape_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The iteration axis stays in front of the new shape."""
-    data = args[0]
-    shape = args[1] if len(args) > 1 else attrs.get("shape", ())
-    if len(args) > 1 and shape.ndim != 1:
-        return None
-    dims = _copied(numbers(shape), data.shape[1:], attrs.get("allowzero", 0))
-    return all_stacked(data.reshape(len(data), *dims))
 
 
 def _copied(dims: list[int], shape: tuple[int, ...], allowzero: int) -> list[int]:
@@ -38,7 +27,7 @@ def _copied(dims: list[int], shape: tuple[int, ...], allowzero: int) -> list[int
     return [shape[k] if d == 0 else d for k, d in enumerate(dims)]
 
 
-@kernel("Reshape", since=14, batch=settled((1,), reshape_rule))
+@kernel("Reshape", since=14, batch=by_step)
 def reshape(data, shape, *, allowzero=0):
     """The elements in another shape; -1 is worked out, and 0 takes over the dimension (not with ``allowzero``)."""
     if shape.ndim != 1:
@@ -49,13 +38,13 @@ def reshape(data, shape, *, allowzero=0):
     return data.reshape(dims)
 
 
-@kernel("Reshape", since=5, batch=settled((1,), reshape_rule))
+@kernel("Reshape", since=5, batch=by_step)
 def reshape_5(data, shape):
     """The elements in another shape; -1 is worked out, and 0 takes over the dimension."""
     return reshape(data, shape)
 
 
-@kernel("Reshape", since=1, batch=reshape_rule)
+@kernel("Reshape", since=1, batch=by_step)
 def reshape_1(data, *, shape=(), consumed_inputs=None):
     """The elements in the shape that an attribute says."""
     return data.reshape(_copied(list(shape), data.shape, 0))
@@ -130,12 +119,7 @@ def expand(input, shape):
     return out
 
 
-def tile_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The iteration axis is not repeated."""
-    return all_stacked(run(args[0], [1, *numbers(args[1])]))
-
-
-@kernel("Tile", since=6, batch=settled((1,), tile_rule))
+@kernel("Tile", since=6, batch=by_step)
 def tile(input, repeats):
     """As many copies along each axis as ``repeats`` says."""
     counts = numbers(repeats)
@@ -145,13 +129,7 @@ def tile(input, repeats):
     return np.tile(input, counts)
 
 
-def tile_1_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The axis, which is an input here, moves up by one."""
-    data, tiles, axis = args
-    return all_stacked(run(data, tiles, np.asarray(place(int(axis.item()), data.ndim - 1) + 1)))
-
-
-@kernel("Tile", since=1, batch=settled((1, 2), tile_1_rule))
+@kernel("Tile", since=1, batch=by_step)
 def tile_1(input, tiles, axis):
     """As many copies as ``tiles`` says, along one axis."""
     counts = [1] * input.ndim

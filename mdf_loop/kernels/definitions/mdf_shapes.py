@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.kernels.definitions.of_places import gather, tiled
+from mdf_loop.kernels.definitions.of_places import gather
 from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeezed, unsqueeze_1
 from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
 from mdf_loop.ops.rows import Call, numpys
@@ -131,10 +131,15 @@ def _halves(cut: int) -> tuple[slice, slice]:
 def tile(b, A, reps):
     """The whole array several times."""
     shape, counts = static(A), known(reps, "counts")
-    if min(counts, default=1) < 1:
-        raise ValueError("nothing is left")
     rank = max(len(shape), len(counts))
-    return tiled(b, b.reshape(A, (1,) * (rank - len(shape)) + shape), [1] * (rank - len(counts)) + counts)
+    shape, counts = (1,) * (rank - len(shape)) + shape, [1] * (rank - len(counts)) + counts
+    whole, both = [n * length for n, length in zip(counts, shape, strict=True)], list(zip(counts, shape, strict=True))
+    if all(1 in pair for pair in both):
+        return b.broadcast(b.reshape(A, shape), whole)
+    if min(counts) < 1:
+        raise ValueError("nothing is left")
+    apart = b.reshape(A, [n for _, length in both for n in (1, length)])
+    return b.reshape(b.broadcast(apart, [n for pair in both for n in pair]), whole)
 
 
 @numpys("numpy.repeat")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked, folding
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.batching import by_step, folding
+from mdf_loop.ops.registry import kernel, say
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,17 @@ def _weighed(y: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
     """A matrix of weights times an axis, in float64."""
     y, terms = y.astype(np.float64, copy=False), terms_of(matrix)
     if terms is None:
-        return np.moveaxis(np.tensordot(matrix, y, (1, axis)), 0, axis)
+        front = np.moveaxis(y, axis, 0)
+        found = np.dot(matrix, front.reshape(len(front), -1))
+        return np.moveaxis(found.reshape(len(matrix), *front.shape[1:]), 0, axis)
     total: Any = None
     for places, shares in terms:
         part = y.take(places, axis)
         part *= shares.reshape(-1, *(1,) * (y.ndim - 1 - axis))
-        total = part if total is None else np.add(total, part, out=total)
+        if total is None:
+            total = part
+        else:
+            total += part
     return total
 
 
@@ -155,10 +160,12 @@ def resized(
         where = transform(np.arange(axis.after, dtype=np.float64), axis)
         if coordinate_transformation_mode == "tf_crop_and_resize":
             outside.append((axis.axis, (where < 0) | (where > axis.before - 1)))
+        if axis.before == axis.after and np.array_equal(where, np.arange(axis.before)):
+            continue
         if mode == "nearest":
             nearest = chosen(ROUNDINGS, nearest_mode, "nearest_mode")(where)
             y = y.take(np.clip(nearest, 0, axis.before - 1).astype(np.intp), axis.axis)
-        elif axis.before != axis.after or not np.array_equal(where, np.arange(axis.before)):
+        else:
             matrix = weights(where, axis, mode, cubic_coeff_a, antialias, exclude_outside)
             y = _weighed(y, matrix, axis.axis)
     y = y.astype(x.dtype, order="C", copy=False)
@@ -209,28 +216,7 @@ def _parts(roi: Sequence[float] | None, count: int) -> tuple[list[float], list[f
     return [float(v) for v in roi[:count]], [float(v) for v in roi[count:]]
 
 
-def resize_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """One axis more in front, of scale 1."""
-    x, roi, scales, sizes = (*args, None, None, None)[:4]
-    stretch = attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-    moves = attrs.get("coordinate_transformation_mode") == "tf_half_pixel_for_nn"
-    if not stacked[0] or any(stacked[1:]):
-        return None
-    if attrs.get("axes") is not None:
-        axes = tuple(a + 1 if a >= 0 else a for a in attrs["axes"])
-        return all_stacked(run(*args, **{**attrs, "axes": axes}))
-    if moves or not stretch:
-        return None
-    if roi is not None and len(roi):
-        roi = np.concatenate([[0], roi[: len(roi) // 2], [1], roi[len(roi) // 2 :]]).astype(roi.dtype)
-    if scales is not None and len(scales):
-        scales = np.concatenate([[1], scales]).astype(scales.dtype)
-    if sizes is not None and len(sizes):
-        sizes = np.concatenate([[len(x)], sizes])
-    return all_stacked(run(x, roi, scales, sizes, **attrs))
-
-
-@kernel("Resize", since=11, batch=resize_rule)
+@kernel("Resize", since=11, batch=by_step)
 def resize(
     x,
     roi=None,
@@ -269,16 +255,8 @@ def resize(
     )
 
 
-def samples_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Iterations join the first axis, unless it is resized itself."""
-    scales = args[1] if len(args) > 1 else attrs.get("scales", (1,))
-    if any(stacked[1:]) or scales[0] != 1:
-        return None
-    return folding()(run, args, stacked, attrs)
-
-
-@kernel("Resize", since=10, batch=samples_rule)
-@kernel("Upsample", since=9, batch=samples_rule)
+@kernel("Resize", since=10, batch=by_step)
+@kernel("Upsample", since=9, batch=by_step)
 def upsample(x, scales, *, mode="nearest"):
     """By given scales, places counted from the first element on.
 
@@ -290,13 +268,13 @@ def upsample(x, scales, *, mode="nearest"):
     return resized(x, shorter, mode=mode, nearest_mode="ceil", coordinate_transformation_mode="asymmetric")
 
 
-@kernel("Upsample", since=7, batch=samples_rule)
+@kernel("Upsample", since=7, batch=by_step)
 def upsample_7(x, *, scales, mode="nearest"):
     """The scales are an attribute."""
     return upsample(x, np.array(scales, np.float32), mode=mode)
 
 
-@kernel("Upsample", since=1, batch=samples_rule)
+@kernel("Upsample", since=1, batch=by_step)
 def upsample_1(x, *, height_scale, width_scale, mode="nearest"):
     """Height and width of images alone; linear is called bilinear."""
     return upsample(x, np.array([1, 1, height_scale, width_scale], np.float32), mode="linear" if mode == "bilinear" else mode)
@@ -304,6 +282,10 @@ def upsample_1(x, *, height_scale, width_scale, mode="nearest"):
 
 PADDINGS = ("zeros", "border", "reflection")
 FILTERS = {"linear": (1, triangle), "cubic": (2, lambda t: cubic(t, -0.75))}
+
+
+for _op in ("Resize", "Upsample"):
+    say(_op, traced=True)
 
 
 @kernel("GridSample", since=20, batch=folding((0, 0)))

@@ -33,12 +33,10 @@ def per_channel(parameter: np.ndarray, x: np.ndarray) -> np.ndarray:
     return widened(parameter).reshape(-1, *(1,) * (x.ndim - 2))
 
 
-# Batch normalisation, where each channel is alone: iterations become further channels
-
-by_channel = folding((1, 0, 0, 0, 0), (1, 0, 0, 0, 0))
+# Batch normalisation, where each channel is alone
 
 
-@kernel("BatchNormalization", since=14, batch=by_channel)
+@kernel("BatchNormalization", since=14, batch=by_step)
 def batch_normalization(x, scale, b, input_mean, input_var, *, training_mode=0, momentum=0.9, epsilon=1e-5):
     """Each channel by the given statistics; in training by its own, which enter the running ones."""
     if not training_mode:
@@ -47,7 +45,7 @@ def batch_normalization(x, scale, b, input_mean, input_var, *, training_mode=0, 
     return y, _running(input_mean, mean, momentum), _running(input_var, var, momentum)
 
 
-@kernel("BatchNormalization", since=9, batch=by_channel)
+@kernel("BatchNormalization", since=9, batch=by_step)
 def batch_normalization_9(x, scale, b, mean, var, *, momentum=0.9, epsilon=1e-5, n_outputs=1):
     """Training is asked for by naming the further outputs."""
     if n_outputs == 1:
@@ -55,7 +53,7 @@ def batch_normalization_9(x, scale, b, mean, var, *, momentum=0.9, epsilon=1e-5,
     return _trained(x, scale, b, mean, var, _spatial_axes(x), momentum, epsilon)
 
 
-@kernel("BatchNormalization", since=7, batch=by_channel)
+@kernel("BatchNormalization", since=7, batch=by_step)
 def batch_normalization_7(x, scale, b, mean, var, *, spatial=1, momentum=0.9, epsilon=1e-5, n_outputs=1):
     """Without ``spatial`` every position has statistics of its own."""
     if n_outputs == 1:
@@ -63,7 +61,7 @@ def batch_normalization_7(x, scale, b, mean, var, *, spatial=1, momentum=0.9, ep
     return _trained(x, scale, b, mean, var, _spatial_axes(x) if spatial else (0,), momentum, epsilon)
 
 
-@kernel("BatchNormalization", since=1, batch=by_channel)
+@kernel("BatchNormalization", since=1, batch=by_step)
 def batch_normalization_1(x, scale, b, mean, var, *, is_test=0, spatial=1, momentum=0.9, epsilon=1e-5, consumed_inputs=None):
     """Training unless ``is_test``, however many outputs are named."""
     if is_test:
@@ -109,7 +107,7 @@ def _trained(
 # Normalisation of one sample, or of a group of its channels
 
 
-@kernel("InstanceNormalization", batch=folding())
+@kernel("InstanceNormalization", batch=by_step)
 def instance_normalization(input, scale, b, *, epsilon=1e-5, consumed_inputs=None):
     """Each channel of each sample by its own statistics."""
     y, _, _ = standardized(widened(input), tuple(range(2, input.ndim)), epsilon)
@@ -117,7 +115,7 @@ def instance_normalization(input, scale, b, *, epsilon=1e-5, consumed_inputs=Non
     return y.astype(input.dtype, copy=False)
 
 
-@kernel("GroupNormalization", since=21, batch=folding())
+@kernel("GroupNormalization", since=21, batch=by_step)
 def group_normalization(x, scale, bias, *, num_groups, epsilon=1e-5, stash_type=1):
     """Each group of channels of each sample by its own statistics; scale and bias for each channel."""
     shape = (x.shape[0], num_groups, x.shape[1] // num_groups, *x.shape[2:])
@@ -128,7 +126,7 @@ def group_normalization(x, scale, bias, *, num_groups, epsilon=1e-5, stash_type=
     return y * _channels(scale, x) + _channels(bias, x)
 
 
-@kernel("GroupNormalization", since=18, batch=folding())
+@kernel("GroupNormalization", since=18, batch=by_step)
 def group_normalization_18(x, scale, bias, *, num_groups, epsilon=1e-5):
     """Scale and bias are given for each group."""
     size = x.shape[1] // num_groups

@@ -14,7 +14,7 @@ from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.networks.normalization import mean_over
 from mdf_loop.kernels.networks.sliding_windows import Windows, pairs, per_axis, windows
 from mdf_loop.kernels.numbers.wide import from_ordered_bits, lowest, ordered_bits, widened
-from mdf_loop.ops.batching import Result, folding
+from mdf_loop.ops.batching import Result, by_step, folding
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import kind_of
 
@@ -118,13 +118,13 @@ def _spatial(x: np.ndarray) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
 
 
-@kernel("GlobalAveragePool", batch=folding())
+@kernel("GlobalAveragePool", batch=by_step)
 def global_average_pool(x):
     """The mean of each channel."""
     return mean_over(widened(x), _spatial(x)).astype(x.dtype, copy=False)
 
 
-@kernel("GlobalMaxPool", batch=folding())
+@kernel("GlobalMaxPool", batch=by_step)
 def global_max_pool(x):
     """The largest element of each channel."""
     return np.maximum.reduce(x, _spatial(x), None, None, True)

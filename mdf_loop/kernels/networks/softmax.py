@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import is_seen, row_ranks
-from mdf_loop.ops.batching import Result, Rule, all_stacked, along
+from mdf_loop.kernels.arrays.axes import is_seen, place
+from mdf_loop.ops.batching import along
 from mdf_loop.ops.registry import kernel, say
 
 
@@ -57,11 +57,11 @@ def log_softmax(x, *, axis=-1):
 @kernel("Hardmax", since=13, batch=along("axis", -1))
 def hardmax(x, *, axis=-1):
     """1 at the first largest element along the axis, 0 elsewhere."""
-    y = np.zeros_like(x)
-    if x.size:
-        first = np.expand_dims(x.argmax(axis), axis)
-        np.put_along_axis(y, first, x.dtype.type(1), axis)
-    return y
+    if not x.size:
+        return np.zeros_like(x)
+    axis = place(axis, x.ndim)
+    numbers = np.arange(x.shape[axis]).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+    return (numbers == np.expand_dims(x.argmax(axis), axis)).astype(x.dtype)
 
 
 @kernel("Softmax", since=1, batch=along("axis", 1))
@@ -82,7 +82,7 @@ def hardmax_1(x, *, axis=1):
     return hardmax(_matrix(x, axis)).reshape(x.shape)
 
 
-for _op in ("Softmax", "LogSoftmax"):
+for _op in ("Softmax", "LogSoftmax", "Hardmax"):
     say(_op, traced=True)
 
 
@@ -92,22 +92,6 @@ def _matrix(x: np.ndarray, axis: int) -> np.ndarray:
         raise ValueError(f"axis {axis} is out of range for an input of rank {x.ndim}")
     axis %= x.ndim + (axis >= 0)
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
-
-
-def over_samples(loss: Callable[..., tuple[Any, ...]]) -> Rule:
-    """The rule of a loss: the samples of all iterations in one batch, reduced for each iteration apart."""
-
-    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        rank, rank_of_labels, *_ = row_ranks(args, stacked)
-        if any(stacked[2:]) or not rank_of_labels or rank != rank_of_labels + 1:
-            return None
-        count = len(args[0]) if stacked[0] else len(args[1])
-        rows = [
-            a.reshape(-1, *a.shape[2:]) if s else np.concatenate([a] * count) for a, s in zip(args[:2], stacked, strict=False)
-        ]
-        return all_stacked(loss(*rows, *args[2:], iterations=count, **attrs))
-
-    return rule
 
 
 def _in_float32(loss: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
@@ -123,9 +107,10 @@ def _in_float32(loss: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any
     return wide
 
 
+@kernel("NegativeLogLikelihoodLoss", since=12)
 @_in_float32
-def likelihood(input, target, weight=None, *, ignore_index=None, reduction="mean", iterations=None):
-    """The negative log likelihood loss, for one iteration or for several that share a batch."""
+def negative_log_likelihood_loss(input, target, weight=None, *, ignore_index=None, reduction="mean"):
+    """Minus the input at each sample's class, weighted by class, then reduced."""
     if reduction not in ("none", "sum", "mean"):
         raise ValueError(f"reduction must be none, sum or mean; got {reduction!r}")
     classes, weights = _weights(target, weight, ignore_index, input)
@@ -135,19 +120,20 @@ def likelihood(input, target, weight=None, *, ignore_index=None, reduction="mean
     if ignore_index is not None:  # nothing, even where the input is infinite
         loss = np.where(target == ignore_index, input.dtype.type(0), loss)
     if reduction == "none":
-        return (loss if iterations is None else loss.reshape(iterations, -1, *loss.shape[1:]),)
-    total = _sum(loss, iterations)
+        return (loss,)
+    total = loss.sum()
     if reduction == "sum":
         return (total,)
-    return (total / _sum(np.ones_like(loss) if weights is None else weights, iterations),)
+    return (total / (np.ones_like(loss) if weights is None else weights).sum(),)
 
 
+@kernel("SoftmaxCrossEntropyLoss", since=12)
 @_in_float32
-def cross_entropy(scores, labels, weights=None, *, ignore_index=None, reduction="mean", iterations=None):
-    """The loss of LogSoftmax(scores), and LogSoftmax(scores)."""
+def softmax_cross_entropy_loss(scores, labels, weights=None, *, ignore_index=None, reduction="mean"):
+    """The negative log likelihood loss of LogSoftmax(scores); the second output is LogSoftmax(scores)."""
     log_prob = log_softmax(scores, axis=1)
-    (loss,) = likelihood(log_prob, labels, weights, ignore_index=ignore_index, reduction=reduction, iterations=iterations)
-    return loss, log_prob if iterations is None else log_prob.reshape(iterations, -1, *log_prob.shape[1:])
+    (loss,) = negative_log_likelihood_loss(log_prob, labels, weights, ignore_index=ignore_index, reduction=reduction)
+    return loss, log_prob
 
 
 def _weights(target: Any, weight: Any, ignore_index: int | None, like: Any) -> tuple[np.ndarray, np.ndarray | None]:
@@ -160,20 +146,3 @@ def _weights(target: Any, weight: Any, ignore_index: int | None, like: Any) -> t
     if counts is None:
         return classes, weights
     return classes, counts.astype(like.dtype) if weights is None else np.where(counts, weights, like.dtype.type(0))
-
-
-def _sum(x: np.ndarray, iterations: int | None) -> Any:
-    """The sum of everything, or of each iteration's part."""
-    return x.sum() if iterations is None else x.reshape(iterations, -1).sum(axis=1)
-
-
-@kernel("NegativeLogLikelihoodLoss", since=12, batch=over_samples(likelihood))
-def negative_log_likelihood_loss(input, target, weight=None, *, ignore_index=None, reduction="mean"):
-    """Minus the input at each sample's class, weighted by class, then reduced."""
-    return likelihood(input, target, weight, ignore_index=ignore_index, reduction=reduction)[0]
-
-
-@kernel("SoftmaxCrossEntropyLoss", since=12, batch=over_samples(cross_entropy))
-def softmax_cross_entropy_loss(scores, labels, weights=None, *, ignore_index=None, reduction="mean"):
-    """The negative log likelihood loss of LogSoftmax(scores); the second output is LogSoftmax(scores)."""
-    return cross_entropy(scores, labels, weights, ignore_index=ignore_index, reduction=reduction)

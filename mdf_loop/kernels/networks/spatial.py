@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import numbers, settled, zero
+from mdf_loop.kernels.arrays.axes import numbers, zero
 from mdf_loop.kernels.arrays.bounds import shape_for
-from mdf_loop.ops.batching import Result, all_stacked, folding
-from mdf_loop.ops.registry import kernel
-from mdf_loop.ops.rows import Call
+from mdf_loop.ops.batching import by_step, folding
+from mdf_loop.ops.registry import kernel, say
 
 
-@kernel("DepthToSpace", since=11, batch=folding())
+@kernel("DepthToSpace", since=11, batch=by_step)
 def depth_to_space(input, *, blocksize, mode="DCR"):
     """Channels spread out into blocks of pixels; the block is the slow (DCR) or the fast (CRD) part of the channels."""
     n, c, h, w = input.shape
@@ -30,13 +27,13 @@ def depth_to_space(input, *, blocksize, mode="DCR"):
     return blocks.reshape(n, depth, h * blocksize, w * blocksize)
 
 
-@kernel("DepthToSpace", since=1, batch=folding())
+@kernel("DepthToSpace", since=1, batch=by_step)
 def depth_to_space_1(input, *, blocksize):
     """Channels spread out into blocks of pixels."""
     return depth_to_space(input, blocksize=blocksize)
 
 
-@kernel("SpaceToDepth", since=28, batch=folding())
+@kernel("SpaceToDepth", since=28, batch=by_step)
 def space_to_depth(input, *, blocksize, mode="DCR"):
     """Blocks of pixels gathered into channels; the block is the slow (DCR) or the fast (CRD) part of the channels."""
     n, c, h, w = input.shape
@@ -47,10 +44,14 @@ def space_to_depth(input, *, blocksize, mode="DCR"):
     return blocks.transpose(order).reshape(n, c * blocksize * blocksize, h // blocksize, w // blocksize)
 
 
-@kernel("SpaceToDepth", since=1, batch=folding())
+@kernel("SpaceToDepth", since=1, batch=by_step)
 def space_to_depth_1(input, *, blocksize):
     """Blocks of pixels gathered into channels."""
     return space_to_depth(input, blocksize=blocksize)
+
+
+for _op in ("DepthToSpace", "SpaceToDepth"):
+    say(_op, traced=True)
 
 
 def _block_first(mode: str) -> bool:
@@ -59,7 +60,7 @@ def _block_first(mode: str) -> bool:
     return mode == "DCR"
 
 
-@kernel("Col2Im", since=18, batch=settled((1, 2), folding()))
+@kernel("Col2Im", since=18, batch=folding())
 def col2im(input, image_shape, block_shape, *, dilations=None, pads=None, strides=None):
     """An image put together from columns that are its blocks; where blocks overlap, their elements are added."""
     image, block = numbers(image_shape), numbers(block_shape)
@@ -86,15 +87,7 @@ def col2im(input, image_shape, block_shape, *, dilations=None, pads=None, stride
     return out[(..., *(slice(before, before + n) for before, n in zip(pads, image, strict=False)))]
 
 
-def affine_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """All iterations in one larger batch."""
-    theta, size = args
-    samples, *others = numbers(size)
-    grid = run(theta.reshape(-1, *theta.shape[2:]), [len(theta) * samples, *others], **attrs)
-    return all_stacked(grid.reshape(len(theta), samples, *grid.shape[1:]))
-
-
-@kernel("AffineGrid", since=20, batch=settled((1,), affine_rule))
+@kernel("AffineGrid", since=20)
 def affine_grid(theta, size, *, align_corners=0):
     """For each pixel of an image the place that an affine map sends it to, in coordinates from -1 to 1."""
     samples, _, *lengths = shape_for(numbers(size), theta.itemsize)

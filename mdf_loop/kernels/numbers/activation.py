@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.kernels.numbers.ufuncs import from_first_opset
 from mdf_loop.kernels.numbers.wide import narrowed, widened
-from mdf_loop.ops.batching import Result, all_stacked, elementwise
+from mdf_loop.ops.batching import by_step, elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
 
@@ -170,20 +169,16 @@ def swish(x, *, alpha=1.0):
     return x / (1 + np.exp(-alpha * x))
 
 
-def one_shape(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The rule for inputs that must not be broadcast: the unstacked ones are repeated."""
-    length = next(len(a) for a, s in zip(args, stacked, strict=True) if s)
-    full = [a if s else np.broadcast_to(a, (length, *a.shape)) for a, s in zip(args, stacked, strict=True)]
-    return all_stacked(run(*full, **attrs))
-
-
-@kernel("SwiGLU", since=28, batch=one_shape)
+@kernel("SwiGLU", since=28, batch=by_step)
 @in_float32
 def swi_glu(gate, value, *, alpha=1.0):
     """swish(gate) * value."""
     if gate.shape != value.shape:
         raise ValueError(f"both inputs must have one shape; got {list(gate.shape)} and {list(value.shape)}")
     return gate / (1 + np.exp(-alpha * gate)) * value
+
+
+say("SwiGLU", traced=True)
 
 
 @kernel("Shrink", since=9, batch=elementwise)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from mdf_loop.kernels.numbers.casting import E8M0, converted, element_type
-from mdf_loop.ops.batching import Result, all_stacked
+from mdf_loop.ops.batching import by_step
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.ops.rows import Call
 from mdf_loop.types.elements import kind_of
 
 
@@ -58,7 +56,8 @@ def quantized(x: Any, scale: Any, zero_point: Any, dtype: np.dtype, precision: n
     whole = np.rint(ratio).astype(np.float64 if precision.itemsize > 4 else np.float32)
     if zero_point is not None:
         whole += zero_point.astype(whole.dtype)  # exact within the limits, and what is beyond is cut
-    return np.clip(whole, limits.min, limits.max, out=whole if whole.ndim else None).astype(dtype)
+    out = whole if whole.ndim else None
+    return np.minimum(np.maximum(whole, limits.min, out=out), limits.max, out=out).astype(dtype)
 
 
 def _division_type(x: Any, scale: Any, precision: int = 0) -> np.dtype:
@@ -80,25 +79,7 @@ def _quantized_type(zero_point: Any, output_dtype: int) -> np.dtype:
     return zero_point.dtype
 
 
-def quantize_rule(run: Call, args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The axis moves up; scales that vary over the iterations are scales along the iteration axis."""
-    axis = attrs.get("axis", 1)
-    if stacked[0] and not any(stacked[1:]) and not attrs.get("block_size"):
-        axis = 0 if args[0].ndim == 2 else axis  # opset 21: rank 1 does not need the axis
-        return all_stacked(run(*args, **{**attrs, "axis": axis + (axis >= 0)}))
-    length = next(len(a) for a, s in zip(args, stacked, strict=True) if s)
-    full = [a if s or a is None else np.broadcast_to(a, (length, *a.shape)) for a, s in zip(args, stacked, strict=True)]
-    if full[1].size == length:
-        x, *single = full
-        return all_stacked(
-            run(x, *[s if s is None else s.reshape(length) for s in single], **{**attrs, "axis": 0, "block_size": 0})
-        )
-    if attrs.get("block_size"):
-        return all_stacked(run(*full, **{**attrs, "axis": axis + (axis >= 0)}))
-    return None
-
-
-@kernel("QuantizeLinear", since=10, batch=quantize_rule)
+@kernel("QuantizeLinear", since=10, batch=by_step)
 def quantize_linear_10(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0):
     """x in small numbers, divided in float32; from infinity to float8 as opsets 19 to 23 have it."""
     return quantize_linear_23(
@@ -106,13 +87,13 @@ def quantize_linear_10(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, blo
     )
 
 
-@kernel("QuantizeLinear", since=23, batch=quantize_rule)
+@kernel("QuantizeLinear", since=23, batch=by_step)
 def quantize_linear_23(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0, precision=0):
     """x in small numbers; the type of the scale is that of the quotient, unless ``precision`` says another."""
     return _quantize(x, y_scale, y_zero_point, axis, block_size, output_dtype, precision, saturate=saturate, infinity_to_nan=True)
 
 
-@kernel("QuantizeLinear", since=24, batch=quantize_rule)
+@kernel("QuantizeLinear", since=24, batch=by_step)
 def quantize_linear(x, y_scale, y_zero_point=None, *, axis=1, saturate=1, block_size=0, output_dtype=0, precision=0):
     """x in small numbers, with one scale, one for each slice along an axis, or one for each block."""
     return _quantize(x, y_scale, y_zero_point, axis, block_size, output_dtype, precision, saturate=saturate)
@@ -129,7 +110,7 @@ def _quantize(
     return quantized(x, scale, zero_point, dtype, precision, **conversion)
 
 
-@kernel("DequantizeLinear", since=10, batch=quantize_rule)
+@kernel("DequantizeLinear", since=10, batch=by_step)
 def dequantize_linear(x, x_scale, x_zero_point=None, *, axis=1, block_size=0, output_dtype=0):
     """(x - zero point) * scale in float32, rounded to the type of the output: the one asked for, or that of the scale."""
     if x_scale.dtype == E8M0 and not output_dtype:
@@ -149,12 +130,12 @@ def dynamic_quantize_linear(x):
 
     A tensor of zeros, whose scale is 0, becomes zeros.
     """
-    low, high = np.min(x, initial=0), np.max(x, initial=0)
+    low, high = np.minimum.reduce(x, None, initial=0), np.maximum.reduce(x, None, initial=0)
     scale = (high - low) / x.dtype.type(255)
-    if scale == 0:
-        return np.zeros(x.shape, np.uint8), scale, np.uint8(0)
-    zero_point = np.rint(np.minimum(np.maximum(-low / scale, 0), 255)).astype(np.uint8)
-    return quantized(x, scale, zero_point, zero_point.dtype, x.dtype), scale, zero_point
+    divisor = scale + (scale == 0)
+    zero_point = np.rint(np.minimum(np.maximum(-low / divisor, 0), 255)).astype(np.uint8)
+    return quantized(x, divisor, zero_point, zero_point.dtype, x.dtype), scale, zero_point
 
 
-say("DequantizeLinear", traced=True)
+for _op in ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"):
+    say(_op, traced=True)

@@ -15,6 +15,7 @@ from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
+from mdf_loop.ops.registry import facts
 from mdf_loop.readers.mdf.node import bodies_of
 
 Way = tuple[str, ...]
@@ -61,7 +62,7 @@ def called(node: Node) -> str:
 
 def is_if(node: Node) -> bool:
     """Whether a node is a branch in the body."""
-    return (node.domain, node.op) == ("", "If")
+    return facts(node).chooses
 
 
 def is_conditional(way: Way) -> bool:
