@@ -10,10 +10,10 @@ from mdf_loop import backend, options
 from mdf_loop.errors import IterationError
 from mdf_loop.execute.programs import Programs
 from mdf_loop.options import start_run
+from mdf_loop.step.failing import guessing
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Type
-from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import values_in
 
 X = np.arange(40, dtype=np.float32).reshape(10, 4)

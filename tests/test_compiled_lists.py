@@ -18,9 +18,9 @@ from mdf_loop import backend, options
 from mdf_loop.backends.python import printer
 from mdf_loop.options import start_run
 from mdf_loop.step.build import type_of_value
+from mdf_loop.step.failing import guessing
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Region, Type, Value
-from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import values_in
 
 

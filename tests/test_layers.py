@@ -69,7 +69,7 @@ FOREIGN = {
         "models",
         "openvino",
         "kernels/reference.py",
-        "step/allowed.py",
+        "step/before_lowering.py",
     },
     "modeci_mdf": {"functions", "readers", "convert", "integrations", "models"},
     "graph_scheduler": {"integrations"},

@@ -17,7 +17,7 @@ from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.ir import Node
 from mdf_loop.plan.idioms.record import DoesNotFit, Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
-from mdf_loop.step.constants import of_constants
+from mdf_loop.step.before_lowering import of_constants
 
 
 class Blocks:

@@ -26,9 +26,8 @@ from mdf_loop.execute.tiers.background import Order
 from mdf_loop.execute.tiers.paying import writing
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
-from mdf_loop.step.failing import TooLong
+from mdf_loop.step.failing import GUESSED, TooLong, guessing
 from mdf_loop.step.records import Region, Type
-from mdf_loop.step.speculation import GUESSED, guessing
 from mdf_loop.step.structure import values_in
 from mdf_loop.system.threads import Recent, holding
 

@@ -15,7 +15,7 @@ from mdf_loop.ops.batching import SHORT
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
-from mdf_loop.step.allowed import allows
+from mdf_loop.step.before_lowering import allows
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.records import Size, Type

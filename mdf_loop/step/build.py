@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Collected, Scanned
+from mdf_loop.step.failing import current_guesses
 from mdf_loop.step.lists import OfLists
 from mdf_loop.step.primitives import (
     BOOL,
@@ -27,7 +28,6 @@ from mdf_loop.step.primitives import (
     type_of_result,
 )
 from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
-from mdf_loop.step.speculation import current_guesses
 
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""

@@ -1,9 +1,18 @@
-"""What may go wrong in a Step: the values that are computed for that even if they have no readers, and how programs give up."""
+"""What may go wrong in a Step: values that are computed for that even without readers, how programs give up, and guesses.
+
+A guess holds nearly always; a Step may rely on it because its program looks whether it does, and gives up if not.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Value
+from mdf_loop.system.threads import holding
 
 
 class FallBack(Exception):
@@ -33,3 +42,43 @@ def may_fail(value: Value) -> bool:
     if value.op in ("apply", "loop", "branch", "place_in", "gather") or may_refuse(value):
         return True
     return value.op not in _HARMLESS_PLACES and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
+
+
+@dataclass
+class Guesses:
+    """Whether Steps may guess, which who builds them asks only where it makes a difference.
+
+    Attributes
+    ----------
+    are_allowed : bool
+    were_asked_for : bool
+        If not, the same Step would have been built either way.
+    """
+
+    are_allowed: bool = False
+    were_asked_for: bool = False
+
+    def __bool__(self) -> bool:
+        self.were_asked_for = True
+        return self.are_allowed
+
+
+_guessing: contextvars.ContextVar[Guesses] = contextvars.ContextVar("mdf_loop_step_guessing", default=Guesses())  # noqa: B039
+
+GUESSED = {"window", "fraction"}
+"""Operations that stop the program where they do not hold: a part lies inside its array, a float of Python's has a fraction."""
+
+
+@contextlib.contextmanager
+def guessing(wanted: bool) -> Iterator[Guesses]:
+    """Let Steps that are built inside a ``with`` block say what holds nearly always, such as that a part lies inside its array.
+
+    A program looks whether it does, and is of no use where it does not.
+    """
+    with holding(_guessing, Guesses(wanted)) as guesses:
+        yield guesses
+
+
+def current_guesses() -> Guesses:
+    """Whether Steps that are built now may guess."""
+    return _guessing.get()

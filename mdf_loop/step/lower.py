@@ -20,11 +20,10 @@ from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.plan.comparisons import compared, part_computing
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
-from mdf_loop.step.allowed import allows
+from mdf_loop.step.before_lowering import allows, of_constants
 from mdf_loop.step.branches import OfBranches
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.check import checked
-from mdf_loop.step.constants import of_constants
 from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.loop_types import (
     as_declared,

@@ -27,11 +27,11 @@ from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.onnx.inlining import written_out
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
+from mdf_loop.step.failing import guessing
 from mdf_loop.step.fixpoint import Settling
 from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
-from mdf_loop.step.speculation import guessing
 from mdf_loop.step.structure import Uses, is_always_true, regions_of, uses_of, values_in
 
 try:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.ops.registry import lookup
-from mdf_loop.step.allowed import allows
+from mdf_loop.step.before_lowering import allows
 from mdf_loop.step.build import Builder
 from mdf_loop.step.records import Apply, Value
 

@@ -21,8 +21,8 @@ from mdf_loop.ir import Loop, Scanned
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import bind, changes, lookup
 from mdf_loop.options import Run
+from mdf_loop.step.before_lowering import of_constants
 from mdf_loop.step.build import CannotLower, type_of_value
-from mdf_loop.step.constants import of_constants
 from mdf_loop.step.records import Type
 from mdf_loop.sweeps.lanes.lane_draws import LaneDraws
 from mdf_loop.sweeps.lanes.lane_steps import LaneForm, LaneProgram, lane_program

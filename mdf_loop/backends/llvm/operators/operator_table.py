@@ -16,7 +16,7 @@ from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.ops.registry import lookup
-from mdf_loop.step.allowed import allows
+from mdf_loop.step.before_lowering import allows
 from mdf_loop.step.records import Apply, Value
 
 Give = Callable[["Call"], "Array | Sequence[Array]"]
