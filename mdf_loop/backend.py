@@ -69,7 +69,8 @@ class LoopRep(BackendRep):
         Parameters
         ----------
         inputs : sequence, mapping or array
-            Values of the model's inputs, in order or by name.  Inputs with an initializer may be left out.
+            Values of the model's inputs, in order or by name.  They become the types that the model declares, as those of
+            :func:`mdf_loop.run` do.  Inputs with an initializer may be left out.
 
         Returns
         -------
@@ -80,6 +81,8 @@ class LoopRep(BackendRep):
         ------
         ArgumentError
             An input is missing, or an input or option does not exist.
+        KindError
+            A value cannot become what the model declares.
         IterationError, LoopTimeout, LoopInterrupted
             A node failed, ``options(timeout=...)`` was reached, or Ctrl-C: ``.partial`` and ``.iteration`` are those of the
             loop that ran last, ``.outputs`` what is known of the model's.
@@ -103,7 +106,7 @@ class LoopRep(BackendRep):
         ArgumentError, KindError
             An input is missing, there is no such input, or a value cannot become what the model declares.
         """
-        return self._as_values(self._in_order(self._by_name(self.fit(inputs))))
+        return self._as_values(self._in_order(self._by_name(inputs)))
 
     def _in_order(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
         if len(given) < len(self._names):
@@ -111,7 +114,8 @@ class LoopRep(BackendRep):
         return tuple([given[name] for name in self._names])
 
     def _as_values(self, given: Sequence[Any]) -> list[Any]:
-        return [as_value(value, what) for value, what in zip(given, self._asked, strict=True)]
+        fitted = self.fit(dict(zip(self._names, given, strict=True)))
+        return [as_value(value, what) for value, what in zip(fitted.values(), self._asked, strict=True)]
 
     def fit(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.

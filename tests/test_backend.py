@@ -41,3 +41,28 @@ def test_options_that_would_count_for_nothing_are_refused(name, hint):
     ):
         with pytest.raises(ArgumentError, match=re.escape(hint)):
             call()
+
+
+DECLARED = """<ir_version: 10, opset_import: ["" : 20]> g (float[N] x, int64 k) => (float[N] y, int64 n) {
+    y = Add (x, x) n = Mul (k, k) }"""
+
+
+@pytest.mark.parametrize("given", [[1, 2], (1.0, 2.0), np.array([1.0, 2.0]), np.array([1, 2])], ids=repr)
+def test_a_value_becomes_the_tensor_that_an_input_declares(given):
+    """A list beside another was once a longer list."""
+    rep = backend.prepare(onnx.parser.parse_model(DECLARED))
+    for inputs in ([given, 3], {"x": given, "k": np.int32(3)}):
+        for _ in range(2):
+            y, n = rep.run(inputs)
+            assert y.dtype == np.float32 and y.tolist() == [2.0, 4.0]
+            assert n.dtype == np.int64 and n.tolist() == 9
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [([[1.0, 2.0], [3.0]], "ragged"), ("ab", "must be float32; got string"), ([1.0, None], "x")]
+)
+def test_a_value_that_is_no_tensor_is_refused(given, said):
+    with pytest.raises(ArgumentError, match=said):
+        backend.run_model(onnx.parser.parse_model(DECLARED), [given, 3])
+    with pytest.raises(ArgumentError, match="must be int64; got float64"):
+        backend.run_model(onnx.parser.parse_model(DECLARED), [[1.0], 1.5])

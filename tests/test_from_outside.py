@@ -241,7 +241,7 @@ def compiled(text, grows):
 
 
 WIDE = {"Exception", "BaseException", "OSError", "TimeoutError", "RuntimeError"}
-STORED = {"background.py", "crew.py", "app.py"}
+STORED = {"background.py", "workers.py", "app.py"}
 """Files that keep what they catch for another thread, or are the end of the command."""
 
 

@@ -26,19 +26,20 @@ NAMES = sorted(path.stem for path in ROOT.glob("*.json") if not path.stem.endswi
 ENGINES = ("interpret", "numpy", "jit")
 
 LOST = {
-    "fn_conditional": "a node that never ran has no value in MDF; PsyNeuLink has its initial one",
-    "gating": "the gate multiplies its port in PsyNeuLink; the export has two edges into one port, and MDF takes one of them",
+    "fn_conditional": "in MDF a node that has not run has no value; in PsyNeuLink it has its initial value",
+    "gating": "in PsyNeuLink the gate multiplies the input of its port; "
+    "the export has two edges into one port, and MDF uses one of them",
     "i_lci": "the expression that the export writes for LeakyCompetingIntegrator has no offset",
-    "kwta": "neither the recurrent projection nor KWTA's choice of a bias is exported",
+    "kwta": "neither the recurrent projection nor KWTA's computation of a bias is exported",
     "lca": "the recurrent projection is not exported",
     "recurrent": "the recurrent projection is not exported",
     "stroop_ddm": "the recurrent projection of the LCA is not exported",
     "stroop_plain": "the recurrent projection of the LCA is not exported",
-    "transfer_clip": "clip is exported as a parameter that nothing reads",
+    "transfer_clip": "``clip`` is exported as a parameter that nothing reads",
 }
 """Models whose numbers cannot be PsyNeuLink's, and what their export loses."""
 
-UNKNOWN = {"c_whenfinished": "PsyNeuLink 0.21 does not run it itself: WhenFinished raises ParameterError there"}
+UNKNOWN = {"c_whenfinished": "PsyNeuLink 0.21 cannot run this model: its WhenFinished raises ParameterError"}
 
 
 def numbers(name):

@@ -65,6 +65,7 @@ WITHOUT = {
     "gallery/greedy_decoding.yaml": "its tokens are whole numbers, and its score is that of the tokens",
     "gallery/newton_fractal.yaml": "it says to which root a point goes, which is constant but for jumps",
     "gallery/posterior.yaml": "it says when and at which bound a random walk ends",
+    "gallery/sliders.yaml": "it ends with its first spike, whose iteration jumps",
     "gallery/spikes.yaml": "its spikes are jumps of the voltage",
     "gallery/threshold.yaml": "its only input decides when it ends",
 }

@@ -84,8 +84,8 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     >>> model = mdf_loop.convert(onnx.parser.parse_model(text))
     >>> model.graphs[0].nodes[0].id, model.graphs[0].metadata["outputs"], model.graphs[0].metadata["names"]
     ('Add', ['body_2'], {'body_2': 'body'})
-    >>> mdf_loop.run(model, x=[1.0, 2.0])
-    {'body': array([2., 4.], dtype=float32)}
+    >>> mdf_loop.run(model, x=[1.0, 2.0])["body"]
+    array([2., 4.], dtype=float32)
     """
     if body not in FORMS:
         raise ArgumentError(f"body must be one of {', '.join(FORMS)}; got {body!r}")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import AttributeProto, numpy_helper
 
 from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
@@ -351,7 +352,10 @@ _SOME_DENSE, _DENSE_PER_STORED = 1 << 26, 1000
 
 def type_in(proto: onnx.TypeProto) -> ValueType:
     """What a TypeProto declares; graphs declare the same types over and over."""
-    return _type_of(proto.SerializeToString())
+    try:
+        return _type_of(proto.SerializeToString())
+    except DecodeError:  # protobuf writes what is nested deeper than it reads
+        return read_type(proto)
 
 
 @functools.lru_cache(maxsize=1024)
