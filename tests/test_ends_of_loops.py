@@ -286,3 +286,17 @@ def test_the_command_obeys_a_body(tmp_path, command):
     assert "goes on" not in done.stderr
     if command in ("run", "sweep"):
         assert "128" in done.stdout
+
+
+LOOKS_UP = """b (int64 i, bool go, double a) => (bool on, double b, double c) {
+    most = Constant <value = int64 {20}> () k = Min (i, most) on = Gather (t, k) b = Where (go, a, most_a) c = Identity (a) }"""
+
+
+@pytest.mark.parametrize("block_bytes", [1, 64, 1 << 20])
+@pytest.mark.parametrize("ends", [0, 1, 3, 12])
+def test_a_condition_that_is_looked_up_ends_a_loop_in_blocks_of_every_length(ends, block_bytes, engine):
+    """In a block of one iteration its place is the same in every iteration, and so is the condition."""
+    t = np.arange(21) != ends
+    with mdf_loop.options(engine=engine, block_bytes=block_bytes):
+        last, rows = mdf_loop.loop(18, True, 0.5, body=LOOKS_UP, t=t, most_a=9.0)
+    assert (last, len(rows)) == (0.5, ends + 1)
