@@ -380,3 +380,16 @@ def test_files_outside_of_its_folder_are_never_read_for_a_model_that_cannot_be_r
     (tmp_path / "outside.onnx").rename(tmp_path / "inner" / "outside.onnx")
     path.write_text(path.read_text().replace("../", ""))
     assert any("there is no kernel for Nop" in problem.message for problem in check(path))
+
+
+def test_what_a_body_hides_is_read_by_nothing(tmp_path):
+    body = {"derivatives": {"v": "-v / tau"}, "let": {"tau": 5.0}, "dt": 0.5}
+    run = {"function": "onnx::Loop", "args": {"M": 3, "cond": True, "v": 1.0, "body": "body"}}
+    parameters = {"dt": {"value": 0.1}, "tau": {"value": 20.0}, "body": {"value": body}, "run": run}
+    node = {"parameters": parameters, "output_ports": {"v": {"value": "run.v"}}}
+    path = tmp_path / "m.yaml"
+    path.write_text(yaml.safe_dump({"m": {"format": "ModECI MDF v0.4", "graphs": {"m": {"nodes": {"n": node}}}}}))
+    assert [problem.message for problem in check(path)] == ["m/n/dt: nothing reads it", "m/n/tau: nothing reads it"]
+    del body["let"], body["dt"]
+    path.write_text(yaml.safe_dump({"m": {"format": "ModECI MDF v0.4", "graphs": {"m": {"nodes": {"n": node}}}}}))
+    assert check(path) == []

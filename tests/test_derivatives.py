@@ -228,3 +228,23 @@ def test_errors_say_what_came(body, words):
 def test_a_name_that_is_not_there_is_said():
     with pytest.raises(MissingCapture, match="reads 'vv' from outside"):
         mdf_loop.loop(3, True, 1.0, body={"derivatives": {"v": "1 - vv"}, "method": "rk4"}, dt=0.1)
+
+
+@pytest.mark.parametrize(
+    "drawn", ["normal(1, 0.3)", "normal(mu, 0.3)", "uniform(0, 1)", "poisson(0.3)", "2 * random()", "uniform()"]
+)
+def test_random_numbers_with_a_mean_are_no_term_of_a_derivative(drawn):
+    """Their mean was scaled by sqrt(dt): the shorter the step, the larger the result."""
+    with pytest.raises(MalformedBody, match="has the mean 0"):
+        mdf_loop.loop(3, True, 1.0, body={"derivatives": {"v": f"-v / 2 + {drawn}"}}, dt=0.1, mu=0.0)
+
+
+@pytest.mark.parametrize("drawn", ["0.3 * noise()", "normal(0, 0.3)", "normal(0.0, 0.3)"])
+def test_a_mean_and_its_noise_do_not_depend_on_the_step(drawn):
+    body = {"derivatives": {"v": f"1 - v / 2 + {drawn}"}}
+    for dt in (0.1, 0.02):
+        ends = []
+        for seed in range(40):
+            with mdf_loop.options(seed=seed):
+                ends.append(mdf_loop.loop(round(10 / dt), True, 0.0, body=body, dt=dt))
+        assert abs(np.mean(ends) - 1.99) < 0.3

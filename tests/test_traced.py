@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -302,3 +303,70 @@ def test_a_known_formula_is_given_for_a_function_that_has_no_kernel():
     body = mdf_loop.body(lambda i, go, x: (True, special.expit(x)))
     with pytest.raises(UnsupportedOp, match=r"there is no kernel for it; write it out: 1 / \(1 \+ np.exp\(-x\)\)"):
         mdf_loop.loop(3, True, 1.0, body=body)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        lambda v: np.add(v, 1, out=v),
+        lambda v: np.tanh(v, v),
+        lambda v: np.abs(v, out=v),
+        lambda v: np.multiply(v, 0.5, out=(v,)),
+        lambda v: np.clip(v, 0, 1, out=v),
+    ],
+)
+def test_out_is_refused(changes):
+    """It changed nothing."""
+
+    @mdf_loop.body
+    def changed(i, go, v):
+        changes(v)
+        return True, v
+
+    with pytest.raises(LoopError, match="out"):
+        mdf_loop.loop(4, True, np.zeros(3), body=changed)
+
+
+def in_place(i, go, v, n):
+    v += 1
+    v -= 0.25
+    v *= 3
+    v /= 2
+    v //= 0.5
+    v %= 7
+    v **= 2
+    n += 1
+    n |= 8
+    n &= 11
+    n ^= 1
+    n <<= 2
+    n >>= 1
+    return True, v, n
+
+
+def test_operators_in_place_make_new_values():
+    v, n = np.array([1.0, 2.5]), np.array([3, 4])
+    for _ in range(3):
+        _, v, n = in_place(0, True, v.copy(), n.copy())
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            found = mdf_loop.loop(3, True, np.array([1.0, 2.5]), np.array([3, 4]), body=mdf_loop.body(in_place))
+        np.testing.assert_array_equal(found[0], v)
+        np.testing.assert_array_equal(found[1], n)
+
+
+OWN = random.Random(3)
+
+
+DRAWING = [
+    lambda i, go, v: (True, v + random.gauss(0, 1)),
+    lambda i, go, v: (True, v + random.random()),
+    lambda i, go, v: (True, v + OWN.random()),
+]
+
+
+@pytest.mark.parametrize("function", DRAWING)
+def test_numbers_of_pythons_random_are_refused(function):
+    """They were the same in every iteration."""
+    with pytest.raises(LoopError, match="draws random numbers while it is read"):
+        mdf_loop.loop(4, True, 1.0, body=mdf_loop.body(function))

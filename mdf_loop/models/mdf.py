@@ -208,11 +208,11 @@ class MdfModel(Model):
 
     @cached_property
     def _step(self) -> Any:
-        """How long an iteration takes: the parameter ``dt``, or what the only body of derivatives says."""
-        if "dt" in self.inputs:
-            return self.inputs["dt"].default
+        """How long an iteration takes: what the only body of derivatives says, or the parameter ``dt``."""
         bodies = (parameter.value for node in self.graph.nodes for parameter in node.parameters)
         said = {body["dt"] for body in bodies if is_equations(body) and isinstance(body, dict) and type(body.get("dt")) is float}
+        if not said and "dt" in self.inputs:
+            return self.inputs["dt"].default
         return said.pop() if len(said) == 1 else None
 
     @cached_property

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
@@ -23,7 +24,7 @@ from mdf_loop.ops.registry import KERNELS, Kernel
 from mdf_loop.ops.rows import FUNCTIONS, Bound, Call
 from mdf_loop.plan.outside import is_closed
 from mdf_loop.readers.expressions.values import DOMAIN
-from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch
+from mdf_loop.readers.python.tracing import IN_PLACE, Trace, Traced, TracedBranch
 from mdf_loop.step.build import FEW, MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS, promoted
 from mdf_loop.step.records import Type, Value
@@ -368,3 +369,7 @@ class TracedArray(Traced):
 
     def __repr__(self) -> str:
         return f"<traced {self.value.type}>"
+
+
+for _name in IN_PLACE:  # an array of a kernel is changed in place, as numpy's is
+    setattr(TracedArray, f"__i{_name}__", getattr(NDArrayOperatorsMixin, f"__i{_name}__"))

@@ -139,8 +139,13 @@ def _conditions(graph: Any) -> set[str]:
 def _texts(thing: Any) -> Iterator[Any]:
     for attribute in ("value", "default_initial_value", "time_derivative", "args"):
         value = getattr(thing, attribute, None)
-        yield value
-        if isinstance(value, dict) and DERIVATIVES in value:
+        if not isinstance(value, dict):
+            yield value
+            continue
+        lets = value.get("let")
+        own = {*(lets if isinstance(lets, dict) else ()), *([STEP] if STEP in value else ())}
+        yield _words(value) - own  # a let hides what the node calls so
+        if DERIVATIVES in value and STEP not in value:
             yield STEP  # which a body of derivatives reads without saying it
     for condition in getattr(thing, "conditions", None) or ():
         is_dict = isinstance(condition, dict)  # as MDF's engine reads them as well

@@ -35,6 +35,9 @@ WEIGHTS = {"euler": "{0}", "heun": "({0} + {1}) / 2", "rk4": "({0} + 2 * {1} + 2
 RANDOM = frozenset({"noise", "normal", "uniform", "random", "poisson"})
 """Functions that draw numbers."""
 
+CENTRED = frozenset({"noise", "normal"})
+"""Those whose mean is 0, which ``sqrt(dt)`` may scale: the mean of others would grow as dt becomes small."""
+
 
 def expand(said: Equations, texts: Iterable[tuple[str, str, str]]) -> None:
     """Carried values in the place of derivatives; ``texts`` are all expressions, with their places.
@@ -161,6 +164,7 @@ def _split(tree: ast.expr, where: str) -> Parts:
         return tree, None
     if isinstance(tree, ast.Call):
         if isinstance(tree.func, ast.Name) and tree.func.id in RANDOM and not any(map(draws, tree.args)):
+            _refuse_mean(tree, where)
             return None, tree
     elif isinstance(tree, ast.UnaryOp):
         return _around(_split(tree.operand, where), lambda x: ast.UnaryOp(tree.op, x))
@@ -173,6 +177,22 @@ def _split(tree: ast.expr, where: str) -> Parts:
         return _around(_split(tree.right, where), lambda x: ast.BinOp(tree.left, tree.op, x))
     what = f"the {where} has noise in {ast.unparse(tree)!r}"
     raise MalformedBody(f"equations: {what}; noise is a term, which may have factors: drift + sigma * noise()")
+
+
+def _refuse_mean(call: ast.Call, where: str) -> None:
+    """See that the mean of random numbers is 0.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    name, mean = ast.unparse(call.func), call.args[0] if call.args else None
+    is_zero = name == "normal" and isinstance(mean, ast.Constant) and mean.value == 0
+    if name not in CENTRED or (name == "normal" and not is_zero and (call.args or call.keywords)):
+        raise MalformedBody(
+            f"equations: the {where} has {ast.unparse(call)!r}, which is scaled by sqrt({STEP}) with its mean; only noise(), or "
+            f"normal(0, spread), has the mean 0. Write mean + spread * noise(), or carry what is drawn in an equation of its own"
+        )
 
 
 def _around(parts: Parts, change: Callable[[ast.expr], ast.expr]) -> Parts:

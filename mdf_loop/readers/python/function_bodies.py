@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -134,21 +135,22 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
             break
     if before != _drawn_so_far(function):
         raise trace.refused(
-            "draws from numpy while it is read: the same numbers in every iteration; mdf_loop.body.noise() draws new ones"
+            "draws random numbers while it is read: the same ones in every iteration; mdf_loop.body.noise() draws new ones"
         )
     return check_body(made, (_name(function),)), trace
 
 
 def _drawn_so_far(function: Any) -> list[str]:
-    """How far numpy's own stream has come, and generators that a function finds outside."""
+    """How far Python's and numpy's own streams have come, and generators that a function finds outside."""
     code = _code(function)
     found = [getattr(function, "__globals__", {}).get(name) for name in code.co_names]
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # nothing is in it yet
             found.append(cell.cell_contents)
-    generators = [thing for thing in found if isinstance(thing, np.random.Generator)]
+    generators = [repr(thing.bit_generator.state) for thing in found if isinstance(thing, np.random.Generator)]
     legacy: Any = np.random.get_state()
-    return [repr(legacy[2:]), hashlib.sha256(legacy[1].tobytes()).hexdigest(), *(repr(g.bit_generator.state) for g in generators)]
+    pythons = [repr(thing.getstate()) for thing in (random, *found) if isinstance(thing, random.Random) or thing is random]
+    return [repr(legacy[2:]), hashlib.sha256(legacy[1].tobytes()).hexdigest(), *generators, *pythons]
 
 
 def _finished(trace: Trace, name: str, returned: Any) -> Body:

@@ -101,7 +101,7 @@ current: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("mdf_loop
 
 
 class Traced(NDArrayOperatorsMixin):
-    """A value inside a traced function: known only when the loop runs."""
+    """A value inside a traced function: known only when the loop runs.  ``x += 1`` makes a new x."""
 
     __array_priority__ = 1000.0
 
@@ -116,8 +116,7 @@ class Traced(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **named: Any) -> Any:
         """NEP 13: what a ufunc, and so an operator, does."""
         here = self.here
-        is_in_place = out is not None and len(out) == 1 and out[0] is inputs[0]  # x += 1 makes a new x
-        if out is not None and not is_in_place:
+        if out is not None:
             raise here.refused(f"writes into an array by out=, which np.{ufunc.__name__} cannot do here; use what it returns")
         if method == "reduce" and ufunc.__name__ in _REDUCED:
             return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named if inputs[1:] else {"axis": 0, **named})
@@ -165,7 +164,10 @@ class Traced(NDArrayOperatorsMixin):
     __float__ = __int__ = __index__ = __complex__ = _number
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise self._refused("makes an array of values that are known only when the loop runs; use np.stack([...])")
+        raise self._refused(
+            "makes an array of values that are known only when the loop runs; use np.stack([...]), and give an array that such a "
+            "value is the index of by name: def f(i, condition, x, *, table), and table= in the call"
+        )
 
     def __round__(self, digits: int = 0) -> Any:
         return self.here.add("numpy.round", [self], decimals=digits)
@@ -193,6 +195,12 @@ class Traced(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return f"<traced {self.value.name or self.value.literal!r}>"
 
+
+IN_PLACE = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
+"""Those that Python has in place as well."""
+
+for _name in IN_PLACE:  # numpy's mixin makes np.add(x, 1, out=x) of x += 1, which is something else
+    setattr(Traced, f"__i{_name}__", getattr(NDArrayOperatorsMixin, f"__{_name}__"))
 
 _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
 
