@@ -165,16 +165,19 @@ class Blocks:
             for bound in plan.bounds:
                 self._cut(batch, bound)
             return True
+        if name in plan.same.late and not truth(batch.single(name), "the body's condition"):
+            batch.head(1)
+            return False
         return self._cut(batch, name)
 
     @staticmethod
     def _cut(batch: Batch, name: str) -> bool:
         """End a block behind the first iteration in which a value is false; whether there is none."""
         if not batch.is_stacked(name):
-            if not truth(batch.single(name), "the body's condition"):
-                batch.head(1)
-                return False
-            return True
+            if truth(batch.fixed.get(name, True), "the body's condition"):
+                return True
+            batch.head(1)
+            return False
         stays = batch.histories[name].stacked().reshape(batch.length, -1)
         if stays.shape[1] != 1 or stays.dtype != np.bool_:
             raise DoesNotFit

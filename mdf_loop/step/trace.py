@@ -372,4 +372,4 @@ class TracedArray(Traced):
 
 
 for _name in IN_PLACE:  # an array of a kernel is changed in place, as numpy's is
-    setattr(TracedArray, f"__i{_name}__", getattr(NDArrayOperatorsMixin, f"__i{_name}__"))
+    setattr(TracedArray, _name, vars(NDArrayOperatorsMixin)[_name])

@@ -196,11 +196,13 @@ class Traced(NDArrayOperatorsMixin):
         return f"<traced {self.value.name or self.value.literal!r}>"
 
 
-IN_PLACE = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
-"""Those that Python has in place as well."""
+_OF_NUMPY = vars(NDArrayOperatorsMixin)
 
-for _name in IN_PLACE:  # numpy's mixin makes np.add(x, 1, out=x) of x += 1, which is something else
-    setattr(Traced, f"__i{_name}__", getattr(NDArrayOperatorsMixin, f"__{_name}__"))
+IN_PLACE = {name: f"__{name[3:]}" for name in _OF_NUMPY if name.startswith("__i") and f"__{name[3:]}" in _OF_NUMPY}
+"""Operators in place, such as ``__iadd__``, and those that make a new value."""
+
+for _name, _plain in IN_PLACE.items():  # numpy's mixin makes np.add(x, 1, out=x) of x += 1, which is something else
+    setattr(Traced, _name, _OF_NUMPY[_plain])
 
 _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
 
