@@ -104,7 +104,7 @@ def with_gallery(fresh):
     return fresh
 
 
-MORE = ("import jax", "import arviz")
+MORE = ("import jax", "import arviz", ".explore(")
 """What some pages need besides; they say how to install it and run in test_gallery, as it takes minutes in each environment."""
 
 SCRIPTS = [path for path in sorted(GALLERY.glob("*.py")) if not any(line in path.read_text() for line in MORE)]
