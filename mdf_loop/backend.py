@@ -96,7 +96,7 @@ class LoopRep(BackendRep):
 
     def run_in(self, run: Run, inputs: Any) -> tuple[Any, ...]:
         """The same in a run that has begun."""
-        return run_kept(self.graph, self._in_order(self._by_name(inputs)), run, self._as_values)
+        return run_kept(self.graph, self._given(inputs), run, self._as_values)
 
     def values(self, inputs: Mapping[str, Any]) -> list[Any]:
         """What its graph is run with: values without a type of their own by name, and those that inputs have by themselves.
@@ -106,16 +106,17 @@ class LoopRep(BackendRep):
         ArgumentError, KindError
             An input is missing, there is no such input, or a value cannot become what the model declares.
         """
-        return self._as_values(self._in_order(self._by_name(inputs)))
+        return self._as_values(self._given(inputs))
 
-    def _in_order(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _given(self, inputs: Any) -> tuple[Any, ...]:
+        """A value for each input, in order, of the type that the model declares."""
+        given = self.fit(self._by_name(inputs))
         if len(given) < len(self._names):
             given = {**self.body.defaults, **given}
         return tuple([given[name] for name in self._names])
 
     def _as_values(self, given: Sequence[Any]) -> list[Any]:
-        fitted = self.fit(dict(zip(self._names, given, strict=True)))
-        return [as_value(value, what) for value, what in zip(fitted.values(), self._asked, strict=True)]
+        return [as_value(value, what) for value, what in zip(given, self._asked, strict=True)]
 
     def fit(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Values that have no type of their own (from files, from the command line), made into what the model asks for.

@@ -185,7 +185,7 @@ def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = 
     prepared = prepared or prepare_typed(graph)
     given = {ids.get(name, name): value for name, value in inputs.items()}
     try:
-        results = prepared.run(prepared.fit(given))
+        results = prepared.run(given)
     except BaseException as error:
         if not keeps_results(error):
             raise

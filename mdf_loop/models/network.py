@@ -68,11 +68,10 @@ class NetworkModel(Model):
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""
-        given = self.prepared.fit(inputs)
-        refuse_options(given, self.prepared.body.inputs)
+        refuse_options(inputs, self.inputs)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
             return recorded_rep(self.prepared, self, inputs, run, wish)
-        results = in_run(run, self.prepared.run_in, run, given)
+        results = in_run(run, self.prepared.run_in, run, inputs)
         return Found(dict(zip(self._output_names, results, strict=True)), *of_outermost(run))

@@ -67,7 +67,7 @@ class OpenvinoRep(LoopRep):
 
     def run_in(self, run: Run, inputs: Any) -> tuple[Any, ...]:
         """The same in a run that has begun, and finds the variables as they are at first."""
-        return self._run(run, inputs, {})
+        return self._run(run, self.fit(inputs), {})
 
     def values(self, inputs: Mapping[str, Any]) -> list[Any]:
         """What its graph is run with, where it has no variables; see :meth:`LoopRep.values`."""

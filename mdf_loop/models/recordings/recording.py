@@ -91,7 +91,7 @@ def recorded_rep(
     rep = LoopRep(replace(body, outputs=(*body.outputs, *names)))
     given = {ids.get(name, name): value for name, value in inputs.items()}
     with part_of(run), random_stream(run.stream):
-        results = rep.run(prepared.fit(given))
+        results = rep.run(given)
     recorder = Recorder(wish.every, wish.record_to)
     for name, way, value in zip(wish.record, ways, results[count:], strict=True):
         recorder.keep(name, recorded_value(value, way) if len(way) > 1 else filled([value], name))
