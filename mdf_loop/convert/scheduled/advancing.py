@@ -78,14 +78,18 @@ class SteppedRun:
         part = LoopPart(loop_record(rename_captures(body, outer), len(inputs) - 2, base), inputs[1] is not None)
         limit, iteration = self._limit(inputs[0]), self._count("iterations")
         going = self._going(inputs[1], limit, iteration)
-        first = {part.index: self._numbered(iteration, part.rank)}
+        first = {part.index: part.shaped(part.index, iteration)}
         if part.condition:
-            first[part.condition] = going if part.is_obeyed else self._before("carried", part.condition, TRUE)
+            goes_on = builder.node("builtins.bool", [going], base, number=Number.BOOL) if part.is_obeyed else TRUE
+            first[part.condition] = part.shaped(part.condition, goes_on)
+            if not part.is_obeyed:
+                first[part.condition] = self._before("carried", part.condition, builder.array(first[part.condition], base))
         first |= {name: self._before("carried", name, fitted[name]) for name in body.inputs[2:]}
         found = self._run(part, limit, iteration, going, first)
         ends = dict(zip(first, found, strict=False))
-        number = self._counted(ends.pop(part.index), part.rank)
-        self._end(limit, number, ends.get(part.condition, going) if part.is_obeyed else TRUE)
+        number = builder.node("builtins.int", [self._alone(part, part.index, ends)], base, number=Number.INT)
+        made = self._alone(part, part.condition, ends) if part.condition else going
+        self._end(limit, number, made if part.is_obeyed else TRUE)
         for name, value in ends.items():
             self.store.set(self._key("carried", name), value)
         collected = self._collected(body, found[len(first) :], both(builder, self.begun, self._differ(iteration, number)))
@@ -158,8 +162,9 @@ class SteppedRun:
         builder, count = self.builder, literal(self.steps.iterations)
         goes_on: Value | None = going
         if not part.is_obeyed:  # its own condition is left out, as in the model, and says nothing
-            left = None if limit is None else builder.node("subtract", [limit, iteration], self.base, number=Number.INT)
-            count = count if left is None else builder.node("builtins.min", [count, left], self.base, number=Number.INT)
+            if limit is not None:
+                left = builder.node("subtract", [limit, iteration], self.base, number=Number.INT)
+                count = chosen(builder, self._less(left, count), left, count, self.base)
             goes_on = limit = None
         if limit is not None and is_known(limit) and limit.literal % self.steps.iterations == 0:
             limit = None  # it falls between two runs
@@ -201,17 +206,12 @@ class SteppedRun:
     def _differ(self, left: Value, right: Value) -> Value:
         return self.builder.node("not_equal", [left, right], self.base, number=Number.BOOL)
 
-    def _numbered(self, iteration: Value, rank: int) -> Value:
-        """The iteration number as the body takes it."""
-        for _ in range(rank):
-            iteration = Value(items=(iteration,), display="list")
-        return iteration
-
-    def _counted(self, number: Value, rank: int) -> Value:
-        """An iteration number of the body as a number of Python."""
-        for _ in range(rank):
-            number = self.builder.node("index", [number], self.base, index=0)
-        return self.builder.node("builtins.int", [number], self.base, number=Number.INT)
+    def _alone(self, part: LoopPart, name: str, ends: Mapping[str, Value]) -> Value:
+        """A carried number, or truth value, without dimensions."""
+        value = ends[name]
+        for _ in range(part.rank(name)):
+            value = self.builder.node("index", [value], self.base, index=0)
+        return value
 
 
 class LoopPart:
@@ -225,8 +225,6 @@ class LoopPart:
         The body's input for the iteration number.
     condition : str
         Its input for the condition; "" where that is always true.
-    rank : int
-        The number of dimensions of the iteration number.
 
     Parameters
     ----------
@@ -243,7 +241,16 @@ class LoopPart:
         self.condition = "" if whole.keep_going == whole.condition else whole.condition
         obeys = has_condition or whole.obeys or current_options().obey_body_condition
         self.is_obeyed = bool(obeys or not self.condition)
-        self.rank = len(whole.body.type_of(self.index).shape or ())
+
+    def rank(self, name: str) -> int:
+        """The number of dimensions of an input for a number or truth value."""
+        return len(self.whole.body.type_of(name).shape or ())
+
+    def shaped(self, name: str, value: Value) -> Value:
+        """A number or truth value as this input takes it."""
+        for _ in range(self.rank(name)):
+            value = Value(items=(value,), display="list")
+        return value
 
     def loop(self, carried: Sequence[str], limit: str) -> Loop:
         """The loop, which carries these inputs of the body; ``limit`` is a captured number at which it ends, if it has a name."""

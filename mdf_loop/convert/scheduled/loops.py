@@ -333,8 +333,8 @@ def loop_behind(plan: RunPlan, start: Start, collect: bool) -> LoopBehind:
 def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
     """The body, and whose its hidden values are.
 
-    Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.  A value that cannot
-    be expressed after a pass is known to be so, for reading it again: it matters where something reads it.
+    Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.  Of a value that
+    cannot be expressed after a pass this is known when the body is read again: it matters where something reads the value.
     """
     builder = BodyBuilder(reading, (), (), DEFAULT_OPSET)
     store = Store(known, builder, reading)
