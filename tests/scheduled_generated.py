@@ -11,11 +11,11 @@ ON_CALLS = ("AfterNCalls", "BeforeNCalls", "AtNCalls", "AfterCall")
 ON_LOOPS = ("LoopFinished", "AfterNLoopIterations", "EveryNLoopIterations", "WhenFinished")
 
 
-def generated_graph(seed, share_of_loops=0.2):
-    """A graph that a seed stands for; each evaluation ends after 12 passes at the latest.  Some nodes have a stepped loop."""
+def generated_graph(seed, share_of_loops=0):
+    """A graph that a seed stands for; each evaluation ends after 12 passes at the latest.  Some nodes may have stepped loops."""
     choose = random.Random(seed)
     names = [f"N{k}" for k in range(choose.randint(1, 4))]
-    edges, loops = [], [name for name in names if choose.random() < share_of_loops]
+    edges, loops = [], [name for name in names if share_of_loops and choose.random() < share_of_loops]
     nodes = [(_loop_node if names[k] in loops else _node)(choose, k, names, edges) for k in range(len(names))]
     conditions = {name: _condition(choose, names, name, loops) for name in names if choose.random() < 0.5}
     limit = Condition("AfterNPasses", n=choose.randint(1, 12))

@@ -108,18 +108,10 @@ class SteppedRun:
         return available(self.store.get((kind, self.node.id, UPDATE), 0))
 
     def _before(self, kind: str, name: str, otherwise: Value) -> Value:
-        """What a value was after the run before; in the first run it is another one.
-
-        Raises
-        ------
-        NotCompiled
-            It was a list.
-        """
+        """What a value was after the run before; in the first run it is another one."""
         if is_known(self.begun) and not self.begun.literal:
             return otherwise
-        stored, key = available(self.store.get(self._key(kind, name))), self._key(kind, name)
-        if isinstance(self.store.known.get(key), list | tuple | dict | str):
-            raise NotCompiled(f"value {name!r} of the stepped loop {self.base} is a list, which no loop over passes carries")
+        stored = available(self.store.get(self._key(kind, name)))
         return chosen(self.builder, self.begun, stored, otherwise, self.base)
 
     def _as_begun(self, name: str, value: Value) -> Value:
