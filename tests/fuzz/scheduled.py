@@ -47,8 +47,8 @@ class GraphCase:
 
 
 def make(choose: random.Random) -> GraphCase:
-    """A generated graph whose constants, expressions, ports and edges are others here and there."""
-    graph = generated_graph(choose.getrandbits(48))
+    """A generated graph whose constants, expressions, ports and edges are others here and there; some have stepped loops."""
+    graph = generated_graph(choose.getrandbits(48), choose.choice([0, 0, 0.5]))
     for node in graph.nodes:
         _vary(choose, graph, node)
         if choose.random() < 0.25:
@@ -115,7 +115,7 @@ def _conditions(choose: random.Random, graph: Any) -> None:
     """Another condition of a node, or of the end of an evaluation."""
     names = [node.id for node in graph.nodes]
     some = choose.sample(names, choose.randint(1, len(names)))
-    kind = choose.choice(["WhenFinished", "WhenFinishedAny", "WhenFinishedAll", "AfterNCallsCombined", "AllHaveRun", *STARTS])
+    kind = choose.choice([*FINISHED, "AfterNCallsCombined", "AllHaveRun", *STARTS])
     given: dict[str, Any] = {"dependency": some[0]} if kind == "WhenFinished" else {"dependencies": some}
     given = {} if kind in STARTS else given
     if kind in ("AfterNCallsCombined", "AtEnvironmentStateUpdateNStart"):
@@ -123,6 +123,7 @@ def _conditions(choose: random.Random, graph: Any) -> None:
     graph.conditions.node_specific[choose.choice(names)] = Condition(kind, **given)
 
 
+FINISHED = ("WhenFinished", "WhenFinishedAny", "WhenFinishedAll")
 STARTS = ("AtEnvironmentStateUpdateStart", "AtEnvironmentStateUpdateNStart", "AtEnvironmentSequenceStart")
 
 
