@@ -12,7 +12,7 @@ from test_stepped import FINISHED, graph, loop_node
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import execute, lower
-from mdf_loop.errors import ArgumentError, LoopWarning, MalformedBody, NotLowered, UnsupportedOp
+from mdf_loop.errors import ArgumentError, KindError, LoopWarning, MalformedBody, NotLowered, UnsupportedOp
 from mdf_loop.readers.mdf.engine_body import refuse_hanging
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 
@@ -177,6 +177,15 @@ def test_the_example_runs_on_every_engine_and_in_onnx():
             assert_same(dict(mdf_loop.run(POWER, steps=1)), expected)
     written = mdf_loop.run(mdf_loop.to_onnx(POWER))
     assert_close(written, expected)
+
+
+@pytest.mark.parametrize("wrong", [{"trip_count": 0.5}, {"cond": 2.0}])
+def test_what_is_wrong_with_a_loop_is_said_by_what_runs_it(wrong):
+    source = graph(loop_node(2, **wrong), until=FINISHED)
+    with pytest.raises(NotLowered, match="g/L: L.run: the (trip count M|condition cond) must be one"):
+        lower(source)
+    with pytest.warns(LoopWarning), pytest.raises(KindError, match="^the (trip count M|condition cond) must be one"):
+        mdf_loop.run(source, steps=2)
 
 
 def test_a_sweep_of_the_example():

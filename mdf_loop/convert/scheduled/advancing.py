@@ -25,6 +25,7 @@ from mdf_loop.convert.scheduled.slots import (
     is_known,
     one_of,
 )
+from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Value, available, literal
@@ -72,27 +73,23 @@ class SteppedRun:
         builder, base = self.builder, self.base
         values = [*inputs[2:], *map(captured, body.captures)]
         named = zip((*body.inputs[2:], *body.captures), values, strict=True)
-        given = {name: self._as_begun(name, value) for name, value in named if value is not None}
+        given = {name: self._as_begun(value, "given", name) for name, value in named if value is not None}
         fitted = fit_to_body(builder, base, asked_of("Loop", body, {}), given)
         outer = {name: outer_name(builder, body, fitted[name], base) for name in body.captures}
         part = LoopPart(loop_record(rename_captures(body, outer), len(inputs) - 2, base), inputs[1] is not None)
         limit, iteration = self._limit(inputs[0]), self._count("iterations")
         going = self._going(inputs[1], limit, iteration)
-        first = {part.index: part.shaped(part.index, iteration)}
-        if part.condition:
-            goes_on = builder.node("builtins.bool", [going], base, number=Number.BOOL) if part.is_obeyed else TRUE
-            first[part.condition] = part.shaped(part.condition, goes_on)
-            if not part.is_obeyed:
-                first[part.condition] = self._before("carried", part.condition, builder.array(first[part.condition], base))
-        first |= {name: self._before("carried", name, fitted[name]) for name in body.inputs[2:]}
+        first = self._first(part, going, iteration) | {
+            name: self._before(fitted[name], "carried", name) for name in body.inputs[2:]
+        }
         found = self._run(part, limit, iteration, going, first)
         ends = dict(zip(first, found, strict=False))
+        for name, value in ends.items():
+            self.store.set(self._key("carried", name), value)
         number = builder.node("builtins.int", [self._alone(part, part.index, ends)], base, number=Number.INT)
         made = self._alone(part, part.condition, ends) if part.condition else going
         self._end(limit, number, made if part.is_obeyed else TRUE)
-        for name, value in ends.items():
-            self.store.set(self._key("carried", name), value)
-        collected = self._collected(body, found[len(first) :], both(builder, self.begun, self._differ(iteration, number)))
+        collected = self._collected(found[len(first) :], len(inputs) - 2, self._has_advanced(iteration, number))
         results = (*(ends[name] for name in body.inputs[2:]), *collected)
         return results[0] if len(results) == 1 else Value(items=results, display="outputs")
 
@@ -107,19 +104,18 @@ class SteppedRun:
     def _count(self, kind: str) -> Value:
         return available(self.store.get((kind, self.node.id, UPDATE), 0))
 
-    def _before(self, kind: str, name: str, otherwise: Value) -> Value:
+    def _before(self, otherwise: Value, *key: str) -> Value:
         """What a value was after the run before; in the first run it is another one."""
         if is_known(self.begun) and not self.begun.literal:
             return otherwise
-        stored = available(self.store.get(self._key(kind, name)))
-        return chosen(self.builder, self.begun, stored, otherwise, self.base)
+        return chosen(self.builder, self.begun, available(self.store.get(self._key(*key))), otherwise, self.base)
 
-    def _as_begun(self, name: str, value: Value) -> Value:
+    def _as_begun(self, value: Value, *key: str) -> Value:
         """What the loop was given when it began."""
         if not value.varies and not self.store.is_known:
             return value
-        value = self._before("given", name, self.builder.array(value, self.base))
-        self.store.set(self._key("given", name), value)
+        value = self._before(self.builder.array(value, self.base), *key)
+        self.store.set(self._key(*key), value)
         return value
 
     def _limit(self, m: Value | None) -> Value | None:
@@ -133,19 +129,37 @@ class SteppedRun:
         if m is None:
             return None
         m = self.builder.array(m, self.base)
-        m = literal(trip_count(m.literal)) if is_known(m) else m
+        m = self._checked(trip_count, m)
         if m.number not in (Number.BOOL, Number.INT):
             raise NotCompiled(f"the trip count M of the stepped loop {self.base} is computed, and perhaps no whole number")
-        return self._as_begun("M", m)
+        return self._as_begun(m, "trip count")
+
+    def _checked(self, check: Callable[[Any], Any], value: Value) -> Value:
+        """A trip count or condition that is what it must be, where it is known; else who runs the node says what is wrong."""
+        try:
+            return literal(check(value.literal)) if is_known(value) else value
+        except LoopError as reason:
+            raise NotCompiled(f"{self.base}: {reason}") from reason
 
     def _going(self, cond: Value | None, limit: Value | None, iteration: Value) -> Value:
         """Whether it goes on in this run: it has not ended yet, and its condition holds."""
         builder, cond = self.builder, TRUE if cond is None else self.builder.array(cond, self.base)
         going = compared(builder, "equal", self._count("ended"), 0)
-        going = both(builder, going, literal(condition(cond.literal)) if is_known(cond) else cond)
+        going = both(builder, going, self._checked(condition, cond))
         if limit is None:
             return going
         return both(builder, going, literal(limit.literal > 0) if is_known(limit) else self._less(iteration, limit))
+
+    def _first(self, part: LoopPart, going: Value, iteration: Value) -> dict[str, Value]:
+        """The iteration number and the condition with which the body begins in this run, by its inputs."""
+        first = {part.index: part.shaped(part.index, iteration)}
+        if part.condition and part.is_obeyed:  # it is true where there is an iteration
+            goes_on = self.builder.node("builtins.bool", [going], self.base, number=Number.BOOL)
+            first[part.condition] = part.shaped(part.condition, goes_on)
+        elif part.condition:
+            always = self.builder.array(part.shaped(part.condition, TRUE), self.base)
+            first[part.condition] = self._before(always, "carried", part.condition)
+        return first
 
     def _run(
         self, part: LoopPart, limit: Value | None, iteration: Value, going: Value, first: Mapping[str, Value]
@@ -178,25 +192,25 @@ class SteppedRun:
         finished = compared(self.builder, "equal", ended, 1)
         self.published = dict(zip(self.steps.published, (number, finished), strict=True))
 
-    def _collected(self, body: Body, new: Sequence[Value], has_more: Value) -> list[Value]:
+    def _collected(self, new: Sequence[Value], first: int, has_advanced: Value) -> list[Value]:
         """What was collected since the loop began, of each output; of those that nothing reads what was collected now."""
-        first, names = len(body.inputs) - 2, body.outputs[len(body.inputs) - 1 :]
-        are_read = [reads_output(self.node, self.steps.id, first + k) for k in range(len(new))]
-        return [self._joined(*x[1:], has_more) if x[0] else x[2] for x in zip(are_read, names, new, strict=True)]
+        are_read = [reads_output(self.node, self.steps.id, place) for place in range(first, first + len(new))]
+        return [self._joined(rows, k, has_advanced) if are_read[k] else rows for k, rows in enumerate(new)]
 
-    def _joined(self, name: str, rows: Value, has_more: Value) -> Value:
-        before = self._before("collected", name, rows)
+    def _joined(self, rows: Value, place: int, has_advanced: Value) -> Value:
+        before = self._before(rows, "collected", str(place))
         with self.builder.branch() as nodes:
             together = self.builder.node("numpy.concatenate", [before, rows], self.base, axis=0)
+        has_more = both(self.builder, self.begun, has_advanced)
         joined = one_of(self.builder, has_more, (nodes, [together]), ([], [before]), self.base)[0]
-        self.store.set(self._key("collected", name), joined)
+        self.store.set(self._key("collected", str(place)), joined)
         return joined
 
     def _less(self, left: Value, right: Value) -> Value:
         return self.builder.node("less", [left, right], self.base, number=Number.BOOL)
 
-    def _differ(self, left: Value, right: Value) -> Value:
-        return self.builder.node("not_equal", [left, right], self.base, number=Number.BOOL)
+    def _has_advanced(self, before: Value, now: Value) -> Value:
+        return self.builder.node("not_equal", [before, now], self.base, number=Number.BOOL)
 
     def _alone(self, part: LoopPart, name: str, ends: Mapping[str, Value]) -> Value:
         """A carried number, or truth value, without dimensions."""

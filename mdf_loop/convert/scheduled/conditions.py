@@ -192,7 +192,6 @@ class ConditionReader:
     def __init__(self, graph: Any, owner: str) -> None:
         self.graph, self.owner = graph, owner
         self.ids = {node.id: node for node in graph.nodes}
-        self.stepped = {node.id for node in graph.nodes if stepped_loop(node) is not None}
         self.where = f"the condition of node {owner!r}" if owner else "the condition of termination"
 
     def read(self, source: Any) -> Condition:
@@ -266,7 +265,7 @@ class ConditionReader:
 
     def _on_loop(self, kind: str, arguments: Mapping[str, Any]) -> Count:
         node = self._dependency(kind, arguments)
-        if node not in self.stepped:
+        if not self._is_stepped(node):
             raise self.refused(f"is {kind} of {node!r}, which is not a node with a stepped loop")
         if kind == "LoopFinished":
             return ended(node)
@@ -277,9 +276,12 @@ class ConditionReader:
         key = ("iterations since", node, self.owner) if is_since else ("iterations", node, UPDATE)
         return Count((key,), "greater_equal", n)
 
+    def _is_stepped(self, name: str) -> bool:
+        return stepped_loop(self.ids[name]) is not None
+
     def _on_all(self, kind: str, nodes: tuple[str, ...], scale: str) -> Condition:
         """Several nodes have run, or are finished: once a stepped loop has ended, any other node of MDF once it has run."""
-        loops = [name for name in nodes if name in self.stepped and kind != "AllHaveRun"]
+        loops = [name for name in nodes if kind != "AllHaveRun" and self._is_stepped(name)]
         others = tuple(name for name in nodes if name not in loops)
         if kind == "WhenFinishedAny":
             return Some((*map(ended, loops), *(AllRan((name,), scale) for name in others)))
