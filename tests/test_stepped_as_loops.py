@@ -182,9 +182,9 @@ def test_the_example_runs_on_every_engine_and_in_onnx():
 @pytest.mark.parametrize("wrong", [{"trip_count": 0.5}, {"cond": 2.0}])
 def test_what_is_wrong_with_a_loop_is_said_by_what_runs_it(wrong):
     source = graph(loop_node(2, **wrong), until=FINISHED)
-    with pytest.raises(NotLowered, match="g/L: L.run: the (trip count M|condition cond) must be one"):
+    with pytest.raises(NotLowered, match=r"g/L: L\.run: the (trip count M|condition cond) must be one"):
         lower(source)
-    with pytest.warns(LoopWarning), pytest.raises(KindError, match="^the (trip count M|condition cond) must be one"):
+    with pytest.warns(LoopWarning), pytest.raises(KindError, match=r"^the (trip count M|condition cond) must be one"):
         mdf_loop.run(source, steps=2)
 
 
