@@ -274,25 +274,23 @@ class Lowering(OfBranches):
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         results = self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
         if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
-            for before in (results, carried):
-                self._end_at_nan(
-                    record, results, {**captured, **dict(zip((c.input for c in record.carried), before, strict=False))}
-                )
+            self._end_at_nan(record, carried, results, captured)  # type: ignore[arg-type]
         return results
 
-    def _end_at_nan(self, record: Loop, results: Sequence[Value], known: Names) -> None:
+    def _end_at_nan(self, record: Loop, carried: Sequence[Value], results: Sequence[Value], captured: Names) -> None:
         """End the program where the condition of a loop was false at last and may have compared nan, as far as it is known."""
         b, going = self.b, results[-1]
-        known = {**known, **dict(zip((c.output for c in record.carried), results, strict=False))}
-        wanted, _ = compared(record)
-        part = part_computing(record.body, sorted(wanted), known)
-        if not known.keys() >= {*part.inputs} or not all(map(is_pure, part.nodes)):
+        ends = {**captured, **dict(zip((c.output for c in record.carried), results, strict=False))}
+        inputs = [c.input for c in record.carried]
+        part = part_computing(record.body, sorted(compared(record)[0]), {*ends, *inputs})
+        if not part.outputs or not {*ends, *inputs}.issuperset(part.inputs) or not all(map(is_pure, part.nodes)):
             return
-        for x in self.body(part, known):
-            if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
-                is_nan = b.ne(x, x) if not x.type.shape else b.reduce(b.ne(x, x), "any", range(x.type.rank or 0))
-                ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
-                b.put_in("place_in", (b.cast(b.and_(is_nan, ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
+        for before in (results, carried):  # what the last condition was computed of, and what the first one was
+            for x in self.body(part, {**dict(zip(inputs, before, strict=False)), **ends}):
+                if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
+                    is_nan = b.ne(x, x) if not x.type.shape else b.reduce(b.ne(x, x), "any", range(x.type.rank or 0))
+                    ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
+                    b.put_in("place_in", (b.cast(b.and_(is_nan, ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
 
     def loop(
         self,
