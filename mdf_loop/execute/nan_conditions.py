@@ -14,11 +14,8 @@ from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
-from mdf_loop.plan.comparisons import compared
+from mdf_loop.plan.comparisons import MOST, compared
 from mdf_loop.plan.invariants import is_pure
-
-MOST = 1 << 16
-"""Elements of a value that is looked at: a loop must not cost more for this."""
 
 
 class Compared:

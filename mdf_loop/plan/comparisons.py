@@ -1,12 +1,18 @@
-"""What the condition of a loop is computed of."""
+"""What the condition of a loop is computed of, and what is nan."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.ops.registry import facts
+
+MOST = 1 << 16
+"""Elements of a value that is looked at for nan: a loop must not cost more for this."""
 
 
 def part_computing(body: Body, outputs: Iterable[str], known: Container[str] = ()) -> Body:
@@ -33,3 +39,14 @@ def compared(loop: Loop) -> tuple[set[str], set[str]]:
         if read.intersection(node.outputs) - known or compared.intersection(node.outputs) - known:
             read.update(node.reads)
     return compared, read | compared
+
+
+def has_nan(value: Any) -> bool:
+    """Whether a value is nan, or an array with nan in it."""
+    array = np.asarray(value) if isinstance(value, float | np.ndarray | np.generic) else None
+    return array is not None and array.dtype.kind in "fc" and bool(np.isnan(array).any())
+
+
+def writes_nan(body: Body) -> bool:
+    """Whether a body has nan as a constant, so that nan is meant."""
+    return any(map(has_nan, body.constants.values())) or any(writes_nan(inner) for node in body.nodes for _, inner in node.bodies)

@@ -8,8 +8,8 @@
 
 ``v`` is carried, and becomes ``v + dt * (current - v) / tau``, by the method of Euler, of Heun or of Runge and Kutta (``rk4``),
 plus ``sqrt(dt)`` times its noise (Euler-Maruyama).  In text an equation is a line ``dv/dt: ...``.  Within a step time moves with
-the state: a carried ``t: t + dt`` is ``t + dt / 2`` in its middle.  Other values that are carried by equations of their own are the
-same throughout a step, and so is the iteration number.
+the state: a carried ``t: t + dt`` is ``t + dt / 2`` in its middle.  Other values that are carried by equations of their own, and
+the iteration number, are the same throughout a step.
 """
 
 from __future__ import annotations
