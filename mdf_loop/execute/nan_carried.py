@@ -15,26 +15,11 @@ import numpy as np
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.options import Run
-from mdf_loop.plan.comparisons import MOST, has_nan, writes_nan
+from mdf_loop.plan.comparisons import has_nan, shows_nan, writes_nan
 from mdf_loop.settings.random_streams import RandomStream
 
 SECONDS = 1.0
 """How long a run looks for the iteration in which a value became nan."""
-
-
-_FLOATS = (float, np.floating)
-
-
-def is_suspect(value: Any) -> bool:
-    """Whether a value may have nan in it; one product of numpy's, a third of the time that ``isnan`` and ``any`` take."""
-    if isinstance(value, _FLOATS):
-        return bool(value != value)
-    if type(value) is not np.ndarray or value.size > MOST or value.dtype.kind not in "fc":
-        return False
-    if value.size == 1:
-        return bool((number := value.item()) != number)
-    flat = value if value.ndim == 1 else value.ravel()
-    return bool((square := flat.dot(flat)) != square)
 
 
 def warn_of_new_nan(
@@ -56,7 +41,7 @@ def warn_of_new_nan(
         How many iterations there were.
     """
     loop = executor.loop
-    found = [k for k, value in enumerate(results[: len(loop.carried)]) if has_nan(value)]
+    found = [k for k, value in enumerate(results[: len(loop.carried)]) if shows_nan(value)]
     everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
     key = id(loop.body), "nan"
     if key in run.warned or not found or not all(map(_is_finite, everything)) or writes_nan(loop.body):

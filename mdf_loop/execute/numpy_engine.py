@@ -25,7 +25,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
-from mdf_loop.execute.nan_carried import is_suspect, warn_of_new_nan
+from mdf_loop.execute.nan_carried import warn_of_new_nan
 from mdf_loop.execute.nan_conditions import Compared
 from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
@@ -36,6 +36,7 @@ from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
 from mdf_loop.options import Options, Run
+from mdf_loop.plan.comparisons import shows_nan
 from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
@@ -167,10 +168,17 @@ class NumpyLoop(InterpretedLoop):
         results = self.account.timed(run.options, self._results, given, run)
         if self.compared.may_be_nan:
             self.compared.warn_of_nan(results, given, run, self.lasted)
-        if any(map(is_suspect, results[: len(given.carried)])) and getattr(run.outermost, "owner", None) is self:
+        for value in results[: len(given.carried)]:
+            if shows_nan(value):
+                self._warn_of_new_nan(results, given, run, drawn)
+                break
+        return results
+
+    def _warn_of_new_nan(self, results: list[Any], given: Arguments, run: Run, drawn: Any) -> None:
+        """Say it of the outermost loop, into whose values it comes from others."""
+        if getattr(run.outermost, "owner", None) is self:
             with holding(_watching, None):
                 warn_of_new_nan(self, results, given, run, drawn, self.lasted)
-        return results
 
     @functools.cached_property
     def _draws(self) -> bool:
