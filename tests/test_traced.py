@@ -298,8 +298,11 @@ def test_models_hold_traced_functions_and_onnx_gets_them():
     assert mdf_loop.run(mdf_loop.convert(written), a=9.0)["root"] == 3
 
 
+STEPS = np.array([1.0, 2.0])
+
+
 @mdf_loop.body
-def scaled(i, go, v, *, k=3.0, w=np.array([1.0, 2.0]), kind="relu"):
+def scaled(i, go, v, *, k=3.0, w=STEPS, kind="relu"):
     return True, (np.maximum(v * k, 0) if kind == "relu" else v) + w.sum()
 
 
@@ -308,7 +311,7 @@ def scaled(i, go, v, *, k=3.0, w=np.array([1.0, 2.0]), kind="relu"):
 @pytest.mark.parametrize("v", [1.0, np.float32(1), np.array([1.0, -2.0]), 2], ids=repr)
 def test_defaults_of_keyword_parameters_are_used_where_a_call_does_not_give_them(engine, given, v):
     """They were said to be missing."""
-    all_of_them = {"k": 3.0, "w": np.array([1.0, 2.0]), **given}
+    all_of_them = {"k": 3.0, "w": STEPS, **given}
     with mdf_loop.options(engine=engine):
         for call in (mdf_loop.loop, mdf_loop.compile(scaled)):
             found, wanted = (
