@@ -346,11 +346,8 @@ LONG = "x + rate * drive - leak * x + rate * numpy.exp(-leak * x) * (drive - lea
 
 @pytest.mark.parametrize("way", ["value", "time_derivative", "default_initial_value", "function"])
 def test_long_expressions_of_a_node_are_broken_and_not_cut(way):
-    said = {
-        "function": {"function": "linear", "args": {"variable0": LONG}},
-        "value": {"value": LONG, "default_initial_value": 0.0},
-    }
-    parameter = mdf.Parameter("x", **said.get(way, {way: LONG}))
+    said = {way: LONG} if way != "function" else {"function": "linear", "args": {"variable0": LONG}}
+    parameter = mdf.Parameter("x", **said)
     graph = mdf.Graph("g", nodes=[mdf.Node("leaky", parameters=[parameter], output_ports=[mdf.OutputPort("out", value="x")])])
     (box,) = boxes(mdf_loop.draw(mdf.Model("m", graphs=[graph])), "leaky")
     assert LONG in " ".join(" ".join(box.lines).split())
