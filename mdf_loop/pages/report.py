@@ -15,6 +15,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
+from mdf_loop.pages.explore import with_steps
 from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.plot import figure, written
 from mdf_loop.readers.model_files import read_bytes
@@ -74,7 +75,7 @@ def report(file: Path, arguments: Mapping[str, Any], over: Mapping[str, Any] | N
     """
     model = prepare(file)
     parts = [_of_model(model, file)]
-    run = model(**arguments, trials=trials)
+    run = model(**with_steps(arguments), trials=trials)
     parts.append(f"<h2>Run</h2>{_picture(run, 'what the run gives')}{run._repr_html_()}")
     if over:
         said = {name: value for name, value in arguments.items() if name != "record"}
