@@ -28,7 +28,7 @@ TEXTS = (".yaml", ".yml", ".json", ".xml")
 
 STYLE = """
 :root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word }
 img { padding: 0.5rem; box-sizing: border-box; border-radius: 4px }
 pre { overflow-x: auto; font-size: 0.8rem; line-height: 1.35 }
 """
