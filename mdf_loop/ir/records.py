@@ -6,7 +6,7 @@ nodes, and code that wants the consumers of a value builds that dict in one line
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, dataclass_transform
 
@@ -145,13 +145,12 @@ class Node:
         return self.op if loop is None else loop.name.partition(" ")[0] or self.op
 
     @property
-    def bodies(self) -> Iterator[tuple[str, Body]]:
+    def bodies(self) -> Sequence[tuple[str, Body]]:
         """The sub-graphs of this node, by attribute name; that of a loop is called ``body``."""
-        for key, value in self.attrs.items():
-            if isinstance(value, Body):
-                yield key, value
-            elif isinstance(value, Loop):
-                yield "body", value.body
+        if not self.attrs:
+            return ()
+        found = [(key, value) for key, value in self.attrs.items() if isinstance(value, (Body, Loop))]
+        return [(key, value) if isinstance(value, Body) else ("body", value.body) for key, value in found]
 
     def with_bodies(self, bodies: Mapping[str, Body]) -> Node:
         """The same node with other sub-graphs, by attribute name; those that are not among them stay."""

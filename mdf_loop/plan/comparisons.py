@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,8 @@ def part_computing(body: Body, outputs: Iterable[str], known: Container[str] = (
             needed.update(node.reads)
     made = {output for node in nodes for output in node.outputs if output not in known}
     inputs = tuple(sorted(needed - made - body.constants.keys() - {""}))
-    return replace(body, inputs=inputs, outputs=tuple(outputs), nodes=tuple(nodes[::-1]), captures=(), state=(), types={})
+    constants = {name: value for name, value in body.constants.items() if name in needed}
+    return Body(body.name, inputs, tuple(outputs), tuple(nodes[::-1]), constants, opsets=body.opsets, typed=body.typed)
 
 
 def compared(loop: Loop) -> tuple[set[str], set[str]]:
