@@ -230,9 +230,10 @@ class Body:
         return {**self.constants, **self.defaults} if self.defaults else self.constants
 
     def with_values(self, values: Mapping[str, Any]) -> Body:
-        """The same body with these values: those of inputs are defaults, all others constants."""
-        constants = {name: value for name, value in values.items() if name not in self.inputs}
-        return replace(self, constants=constants, defaults={name: values[name] for name in values if name in self.inputs})
+        """The same body with these values: those of inputs and captures are defaults, all others constants."""
+        given = {*self.inputs, *self.captures}
+        constants = {name: value for name, value in values.items() if name not in given}
+        return replace(self, constants=constants, defaults={name: values[name] for name in values if name in given})
 
     def taking(self, count: int | None) -> Body:
         """The same body for a caller that gives it so many inputs in order: of more, those that have defaults are captured.
@@ -240,7 +241,7 @@ class Body:
         Files of ONNX's first versions list each initializer of a body among its inputs.  None is as many as have no default.
         """
         needed = tuple(name for name in self.inputs if name not in self.defaults)
-        if not self.defaults or count == len(self.inputs) or count not in (None, len(needed)):
+        if len(needed) == len(self.inputs) or count == len(self.inputs) or count not in (None, len(needed)):
             return self
         return replace(self, inputs=needed, captures=(*self.captures, *self.defaults))
 
