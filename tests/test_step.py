@@ -17,9 +17,8 @@ from mdf_loop.step import records
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import RULES, IllegalStep, check, checked
 from mdf_loop.step.failing import TooLong
-from mdf_loop.step.liveness import END, Liveness
 from mdf_loop.step.lower import Lowering, lower_loop
-from mdf_loop.step.memory import assign
+from mdf_loop.step.memory import END, Liveness, assign
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import LoopRegion, Region, Shape, Size, Type, Value

@@ -48,9 +48,10 @@ def sample(type: Type) -> Any:
 class StaticBuilder(Builder):
     """A builder of Steps all of whose element types are known."""
 
-    def strong(self, x: Value) -> Value:
+    def strong(self, x: Value, dtype: np.dtype | None = None) -> Value:
         """A value with an element type of ONNX's: Python's numbers get that which they have in numpy."""
-        return self.cast(x, FLOAT64 if x.type.kind == "O" else x.type.dtype) if x.type.weak else x  # type: ignore[arg-type]
+        own = FLOAT64 if x.type.kind == "O" else x.type.dtype
+        return super().strong(x, dtype or own) if x.type.weak or dtype is not None else x
 
     def as_array(self, x: Value) -> Value:
         """A number as an array without dimensions, which is what a number is there."""
