@@ -358,7 +358,7 @@ def test_bodies_are_looked_at_although_the_structure_around_them_is_wrong(tmp_pa
         assert problem.message.startswith(told)
 
 
-def test_what_is_mended_as_told_leaves_nothing_new(tmp_path):
+def test_what_is_repaired_as_told_leaves_nothing_new(tmp_path):
     path = tmp_path / "several.yaml"
     text = SEVERAL[: SEVERAL.index("        b:\n")].replace("parameterz", "parameters").replace("runn[0]", "run.x")
     path.write_text(text.replace("x: x /", "x: x / 2").replace("sqr(", "sqrt(").replace("'[1, 2] * x'", "2 * x"))

@@ -90,7 +90,7 @@ class Builder(OfLists, OfWeak):
         finally:
             self._scopes.pop()
 
-    def take_over(self, region: Region) -> None:
+    def inline(self, region: Region) -> None:
         """Put the values of a region that was closed into the one that is open, each where it belongs."""
         for value in region.values:
             self._put(value, self._key(value))

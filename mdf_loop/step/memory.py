@@ -1,6 +1,6 @@
 """Where the arrays of a loop's body are written: buffers made once, or the memory of a carried value that has no readers left.
 
-Decided on what operations are, never on operators: element-wise results, products and updates have a place they can be told.
+Decided on what operations are, never on operators: element-wise results, products and updates can be given a place.
 A value is needed as long as anything reads what shares its memory.
 """
 
@@ -137,7 +137,7 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
     found, live = Places(), Liveness(loop.body)
     for k, value in enumerate(loop.rows):
         is_first = value in copied and value in live.place and value not in found.rows
-        if is_first and can_be_told(value) and size_of(value.type) >= least:
+        if is_first and can_be_placed(value) and size_of(value.type) >= least:
             found.rows[value] = k
     ends = loop.ends + loop.last
     handed_on = [x for x in loop.body.results[1:] if x not in copied or x in ends]
@@ -153,7 +153,7 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
             not is_placed
             and value not in kept
             and live.last_read(value) >= 0
-            and can_be_told(value)
+            and can_be_placed(value)
             and size_of(value.type) >= least
         ):
             _assign_temporary(found, live, cells, value)
@@ -195,7 +195,7 @@ def _assign_end(found: Places, live: Liveness, k: int, state: Value, end: Value)
     if end.op == "put":
         if end.args[0] is state and live.last_read(state) <= place:
             found.over[end] = k
-    elif can_be_told(end):
+    elif can_be_placed(end):
         (found.over if _may_be_over(live, end, state, live.last_read(state)) else found.turns)[end] = k
 
 
@@ -239,8 +239,8 @@ def size_of(type: Type) -> int:
     return type.size * type.dtype.itemsize
 
 
-def can_be_told(value: Value) -> bool:
-    """Whether an operation can be told where to write its result."""
+def can_be_placed(value: Value) -> bool:
+    """Whether an operation can be given the place where to write its result."""
     if not value.type.is_static or not value.type.shape:
         return False
     if value.op in ("dot", "cast", "broadcast", "concat", "select"):

@@ -177,7 +177,7 @@ def dtype_of_result(ufunc: np.ufunc, types: Sequence[Type]) -> np.dtype | None:
 
 def dtypes_of(ufunc: np.ufunc, types: Sequence[Type]) -> list[np.dtype | None]:
     """The element types that a universal function takes values in, and that of its result; None for one that types do not say."""
-    given = itertools.product(*[_KINDS.get(t.kind, (t.dtype,)) if t.weak else (t.dtype,) for t in types])
+    given = itertools.product(*[_KINDS.get(t.kind, (t.dtype,)) if t.weak and t.kind != "b" else (t.dtype,) for t in types])
     found = [{*column} for column in zip(*[_resolved(ufunc, some) for some in given], strict=True)]
     return [column.pop() if len(column) == 1 else None for column in found]
 

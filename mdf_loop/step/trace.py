@@ -32,7 +32,7 @@ OF_FUNCTIONS = {
     call: name
     for name, row in PRIMITIVES.items()
     if row.is_python or row.ufunc is not None
-    for call in (row.ufunc, row.call, row.bounded)
+    for call in (row.ufunc, row.call, None if row.is_apart or row.is_python else row.bounded)
     if call is not None
 }
 """The primitive that a function is."""

@@ -222,10 +222,10 @@ class Vmap:
             raise CannotLower("a loop of other lengths, or of rows in lists, for many at once")
         count, condition, initial, scanned, _ = attr.split(xs)
         parts = flags[2 + attr.n_carried : 2 + attr.n_carried + len(scanned)]
-        states, settled, mark = flags[2 : 2 + attr.n_carried], None, self.b.mark()
-        while states != settled:
+        states, before, mark = flags[2 : 2 + attr.n_carried], None, self.b.mark()
+        while states != before:
             self.b.rewind(mark)
-            settled = states
+            before = states
             body, found = self._body(attr, states, parts)
             states = [a or b for a, b in zip(states, found[1 : 1 + attr.n_carried], strict=True)]
         first = self._wanted(list(zip(initial, flags[2:], strict=False)), states)

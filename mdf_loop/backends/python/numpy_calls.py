@@ -294,7 +294,7 @@ def _reduced(p: Printer, x: Value, how: Reduction) -> str:
     if how.kind.startswith("arg"):
         return f"{p.boxed(x)}.{how.kind}({how.axes[0]}{keep})"
     axes: Any = how.axes if len(how.axes) > 1 else how.axes[0]
-    # numpy adds up small whole numbers in 64 bits if it is not told otherwise
+    # numpy adds up small whole numbers in 64 bits unless a type is given
     is_small = how.kind in ("sum", "prod") and x.type.kind in "iub"
     dtype = f", {p.source.use(x.type.dtype, 'd')}" if is_small else ""
     return f"{p.source.use(REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(x)}, {axes}{dtype}{keep})"

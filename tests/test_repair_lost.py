@@ -12,7 +12,7 @@ from imported import X, body_in, expected, one_loop, only_graph, read_plain, wri
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 from onnx import numpy_helper
-from test_mend import IF, PASSED_ON, TWO_CARRIED, VECTOR
+from test_repair import IF, PASSED_ON, TWO_CARRIED, VECTOR
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, MalformedBody, UnsupportedOp
