@@ -11,7 +11,7 @@ ON_CALLS = ("AfterNCalls", "BeforeNCalls", "AtNCalls", "AfterCall")
 
 
 def generated_graph(seed):
-    """A graph that a seed stands for; each evaluation ends after 12 passes at the latest."""
+    """The graph of a seed; each evaluation ends after 12 passes at the latest."""
     choose = random.Random(seed)
     names = [f"N{k}" for k in range(choose.randint(1, 4))]
     edges = []

@@ -260,7 +260,7 @@ def test_branches_with_one_output_need_no_signature(tmp_path):
 
 
 @pytest.mark.parametrize("name", MODELS_OF)
-def test_mending_twice_changes_nothing(name, tmp_path):
+def test_repairing_twice_changes_nothing(name, tmp_path):
     once = mdf_loop.load(write_signed(MODELS_OF[name][0], tmp_path / "model.yaml"))
     assert repaired(once, "again").to_dict() == once.to_dict()
     once.to_json_file(str(tmp_path / "repaired.json"))
