@@ -175,7 +175,7 @@ def test_without_matplotlib_an_error_says_what_to_install(monkeypatch, neuron):
 
 
 class Untouched:
-    """An array in a file: whoever reads it fails."""
+    """An array in a file: reading it fails."""
 
     dtype, shape = np.dtype("float64"), (1000, 3)
 

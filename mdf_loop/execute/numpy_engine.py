@@ -1,4 +1,4 @@
-"""The vectorising executor: a plan, run in blocks of iterations that are taken over whole or not at all.
+"""The vectorising executor: a plan, run in blocks of iterations that are committed completely or not at all.
 
 The first iteration is interpreted, and so are short loops and whatever a block cannot do: a block that fails
 changes nothing, the random stream is put back, and the interpreter runs the same iterations and finds out what
@@ -382,7 +382,7 @@ class NumpyLoop(InterpretedLoop):
         plan, env, slot = self.plan, session.env, self.program.slot
         names = [name for name in plan.same.always if name in self.program]
         same = {name: env[slot(name)] for name in names}
-        same.update((name, self.blocks.now(session, name)) for name in plan.rounds if name in plan.same.late)
+        same.update((name, self.blocks.now(session, name)) for name in plan.carried if name in plan.same.late)
         late = Batch(1, same, self.calls, session.run)
         try:
             with session.run.computing_ahead():
@@ -431,7 +431,7 @@ class NumpyLoop(InterpretedLoop):
         try:
             with session.run.computing_ahead():
                 batch, finals, going = stage.run(session, length, saved)
-            blocks.take_over(session, batch, finals, going)
+            blocks.commit(session, batch, finals, going)
         except MemoryError as error:
             if length <= SMALLEST:
                 raise IterationError("there is not enough memory for the next iterations") from error

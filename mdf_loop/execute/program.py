@@ -131,7 +131,7 @@ class Program:
         return self._slots[name]
 
     def _bound(self, nodes: Sequence[Node]) -> list[Bound]:
-        """The kernels of the nodes; all are looked at before one that there is not is told."""
+        """The kernels of the nodes; all are looked at before a missing one is reported."""
         found, together = [], Together()
         for node in nodes:
             try:
