@@ -26,7 +26,7 @@ def explore(
     ----------
     model : as in :func:`mdf_loop.run`
     *names : str
-        The outputs or recorded values to draw.  The default is all that :func:`mdf_loop.plot` can draw.
+        What to draw, as :func:`mdf_loop.plot` takes it.  The default is all that it can draw.
     trials, record, steps
         As in :func:`mdf_loop.run`.
     seed : int, numpy.random.SeedSequence or None
