@@ -208,7 +208,7 @@ class GraphWriter:
 
     def _node(self, node: ir.Node) -> None:
         node = as_onnx(node)
-        made = Node(id=self.naming.fresh(node.name or node.op))
+        made = Node(id=self._node_id(node))
         is_said = node.name and (node.name != made.id or self.called[node.name] > 1)
         said: dict[str, Any] = {ORIGINAL: node.name} if is_said else {}
         if self.body.opsets.get(node.domain, node.opset) != node.opset:
@@ -231,6 +231,13 @@ class GraphWriter:
             value = made.id if is_only else f"{made.id}[{k}]"
             made.output_ports.append(OutputPort(id=id, value=value, **_said(self.body.type_of(node.outputs[k]))))
         self._put(made, [name for name in node.outputs if name])
+
+    def _node_id(self, node: ir.Node) -> str:
+        """What a node is called in ONNX, as far as nothing else is: its own only output may be."""
+        is_alone = len(node.outputs) == 1 and node.op not in BODIES and self.called[node.name] == 1
+        if is_alone and node.name == node.outputs[0]:
+            return self.naming[node.name]
+        return self.naming.fresh(node.name or node.op)
 
     def _give(self, node: Any, name: str) -> None:
         """Give a node a value: a port with an edge or without, or a constant of its own."""
