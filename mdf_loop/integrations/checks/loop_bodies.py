@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,13 +10,13 @@ import numpy as np
 
 from mdf_loop.calls.control_flow import condition, trip_count
 from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
-from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
+from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
-from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations
-from mdf_loop.readers.mdf.by_place import LOOPS, NO_VALUES, NamedResults, signature_of
+from mdf_loop.readers.expressions.equation_texts import Equations
+from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -113,13 +112,9 @@ def counted_results(graph: Any) -> Iterator[Finding]:
     ``graph`` is as it is written: names are places once it is loaded.
     """
     for node in graph.nodes:
-        held = {parameter.id: parameter.value for parameter in node.parameters}
         for thing in (*node.parameters, *node.functions):
-            source = (thing.args or {}).get("body", "body") if thing.function in LOOPS else None
-            source = held.get(source) if isinstance(source, str) else source
-            with contextlib.suppress(MalformedBody):  # reported with the body
-                said = equations_in(source) if isinstance(source, dict) and is_equations(source) else None
-                yield from _of_places(said, node, thing, (str(graph.id), node.id)) if said is not None else ()
+            if (said := equations_of(node, thing)) is not None:
+                yield from _of_places(said, node, thing, (str(graph.id), node.id))
 
 
 def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
 from mdf_loop.ops.registry import facts
+from mdf_loop.readers.mdf.by_place import equations_of
 from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.node import bodies_of
 
@@ -142,13 +143,13 @@ def found_in(graph: Any, names: Sequence[str]) -> tuple[dict[str, Key], dict[str
     keys, inside = dict[str, Key](), dict[str, dict[str, Way]]()
     known = {f"{node}.{id}": (kind, node, id) for kind, node, id in keys_of(graph)}
     in_full = {f"{node}.{PLACES[kind]}.{id}": (kind, node, id) for kind, node, id in keys_of(graph)}
-    loops, iterated = loops_of(graph), _iterated(graph)
+    loops, iterated, collected = loops_of(graph), _iterated(graph), _collected(graph)
     for name in names:
-        key = in_full.get(name) or (None if name in iterated else known.get(name))
+        key = in_full.get(name) or (None if name in iterated or name in collected else known.get(name))
         if key is not None:
             keys[name] = key
             continue
-        place, way = _in_loop(loops, name, known)
+        place, way = collected.get(name) or _in_loop(loops, name, known)
         inside.setdefault(place, {})[name] = way
     return keys, inside
 
@@ -162,6 +163,18 @@ def _iterated(graph: Any) -> set[str]:
             outside = {*body.inputs[:begin], *body.constants, *body.captures}
             names |= {f"{node.id}.{name}" for name in values_of(body) if name not in outside}
     return names
+
+
+def _collected(graph: Any) -> dict[str, tuple[str, Way]]:
+    """What equations collect under names that no value of the body has, such as ``path: x``: the loop and the way to it."""
+    found = dict[str, tuple[str, Way]]()
+    for node, thing, body in _loops(graph):
+        said, place = equations_of(node, thing), f"{node.id}.{thing.id}"
+        names = [] if said is None or is_stepped(node, thing) else [*said.collected]
+        for name, value in zip(names, body.outputs[len(body.outputs) - len(names) :], strict=True):
+            if name not in values_of(body):
+                found[f"{place}.{name}"] = found[f"{node.id}.{name}"] = place, (value,)
+    return found
 
 
 def is_stepped(node: Any, thing: Any) -> bool:

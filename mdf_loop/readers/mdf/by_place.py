@@ -14,7 +14,7 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body, record
-from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, Equations, equations_in, is_equations, within
 from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_if_any, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.graph_objects import as_graph
@@ -146,6 +146,22 @@ def _reads(text: Any) -> list[str]:
     return [] if tree is None else variables(tree)
 
 
+def source_of(node: Any, thing: Any) -> Any:
+    """What the body of a loop is written as: the argument itself, or the value of the parameter that it names."""
+    source = (thing.args or {}).get("body", "body")
+    held = {parameter.id: parameter.value for parameter in node.parameters}
+    return held.get(source) if isinstance(source, str) else source
+
+
+def equations_of(node: Any, thing: Any) -> Equations | None:
+    """The equations of a loop; None if its body is none, or cannot be read."""
+    source = source_of(node, thing) if thing.function in LOOPS else None
+    try:
+        return equations_in(source) if isinstance(source, Mapping) and is_equations(source) else None
+    except MalformedBody:  # reading it raises the error
+        return None
+
+
 class _Copied:
     """A node that is copied once something in it changes."""
 
@@ -200,9 +216,7 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
 def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> NamedResults | None:
     """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
     args = thing.args or {}
-    source = args.get("body", "body")
-    held = {parameter.id: parameter.value for parameter in made.node.parameters}
-    source = held.get(source) if isinstance(source, str) else source
+    source = source_of(made.node, thing)
     keys = [key for key in args if key not in NO_VALUES]
     if not isinstance(source, Mapping):
         return None
