@@ -196,7 +196,7 @@ def test_several_missing_captures():
 def test_value_that_the_body_does_not_read():
     says(
         ArgumentError,
-        "Loop: body 'counter' reads no outer value 'won'; it reads 'one'",
+        "Loop: body 'counter' reads no outer value 'won'; it reads 'one'; did you mean 'one'?",
         3,
         True,
         1.0,

@@ -78,8 +78,16 @@ BOTH = [
         13,
         "equations/x: expression 'np.linalg.eig(x)' calls numpy.linalg.eig, which is not among",
     ),
-    ("x: x0, body", "body", 11, "Loop: the equations carry x; each needs one initial value, in this order, and none is given"),
-    ("M: n", "max: n", 11, "Loop: the equations carry x; each needs one initial value, in this order, and 2 are given"),
+    ("x: x0, body", "body", 15, "g/a/run: 'x' has no initial value; args give values by name: x"),
+    ("M: n", "max: n", 15, "g/a/run: the equations have no 'max'; did you mean 'M'?; args give values by name: x"),
+    ("x: x0,", "x: x0, y: 1,", 15, "g/a/run: the equations have no 'y'; args give values by name: x"),
+    (
+        "body: body}",
+        "boddy: body}",
+        15,
+        "g/a/run: the equations have no 'boddy'; did you mean 'body'?; args give values by name: x",
+    ),
+    ("x: x0,", "x: '(x0, x0)',", 15, "g/a/run: the equations carry x; args give 2 values"),
 ]
 
 
