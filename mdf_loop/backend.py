@@ -29,7 +29,7 @@ from mdf_loop.options import Options, Run, public, start_run
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
-from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly
+from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly, refuse_nothing
 from mdf_loop.types.required import Asked, asked_types
 
 
@@ -132,6 +132,7 @@ class LoopRep(BackendRep):
                 break
         else:
             return inputs
+        refuse_nothing(self.body, inputs, "input")
         known = {name: value for name, value in inputs.items() if name in self._fitting}
         return {**inputs, **fit_values(self._fitting, known)}
 

@@ -29,7 +29,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.arguments import meant
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
-from mdf_loop.types.fitting import as_untyped, fit_values, other_kind
+from mdf_loop.types.fitting import as_untyped, fit_values, other_kind, refuse_nothing
 from mdf_loop.types.required import Asked, asked_types
 
 
@@ -242,10 +242,7 @@ def _prepare_branch(body: Body) -> PreparedBranch:
 
 def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
     """Values with the types a typed body asks for; as they are for an untyped one."""
-    for name, value in values.items():
-        declared = body.type_of(name)
-        if value is None and declared.kind == "tensor" and declared.dtype is not None:
-            raise KindError(f"value {name!r} must be {declared.dtype.name}; got None, which is an empty optional")
+    refuse_nothing(body, values)
     if body.typed:
         return fit_values(asked, values)
     untyped = {n: value if isinstance(value, Hidden) else as_untyped(value, f"value {n!r}") for n, value in values.items()}

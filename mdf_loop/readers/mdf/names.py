@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import UnsupportedOp, did_you_mean
@@ -125,11 +125,34 @@ def _of_function(
             of_onnx = next((name for name in names if name.lower() == f"onnx::{function.lower()}"), function)
             yield f"there is no function {function!r}{did_you_mean(function, names) or did_you_mean(of_onnx, names)}"
         return
-    taken = functions[function]["arguments"]
-    if "::" not in function and (missing := [name for name in taken if name not in arguments and name not in known]):
-        more = [name for name in arguments if name not in taken]
+    if missing := [name for name in needed_arguments(function, functions) if name not in arguments and name not in known]:
+        more = surplus(function, arguments, functions)
         unknown = f"; unknown: {', '.join(more)}" if more else ""
-        yield f"{function} takes {', '.join(taken)}; missing: {', '.join(missing)}{unknown}"
+        yield f"{function} takes {', '.join(functions[function]['arguments'])}; missing: {', '.join(missing)}{unknown}"
+
+
+def needed_arguments(function: str, functions: Mapping[str, Any]) -> Sequence[str]:
+    """The arguments that a function must have, an operator of ONNX in every version that MDF may mean."""
+    if "::" not in function:
+        return functions[function]["arguments"]
+    schemas = [schema_of(function.removeprefix("onnx::"), version) for version in (LARGEST_VERSION, OF_MDF)]
+    needed = [
+        [formal.name for formal in schema.inputs if formal.option == formal.option.Single] if schema is not None else []
+        for schema in schemas
+    ]
+    return [] if function in CONTROL else [name for name in needed[0] if name in needed[1]]
+
+
+OF_MDF = 14
+"""The version of ONNX's operators that MDF's engine runs where a model says none."""
+
+
+def surplus(function: Any, arguments: Mapping[str, Any], functions: Mapping[str, Any]) -> list[str]:
+    """The arguments that a function does not take, which MDF's engine leaves out."""
+    if function not in functions or function in CONTROL:
+        return []
+    taken = {*functions[function]["arguments"], *_attributes(function)}
+    return [name for name in arguments if name not in taken]
 
 
 def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
