@@ -30,7 +30,7 @@ from mdf_loop.errors import (
     UnsupportedOp,
 )
 
-FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a Python callable as body="
+FORMS = "give equations, an ONNX graph or text, the path of an .onnx file, an MDF graph or a Python callable as body="
 
 
 # Classes
@@ -232,7 +232,7 @@ def test_trip_count_of_the_wrong_kind(m, got):
     [
         ([True, False], "bool[2]"),
         (np.ones((1, 1), bool), "bool[1,1]"),
-        ("yes", "string[]"),
+        ("yes", "string[] ('yes')"),
         (0.5, "float64[]"),
         (2, "int64[]"),
     ],

@@ -187,7 +187,7 @@ def _wrong_of_many(content: Mapping[Any, Any], kind: Any, place: Place) -> Itera
         where = (*place, key)
         if not isinstance(key, str):
             yield Misplaced(f"the id of {_article(kind)} is a text; {key!r} is {called(key)}: write it in quotes", where)
-        elif isinstance(inner, Mapping) and (owner := _indented(key, inner, kind)):
+        elif isinstance(inner, Mapping | None) and (owner := _indented(key, inner or {}, kind)):
             yield Misplaced(
                 f"{key!r} is a key of {_article(owner)}, not the id of {_article(kind)}: it is indented too far", where
             )
