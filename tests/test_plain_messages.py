@@ -1,6 +1,7 @@
 """What somebody who writes a first model is told: in our words first, with what was probably meant, by a run and by ``check``."""
 
 import textwrap
+import warnings
 
 import onnx.parser
 import pytest
@@ -448,3 +449,12 @@ def test_an_output_read_as_an_attribute_is_told_how(tmp_path):
     with pytest.raises(AttributeError, match=r"no attribute 'last'; write results\['last'\]"):
         _ = results.last
     assert not hasattr(results, "lst")
+
+
+def test_steps_are_no_iterations(tmp_path):
+    with pytest.warns(mdf_loop.errors.LoopWarning, match="the iterations of a loop are its argument M"):
+        mdf_loop.run(model(tmp_path), steps=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.run(model(tmp_path), steps=3, collect=True)
+        mdf_loop.run(model(tmp_path, "rate: {value: 0.5}", "rate: {value: rate / 2, default_initial_value: 1.0}"), steps=3)

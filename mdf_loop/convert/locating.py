@@ -70,7 +70,7 @@ def _in_equations(content: Any, error: BaseException) -> Place:
         return (*body, *_followed(_at(content, body), in_text))
     if isinstance(error, MissingCapture):
         return (*body, *place_of_reading(_at(content, body), error.missing[0]))
-    names = ["while" if name == "goes_on" else name for name in _NODE.findall(str(error))]
+    names = _NODE.findall(str(error))
     found = (_nearest(_at(content, body), key) for name in names for key in (name, name.removesuffix("_next")))
     return (*body, *next((inner for inner in found if inner), ()))
 

@@ -15,7 +15,6 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, needed_in
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, lines_of
-from mdf_loop.readers.mdf.node import is_stateful
 
 SEED = 0
 """Of the values that are drawn for inputs that are not given."""
@@ -75,18 +74,12 @@ def _equations(model: Model) -> list[str]:
 
 def _nothing(model: Model, inputs: Mapping[str, Any]) -> str:
     """What is said where no loop ran: a model that goes on from step to step is one if it is given some."""
-    if isinstance(model, MdfModel) and model.typed is None and _goes_on(model) and "steps" not in inputs:
+    if isinstance(model, MdfModel) and model.typed is None and model.goes_on and "steps" not in inputs:
         return (
             "no Loop or Scan ran in one evaluation of this model; it becomes a loop over steps, which "
             "explain(steps=1000), or mdf-loop explain --steps 1000, shows"
         )
     return "no Loop or Scan ran"
-
-
-def _goes_on(model: MdfModel) -> bool:
-    """Whether a second evaluation would not be the first one again."""
-    parameters = [parameter for node in model.graph.nodes for parameter in node.parameters]
-    return model.once is None or any(is_stateful(each) or each.time_derivative is not None for each in parameters)
 
 
 def plans_of(model: Any, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -148,7 +148,7 @@ class _Reader:
         new = {name: self._settled(f"carried {name}", f"{name}_next", self.begin) for name in said.carried}
         after = {**self.begin, **new}
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
-        going = [self._value("while", "goes_on", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
+        going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
         return replace(made, ends=said.going is not None)
