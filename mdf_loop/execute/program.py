@@ -131,7 +131,7 @@ class Program:
         return self._slots[name]
 
     def _bound(self, nodes: Sequence[Node]) -> list[Bound]:
-        """The kernels of the nodes; all are looked at before one that there is not is told."""
+        """The kernels of the nodes; all are looked at before a missing one is reported."""
         found, together = [], Together()
         for node in nodes:
             try:
@@ -227,7 +227,7 @@ def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as
     text = f" ({given.item()[:40]!r})" if given.size == 1 and isinstance(given.item(), str) else ""
     error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}{text}")
     if given.size > 1:
-        error.add_note("any(...) or all(...) makes one of several")
+        error.add_note("any(...) or all(...) makes one of several; in Python write np.any(...) or np.all(...)")
     if given.dtype.kind not in "bOUS":
         error.add_note(meant)
     return error

@@ -17,8 +17,8 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
 from mdf_loop.ops.registry import facts
 from mdf_loop.readers.mdf.by_place import equations_of
-from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.node import bodies_of
+from mdf_loop.readers.mdf.stepped_loops import STEPPED
 
 Way = tuple[str, ...]
 """The loops and branches on the way to a value, then its own name."""
