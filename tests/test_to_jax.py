@@ -316,6 +316,21 @@ def test_double_precision_has_to_be_on():
         jax.config.update("jax_enable_x64", True)
 
 
+def test_whole_numbers_of_64_bits_are_not_cut_in_silence():
+    body = "b (int64 i, bool c, int64 n) => (bool c, int64 m) { m = Add (n, k) }"
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(ArgumentError, match=r"has the whole number 9223372036854775807, and JAX.*jax_enable_x64"):
+            mdf_loop.to_jax("tests/models/while_ts.onnx")(x=np.ones((2, 3), np.float32))  # its trip count
+        add = mdf_loop.to_jax(body)
+        for n, k in ((1 << 31, 1), (0, -(1 << 31) - 1)):
+            with pytest.raises(ArgumentError, match=r"has the whole number .*jax_enable_x64"):
+                add(M=3, cond=True, n=np.array([n, 0]), k=np.array([k, 0]))
+        assert np.asarray(add(M=3, cond=True, n=np.array([5, 1]), k=np.array([7, -(1 << 30)]))["m"])[0] == 26
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
 def test_it_says_how_it_runs():
     told = mdf_loop.to_jax(DDM, max_steps=100).explain()
     assert "a while; for gradients in reverse mode a scan over at most 100 iterations" in told or "at most 5000" in told

@@ -1,5 +1,8 @@
 """``mdf-loop verify`` and ``mdf-loop convert``."""
 
+from importlib import import_module
+from importlib.util import find_spec
+
 import numpy as np
 import onnx
 import pytest
@@ -14,14 +17,22 @@ from mdf_loop.models import verifying
 from mdf_loop.models.verifying import drawn, needed, verify
 
 
+def with_64_bits():
+    """Turn on 64 bits in JAX, as the command does, where it is installed."""
+    if find_spec("jax") is not None:
+        import_module("jax").config.update("jax_enable_x64", True)
+
+
 @pytest.mark.parametrize("name", ["cond_dyn", "for_ts", "nested_ts", "scan_dyn", "while_loop_dyn", "while_ts"])
 def test_what_pytorch_exported_agrees_everywhere(name, tmp_path):
+    with_64_bits()
     mdf_loop.convert(MODELS / f"{name}.onnx", tmp_path / "model.yaml")
     for path in (MODELS / f"{name}.onnx", tmp_path / "model.yaml"):
         report = verify(path, {})
         assert report.disagreements == []
-        assert [place.name for place in report.others] == [*(e for e in ENGINES if e != "interpret"), "MDF", "onnxruntime"]
-        assert {place for _, place in report.findings} == {place.name for place in report.others}
+        names = [*(e for e in ENGINES if e != "interpret"), "MDF", "jax", "onnxruntime"]
+        assert [place.name for place in report.others] == names
+        assert {place for _, place in report.findings} == {*names} - ({"jax"} if find_spec("jax") is None else set())
 
 
 @pytest.mark.parametrize("name", ["accumulate", "leaky_accumulator", "newton", "newton_mdf", "rnn"])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backend import prepare
+from mdf_loop.calls.on_device import in_rows, key_of
 from mdf_loop.convert.checked import FIRST_WITH_INITIALIZERS
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
@@ -168,7 +169,9 @@ def by_jax(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: 
     def call() -> dict[str, Any]:
         if not made:
             made.append(to_jax(model, **how))
-        return {name: np.asarray(value) for name, value in made[0](key=seed, **inputs).items()}
+        from mdf_loop.backends.jax.many import run_alone
+
+        return {name: rows for name, (rows, _) in in_rows(run_alone(made[0], key_of(seed), inputs), ()).items()}
 
     return call
 

@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
 from mdf_loop.backends.jax.histories import histories
 from mdf_loop.backends.jax.jnp_templates import canonical, no_number
-from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
+from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, long_number, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, did_you_mean, in_words, let_through
@@ -189,6 +189,8 @@ class JaxFunction:
         for name, value in fitted.items():
             if (wide := getattr(value, "dtype", None)) is not None and wide in WIDE and canonical(wide) != wide:
                 raise ArgumentError(f"{name!r} is {wide}, and {TURN_ON}")
+            if wide in (np.int64, np.uint64) and canonical(wide) != wide and (long := long_number(value)) is not None:
+                raise ArgumentError(f"{name!r} has the whole number {long}, and {TURN_ON}")
         return known, fitted
 
     def _made(self, known: Mapping[str, Any], traced: Mapping[str, Any]) -> Made:

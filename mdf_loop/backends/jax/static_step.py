@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -204,8 +204,8 @@ class JaxStep:
 
     def computed(self, given: Sequence[Any], draws: Draws, **how: Any) -> tuple[list[Any], Any]:
         """Its results, and whether something failed, such as a loop that wants too many iterations; None where nothing can."""
-        if canonical(np.float64) != np.float64 and (wide := self._wide()) is not None:
-            raise ArgumentError(f"the model computes in {wide.type.dtype}, and {TURN_ON}")
+        if canonical(np.float64) != np.float64 and (reason := next(self._needing_64_bits(), "")):
+            raise ArgumentError(f"the model {reason}, and {TURN_ON}")
         w = Walk(self.how(**how), draws)
         found = w.results(self.region, given)
         for value, x in zip(self.region.results, found, strict=True):
@@ -216,9 +216,23 @@ class JaxStep:
         """How it is computed: ``max_steps``, ``checkpoint`` and ``checks``, as :func:`mdf_loop.to_jax` takes them."""
         return How(self.origins, self.uses, **how)
 
-    def _wide(self) -> Value | None:
-        """A value that is computed in fractions of 64 bits."""
-        return next((x for x in values_in(self.region) if x.type.dtype is not None and x.type.dtype in WIDE), None)
+    def _needing_64_bits(self) -> Iterator[str]:
+        """What needs 64 bits, in words: fractions of 64 bits, and whole numbers that 32 bits do not hold."""
+        for value in values_in(self.region):
+            if value.type.dtype is not None and value.type.dtype in WIDE:
+                yield f"computes in {value.type.dtype}"
+            for x in value.args:
+                if x.op == "const" and (long := long_number(x.attr)) is not None:
+                    yield f"has the whole number {long}"
+
+
+def long_number(value: Any) -> int | None:
+    """The first of some whole numbers that 32 bits do not hold."""
+    found = np.asarray(value)
+    if found.dtype.kind not in "iuO" or not found.size or found.dtype.itemsize < 8:
+        return None
+    most = 1 << (32 if found.dtype.kind == "u" else 31)
+    return next((int(x) for x in (found.min(), found.max()) if isinstance(x, int | np.integer) and not -most <= x < most), None)
 
 
 def lowered(body: Body, types: Sequence[Type], obey: bool = False) -> JaxStep:
