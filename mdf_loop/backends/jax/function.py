@@ -186,7 +186,8 @@ class JaxFunction:
             (known if _is_known(value) else traced)[name] = value
         fitted = {name: self._source.fitted(name, value) for name, value in traced.items()}
         for name, value in fitted.items():
-            if (wide := getattr(value, "dtype", None)) in WIDE and canonical(wide) != wide:
+            wide = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+            if wide in WIDE and canonical(wide) != wide:
                 raise ArgumentError(f"{name!r} is {wide}, and {TURN_ON}")
         return known, fitted
 

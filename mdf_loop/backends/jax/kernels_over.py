@@ -46,6 +46,13 @@ _AT = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
 _ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
 
 
+OF_VALUES = (
+    "it depends on values that JAX does not know while it compiles; make them constants, or give them as whole numbers of Python "
+    "or numpy, or compute with a mask of full length"
+)
+"""Why a kernel has no form that needs more of an array than its shape, and what to do."""
+
+
 class NotOver(TypeError):
     """A kernel asks for something that an array of JAX cannot do."""
 
@@ -218,7 +225,7 @@ class Over(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         if name not in _METHODS:
-            raise NotOver(f"the kernel asks an array for .{name}")
+            raise NotOver(OF_VALUES if name in ("item", "nonzero", "tolist") else f"the kernel asks an array for .{name}")
         return functools.partial(self._method, name)
 
     def reshape(self, *shape: Any, order: str = "C") -> Over:
@@ -287,7 +294,7 @@ class Over(NDArrayOperatorsMixin):
         return (self[k] for k in range(len(self)))
 
     def __bool__(self) -> bool:
-        raise NotOver("the kernel decides by its values")
+        raise NotOver(OF_VALUES)
 
     __int__ = __float__ = __index__ = __complex__ = __bool__  # type: ignore[assignment]
 

@@ -99,6 +99,10 @@ class How:
         return UnsupportedOp(f"{value.op if node is None else node.name or f'{node.op} {node.outputs[0]!r}'}: {why}")
 
 
+GROWS = "keep the elements in an array of fixed length, and count them"
+"""What to do instead of a list, or of an array that grows."""
+
+
 class Walk:
     """One region under way; ``known`` are the values so far, ``failures`` what may have failed in it."""
 
@@ -142,7 +146,7 @@ class Walk:
         if value.op in PRIMITIVES:
             return self._primitive(value, args)
         if value.op not in STRUCTURE:
-            raise self.how.refusal(value, "a list, or an array that grows, has no form in JAX")
+            raise self.how.refusal(value, f"a list, or an array that grows, has no form in JAX: {GROWS}")
         return STRUCTURE[value.op](self, value, *args)
 
     def plain(self, value: Value, found: Any, reader: Value | None = None) -> None:
@@ -156,7 +160,8 @@ class Walk:
         if isinstance(found, Padded):
             raise self.how.refusal(
                 reader or value,
-                "it reads what a loop collected that may end early; JAX needs lengths that are known before",
+                "it reads what a loop collected that may end early; JAX needs lengths that are known before: give the loop a "
+                "trip count and no condition, or carry what is made of the values",
             )
         self.refuse_text(reader or value, found)
 
