@@ -344,9 +344,19 @@ def _elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     template = _BY_UFUNC.get(ufunc) or getattr(jnp, ufunc.__name__, None)
     if template is None:
         raise NotOver(f"the kernel calls np.{ufunc.__name__}")
+    if ufunc is np.power and np.dtype(dtypes[0]).kind in "iu":
+        _refuse_negative(bare(inputs[1]))
     if ufunc.nout > 1:
         return tuple(x.astype(canonical(dtype)) for x, dtype in zip(template(*given), dtypes[ufunc.nin :], strict=True))
     return template(*given).astype(canonical(dtypes[-1]))
+
+
+def _refuse_negative(exponents: Any) -> None:
+    """See that no exponent of whole numbers is negative, as numpy does."""
+    message = "Integers to negative integer powers are not allowed"
+    if not isinstance(exponents, jax.core.Tracer) and np.any(np.less(exponents, 0)):
+        raise NotOver(message)
+    _CHECK.get()(jnp.greater_equal(exponents, 0), message)
 
 
 def _along(

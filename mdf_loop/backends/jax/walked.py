@@ -17,7 +17,7 @@ from jax import lax
 from jax.experimental.checkify import debug_check
 
 from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
-from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to, jax_dtype
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to, jax_dtype, no_number
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.backends.static_lowering import computed_in
 from mdf_loop.errors import UnsupportedOp
@@ -188,6 +188,8 @@ class Walk:
             else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
         )
         found = TEMPLATES[name](*given).astype(jax_dtype(value.type))
+        if name == "pow" and value.type.weak and value.type.kind == "i":  # to a negative power it is a fraction in Python
+            found = jnp.where(given[1] < 0, no_number(found.dtype), found)
         if (self.how.checks or self.how.flags) and value.type.weak and PRIMITIVES[value.op].refuses:
             self._check_python(name, value, given, found)
         return found
@@ -198,6 +200,8 @@ class Walk:
             self.check(given[1] != 0, "division by zero")
         elif name in ("shl", "shr"):
             self.check(given[1] >= 0, "negative shift count")
+        elif name == "pow" and value.type.kind == "i":
+            self.check(given[1] >= 0, "a whole number to a negative power, which is a fraction")
         elif (name == "pow" or PRIMITIVES[value.op].is_python) and value.type.kind == "f":
             is_given = jnp.stack([jnp.isfinite(x) for x in given]).all(0)
             self.check(jnp.isfinite(found) | ~is_given, f"math domain error, or a result that is too large: {name}")
