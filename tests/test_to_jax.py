@@ -309,7 +309,7 @@ def test_double_precision_has_to_be_on():
     try:
         with pytest.raises(ArgumentError, match="jax_enable_x64"):
             mdf_loop.to_jax(FHN)()
-        with pytest.raises(ArgumentError, match="^the model computes in float64, and JAX has 32 bits"):
+        with pytest.raises(ArgumentError, match=r"^the model computes in float64, and JAX has 32 bits"):
             mdf_loop.to_jax("examples/newton.yaml")(a=2.0)
         narrow = mdf_loop.to_jax(ADD_UP.replace("double", "float"))
         found = narrow(M=3, cond=True, s=0.5, w=np.arange(4, dtype=np.float32))["t"]
