@@ -82,6 +82,14 @@ def test_whole_numbers_that_leave_64_bits_are_refused(value, start, steps):
         mdf_loop.to_onnx(model, steps=steps)
 
 
+@pytest.mark.parametrize("text", ["s ** -1", "s ** -2 + s", "1 / s"])
+def test_whole_numbers_of_a_node_that_waits_stay_python_s(text):
+    waits = node("A", [Parameter(id="s", value="s + 1", default_initial_value=2), Parameter(id="d", value=text)], y="d")
+    conditions = {"A": Condition("EveryNPasses", n=3, time_scale="TimeScale.ENVIRONMENT_STATE_UPDATE")}
+    model = graph(waits, conditions=conditions, until=Condition("AfterNPasses", n=12))
+    assert_close(mdf_loop.run(mdf_loop.to_onnx(model, steps=2)), by_mdf(model, 2))
+
+
 def test_command_takes_steps(tmp_path):
     target = tmp_path / "oscillator.onnx"
     assert run_main("convert", "examples/oscillator.yaml", target, "--steps", "100", "--time-increment", "0.01") == 0

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from engines import ENGINES
-from modeci_mdf.mdf import Condition, InputPort, Parameter
+from modeci_mdf.mdf import Condition, InputPort, Model, Parameter
 from scheduled_generated import generated_graph
 from scheduled_models import assert_as_mdf, assert_same, by_mdf, counter
 from test_stepped import FINISHED, graph, loop_node
@@ -127,10 +127,15 @@ def test_a_graph_without_conditions_has_one_pass(in_64_bits):
     assert_close(mdf_loop.to_jax(source)(), expected)
 
 
-def test_what_was_collected_has_no_form_in_jax_where_it_is_read(in_64_bits):
+def test_what_was_collected_has_no_form_in_jax_where_it_is_read(in_64_bits, tmp_path):
     source = graph(loop_node(3), until=FINISHED)
-    with pytest.raises(UnsupportedOp, match="JAX needs types and lengths that stay the same"):
-        mdf_loop.to_jax(source, max_steps=50)()
+    Model(id="m", graphs=[source]).to_yaml_file(str(tmp_path / "stepped.yaml"))
+    lines = (tmp_path / "stepped.yaml").read_text().splitlines()
+    message = r"carries 'L\.run.*', .*: JAX needs types and lengths that stay the same; keep"
+    with pytest.raises(UnsupportedOp, match=message) as caught:
+        mdf_loop.to_jax(tmp_path / "stepped.yaml", max_steps=50)()
+    line = 1 + next(k for k, text in enumerate(lines) if text.strip() == "run:")
+    assert f"stepped.yaml, line {line}" in "".join(caught.value.__notes__)
     source.nodes[0].output_ports = [port for port in source.nodes[0].output_ports if port.id not in ("xs", "ks")]
     assert_close(mdf_loop.to_jax(source, max_steps=50)(), by_mdf(source, 1))
 

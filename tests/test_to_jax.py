@@ -168,7 +168,8 @@ def test_bodies_of_other_forms(form):
         assert float(f(M=3, cond=True, x=8.0)["x_out" if "x_out" in f.outputs else next(iter(f.outputs))]) == 1.0
         return
     f = mdf_loop.to_jax("x: x * rate" if form == "equations" else mdf_loop.compile("x: x * rate"))
-    assert float(next(iter(f(M=3, x=8.0, rate=0.5).values()))) == 1.0
+    assert float(f(M=3, x=8.0, rate=0.5)["x"]) == 1.0
+    assert list(f.outputs) == ["x"]
 
 
 def test_errors_of_a_run_are_found_by_checkify():
@@ -270,7 +271,7 @@ MODEL = """
 """
 
 REFUSED = {
-    "grows": ({"kind": "double[n]", "nodes": "t = Concat <axis = 0> (s, s)", "start": "start"}, r"carries float64\[\?\]"),
+    "grows": ({"kind": "double[n]", "nodes": "t = Concat <axis = 0> (s, s)", "start": "start"}, r"carries 's', float64\[\?\]"),
     "collects": ({"kind": "seq(double)", "nodes": "t = SequenceInsert (s, start)", "start": "[]"}, "list"),
 }
 
@@ -308,6 +309,8 @@ def test_double_precision_has_to_be_on():
     try:
         with pytest.raises(ArgumentError, match="jax_enable_x64"):
             mdf_loop.to_jax(FHN)()
+        with pytest.raises(ArgumentError, match=r"^the model computes in float64, and JAX has 32 bits"):
+            mdf_loop.to_jax("examples/newton.yaml")(a=2.0)
         narrow = mdf_loop.to_jax(ADD_UP.replace("double", "float"))
         found = narrow(M=3, cond=True, s=0.5, w=np.arange(4, dtype=np.float32))["t"]
         assert found.dtype == np.float32

@@ -199,6 +199,22 @@ def test_random_numbers_of_the_first_passes_are_drawn_as_well():
     assert len(np.unique(f(key=1)["y"])) == 5
 
 
+@pytest.mark.parametrize("text", ["s ** -1", "s % s ** -1", "1 / s", "s // s ** -2"])
+def test_numbers_of_python_stay_such_in_a_node_that_waits(text):
+    waits = node("A", [Parameter(id="s", value="s + 1", default_initial_value=2), Parameter(id="d", value=text)], y="d")
+    conditions = {"A": Condition("EveryNPasses", n=3, time_scale="TimeScale.ENVIRONMENT_STATE_UPDATE")}
+    model = mdf_loop.prepare(graph(waits, conditions=conditions, until=Condition("AfterNPasses", n=12)))
+    assert_same(mdf_loop.to_jax(model, steps=2)(), model(steps=2))
+
+
+def test_a_whole_number_to_a_negative_power_is_no_number():
+    model = mdf_loop.prepare(graph(node("A", [Parameter(id="s", value="s + 1"), Parameter(id="d", value="2 ** (5 - s)")], y="d")))
+    for steps in (5, 6):
+        assert_same(mdf_loop.to_jax(model, steps=steps)(), {"y": 2 ** (5 - steps) if steps < 6 else np.iinfo(np.int64).min})
+        with mdf_loop.options(engine="jax"):
+            assert_same(model(steps=steps), {"y": 2 ** (5 - steps)})
+
+
 def test_what_has_no_steps_says_so():
     with pytest.raises(ArgumentError, match="for MDF models"):
         mdf_loop.to_jax("examples/gallery/rnn.onnx", steps=3)

@@ -217,7 +217,7 @@ def _refuse_whole_apart(name: str, first: Region, begins: Value) -> None:
 
 def _common(one: Value, other: Value) -> np.dtype | None:
     """The element type of what is one of two values; None if it need not change."""
-    if one.type.dtype is None or other.type.dtype is None:
+    if one.type.dtype is None or other.type.dtype is None or (one.type == other.type and one.type.weak):
         return None
     return _promoted(one.type, other.type)
 

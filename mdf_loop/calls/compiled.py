@@ -125,7 +125,10 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
       t = Add (s, x)  [add.accumulate]
     """
     if is_callable(required(body, "compile", "body")):
-        raise ArgumentError("compile: a Python callable runs as it is; give a graph, ONNX text, a path or an MDF graph")
+        raise ArgumentError(
+            "compile: a Python callable runs as it is; decorate it with @mdf_loop.body, or give a graph, ONNX text, a path or an "
+            "MDF graph"
+        )
     if num_scan_inputs is None:
         if attributes:
             raise ArgumentError(f"compile: {', '.join(sorted(attributes))} belong to a Scan; give num_scan_inputs as well")

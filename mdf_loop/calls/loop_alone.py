@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.ports import Input, Output, Ports, numbered
 from mdf_loop.types.required import Asked, asked_types
@@ -52,9 +53,12 @@ class LoopAlone:
         ports = {n: Input(n, body.type_of(n), body.defaults.get(n), "loop", n not in optional) for n in names}
         self.inputs: Mapping[str, Any] = Ports(ports)
         n, named = len(record.carried) - len(hidden), numbered(record.results)
-        self._outputs = [*named[:n], *named[len(record.carried) :]]
+        self._results = [*named[:n], *named[len(record.carried) :]]
         types = dict(zip(named, map(body.type_of, record.results), strict=True))
-        self.outputs: Mapping[str, Any] = Ports({name: Output(name, types[name], "loop") for name in self._outputs})
+        of_carried = [c.input for c in record.carried[:n]] if body.name == EQUATIONS else named[:n]
+        self._outputs = numbered([*of_carried, *named[len(record.carried) :]])
+        ports_out = zip(self._outputs, self._results, strict=True)
+        self.outputs: Mapping[str, Any] = Ports({name: Output(name, types[result], "loop") for name, result in ports_out})
         self._asked = asked_types(body, [(c.input, c.output) for c in record.carried]) if body.typed else {}
 
     def opened(self, known: Mapping[str, Any], traced: Mapping[str, Any]) -> OpenGraph:
@@ -72,9 +76,9 @@ class LoopAlone:
         named = numbered(record.results)
         node = Node("Loop", (*first, *values), named, {"loop": record}, opset=1, captures=captures)
         reads = tuple(dict.fromkeys(node.reads))
-        body = Body(self.name, reads, tuple(self._outputs), (node,), typed=record.body.typed)
+        body = Body(self.name, reads, tuple(self._results), (node,), typed=record.body.typed)
         body = with_constants(body, {name: value for name, value in given.items() if name in reads and name not in traced})
-        return OpenGraph(body, body.outputs, {name: name for name in traced if name in reads})
+        return OpenGraph(body, self._outputs, {name: name for name in traced if name in reads})
 
     def fitted(self, name: str, value: Any) -> Any:
         """A value in the element type that the body asks for."""

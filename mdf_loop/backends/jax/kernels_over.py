@@ -46,6 +46,13 @@ _AT = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "min"}
 _ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
 
 
+OF_VALUES = (
+    "it depends on values that JAX does not know while it compiles; make them constants, or give them as whole numbers of Python "
+    "or numpy, or compute with a mask of full length"
+)
+"""Why a kernel has no form that needs more of an array than its shape, and what to do."""
+
+
 class NotOver(TypeError):
     """A kernel asks for something that an array of JAX cannot do."""
 
@@ -218,7 +225,7 @@ class Over(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         if name not in _METHODS:
-            raise NotOver(f"the kernel asks an array for .{name}")
+            raise NotOver(OF_VALUES if name in ("item", "nonzero", "tolist") else f"the kernel asks an array for .{name}")
         return functools.partial(self._method, name)
 
     def reshape(self, *shape: Any, order: str = "C") -> Over:
@@ -287,7 +294,7 @@ class Over(NDArrayOperatorsMixin):
         return (self[k] for k in range(len(self)))
 
     def __bool__(self) -> bool:
-        raise NotOver("the kernel decides by its values")
+        raise NotOver(OF_VALUES)
 
     __int__ = __float__ = __index__ = __complex__ = __bool__  # type: ignore[assignment]
 
@@ -337,9 +344,19 @@ def _elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     template = _BY_UFUNC.get(ufunc) or getattr(jnp, ufunc.__name__, None)
     if template is None:
         raise NotOver(f"the kernel calls np.{ufunc.__name__}")
+    if ufunc is np.power and np.dtype(dtypes[0]).kind in "iu":
+        _refuse_negative(bare(inputs[1]))
     if ufunc.nout > 1:
         return tuple(x.astype(canonical(dtype)) for x, dtype in zip(template(*given), dtypes[ufunc.nin :], strict=True))
     return template(*given).astype(canonical(dtypes[-1]))
+
+
+def _refuse_negative(exponents: Any) -> None:
+    """See that no exponent of whole numbers is negative, as numpy does."""
+    message = "Integers to negative integer powers are not allowed"
+    if not isinstance(exponents, jax.core.Tracer) and np.any(np.less(exponents, 0)):
+        raise NotOver(message)
+    _CHECK.get()(jnp.greater_equal(exponents, 0), message)
 
 
 def _along(

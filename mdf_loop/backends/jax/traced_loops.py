@@ -18,7 +18,7 @@ from jax import lax
 from jax.custom_derivatives import linear_call
 
 from mdf_loop.backends.jax.jnp_templates import canonical, jax_dtype, no_number
-from mdf_loop.backends.jax.walked import STRUCTURE, Padded, Walk, as_typed, manual_axes, varying
+from mdf_loop.backends.jax.walked import GROWS, STRUCTURE, Padded, Walk, as_typed, manual_axes, varying
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.step.records import Apply, LoopRegion, Region, Value
 from mdf_loop.step.structure import is_always_true, may_end, regions_of
@@ -81,7 +81,22 @@ class TracedLoop:
         self.rows = [self.loop.rows[k] for k in self.kept]
         for x in (*self.loop.last, *self.rows, *self.loop.states):
             if not x.type.is_static:
-                raise self.w.how.refusal(self.v, f"it gives or carries {x.type}: JAX needs types and lengths that stay the same")
+                name = self._name_of(x)
+                raise self.w.how.refusal(
+                    self.v, f"it gives or carries {name}{x.type}: JAX needs types and lengths that stay the same; {GROWS}"
+                )
+
+    def _name_of(self, x: Value) -> str:
+        """What the body calls a carried or last value; "" where that is not known."""
+        node = self.w.how.origins.get(self.v)
+        if node is None or node.loop is None:
+            return ""
+        record = node.loop
+        carried = [*(c.input for c in record.carried), *(s.input for s in record.body.state)]
+        for values, names in ((self.loop.states, carried), (self.loop.last, record.last)):
+            if x in values and len(names) == len(values):
+                return f"{names[values.index(x)]!r}, "
+        return ""
 
     @cached_property
     def operands(self) -> Operands:

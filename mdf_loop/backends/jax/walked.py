@@ -17,7 +17,7 @@ from jax import lax
 from jax.experimental.checkify import debug_check
 
 from mdf_loop.backends.jax.drawn import Draws, is_draw, numbers_of
-from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to, jax_dtype
+from mdf_loop.backends.jax.jnp_templates import TEMPLATES, canonical, cast_to, jax_dtype, no_number
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.backends.static_lowering import computed_in
 from mdf_loop.errors import UnsupportedOp
@@ -99,6 +99,10 @@ class How:
         return UnsupportedOp(f"{value.op if node is None else node.name or f'{node.op} {node.outputs[0]!r}'}: {why}")
 
 
+GROWS = "keep the elements in an array of fixed length, and count them"
+"""What to do instead of a list, or of an array that grows."""
+
+
 class Walk:
     """One region under way; ``known`` are the values so far, ``failures`` what may have failed in it."""
 
@@ -142,7 +146,7 @@ class Walk:
         if value.op in PRIMITIVES:
             return self._primitive(value, args)
         if value.op not in STRUCTURE:
-            raise self.how.refusal(value, "a list, or an array that grows, has no form in JAX")
+            raise self.how.refusal(value, f"a list, or an array that grows, has no form in JAX: {GROWS}")
         return STRUCTURE[value.op](self, value, *args)
 
     def plain(self, value: Value, found: Any, reader: Value | None = None) -> None:
@@ -156,7 +160,8 @@ class Walk:
         if isinstance(found, Padded):
             raise self.how.refusal(
                 reader or value,
-                "it reads what a loop collected that may end early; JAX needs lengths that are known before",
+                "it reads what a loop collected that may end early; JAX needs lengths that are known before: give the loop a "
+                "trip count and no condition, or carry what is made of the values",
             )
         self.refuse_text(reader or value, found)
 
@@ -183,6 +188,8 @@ class Walk:
             else [jnp.asarray(x).astype(canonical(t)) for x, t in zip(args, computed_in(value), strict=True)]
         )
         found = TEMPLATES[name](*given).astype(jax_dtype(value.type))
+        if name == "pow" and value.type.weak and value.type.kind == "i":  # to a negative power it is a fraction in Python
+            found = jnp.where(given[1] < 0, no_number(found.dtype), found)
         if (self.how.checks or self.how.flags) and value.type.weak and PRIMITIVES[value.op].refuses:
             self._check_python(name, value, given, found)
         return found
@@ -193,6 +200,8 @@ class Walk:
             self.check(given[1] != 0, "division by zero")
         elif name in ("shl", "shr"):
             self.check(given[1] >= 0, "negative shift count")
+        elif name == "pow" and value.type.kind == "i":
+            self.check(given[1] >= 0, "a whole number to a negative power, which is a fraction")
         elif (name == "pow" or PRIMITIVES[value.op].is_python) and value.type.kind == "f":
             is_given = jnp.stack([jnp.isfinite(x) for x in given]).all(0)
             self.check(jnp.isfinite(found) | ~is_given, f"math domain error, or a result that is too large: {name}")

@@ -168,12 +168,20 @@ def goes_in_steps(graph: Any) -> bool:
 def with_line(error: Exception, source: str) -> Exception:
     """An error that says in which line of a model file it stands, where that can be found."""
     if source and isinstance(error, UnsupportedOp | NotLowered | ArgumentError) and source not in str(error):
-        place, path = str(error).partition(": ")[0], Path(source)
         try:
-            in_node = "." in place and " " not in place and path.suffix.lower() in SUFFIXES
-            line = (line_of_names(path, re.split("[/.]", place)) if in_node else None) or line_of_error(path, error)
+            line = _line_in(Path(source), error)
         except Exception as other:
             let_through(other)
             line = None
         error.add_note(f"in {source}{'' if line is None else f', line {line}'}")
     return error
+
+
+def _line_in(path: Path, error: Exception) -> int | None:
+    """The line of the place that an error begins with, or of a value of a node that it names."""
+    text = str(error)
+    places = [text.partition(": ")[0], *re.findall(r"'(\w+\.\w+)", text)] if path.suffix.lower() in SUFFIXES else []
+    for place in places:
+        if "." in place and " " not in place and (line := line_of_names(path, re.split("[/.]", place))) is not None:
+            return line
+    return line_of_error(path, error)
