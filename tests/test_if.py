@@ -86,7 +86,7 @@ def test_condition_must_be_given(cond):
 @pytest.mark.parametrize("missing", ["then_branch", "else_branch"])
 def test_both_branches_must_be_given(missing):
     branches = {"then_branch": NEGATIVE, "else_branch": SAME, missing: None}
-    with pytest.raises(ArgumentError, match=f"if_: {missing} is missing; give an ONNX graph"):
+    with pytest.raises(ArgumentError, match=f"if_: {missing} is missing; give equations, an ONNX graph"):
         if_(True, **branches, x=1)
 
 
