@@ -139,7 +139,7 @@ def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:
 
 def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
     if isinstance(unit, Shift):
-        return f"{unit.name} = {plan.rounds[unit.name]} of the iteration before"
+        return f"{unit.name} = {plan.carried[unit.name]} of the iteration before"
     return f"{unit.node}  [{unit.words}]" if isinstance(unit, Idiom) else str(unit)
 
 
@@ -148,8 +148,8 @@ def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, wanted: Wanted) -> Iter
     for node in part.nodes:
         why = plan.reasons.get(first_output(node))
         yield f"  {node}" + (f"  ({why})" if why else "")
-    for name in part.rounds:
-        yield f"  {name} = {plan.rounds[name]} of the iteration before"
+    for name in part.carried:
+        yield f"  {name} = {plan.carried[name]} of the iteration before"
     if not loop.last_program and (program := (loop.latest or loop.blocks).latest(part)):
         if program.size:
             yield f"  in {program.form}"

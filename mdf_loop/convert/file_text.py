@@ -1,6 +1,6 @@
 """JSON and YAML as dicts and lists, and the lines where things stand in them.
 
-A file may come from anybody.  Only plain data are read, nothing is nested deeper than :data:`DEEPEST`, and what aliases
+A file may come from anyone.  Only plain data are read, nothing is nested deeper than :data:`DEEPEST`, and what aliases
 and merged maps of YAML repeat is counted before it is made.
 """
 
@@ -107,10 +107,10 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
-        told = ", ".join(
+        problem = ", ".join(
             filter(None, (error.context, error.problem, "it is a tab: YAML is indented by spaces" if is_tab else ""))
         )
-        raise ValueError(where + told) from error
+        raise ValueError(where + problem) from error
     except yaml.reader.ReaderError as error:  # which knows no line
         number = text.count("\n", 0, error.position) + 1
         raise ValueError(f"line {number}: the character {chr(error.character)!r} is not allowed in YAML") from error
