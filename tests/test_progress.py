@@ -58,7 +58,7 @@ def test_what_is_over_before_a_report_runs_as_if_no_one_watched(monkeypatch):
     planned, seen = mdf_loop.compile("x: x * 0.25 + i\ncollect p: x"), []
     with options(engine="jit", progress=seen.append):
         planned(200_000, True, 0.0)
-        assert "the last block had" in planned.explain()
+        assert "the last run had" in planned.explain()
         monkeypatch.setattr(paying, "WATCHED", 1e6)  # however slow this machine is
         last, path = planned(200_000, True, 0.0)
         assert "the last run, of 200000 iterations, was one program in machine code" in planned.explain()

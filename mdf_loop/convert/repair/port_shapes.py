@@ -18,6 +18,14 @@ def usable(shape: Any) -> bool:
     return isinstance(shape, list | tuple) and all(type(dim) is int and dim >= 0 for dim in shape)
 
 
+def model_as_written(content: Any) -> Any:
+    """What a file says as a model that is not repaired."""
+    from modeci_mdf.mdf import Model
+
+    repair_written_shapes(content)
+    return Model.from_dict(content)
+
+
 def repair_written_shapes(content: Any) -> bool:
     """Change shapes in what was read from a file; whether there were any to change.
 
