@@ -165,9 +165,8 @@ def type_of_result(name: str, types: Sequence[Type]) -> Type:
     if row.is_question:
         return Type(BOOL, shape)
     dtypes = [t.dtype for t in types]
-    is_plain = (
-        types[0].kind not in "iub" and dtypes.count(dtypes[0]) == len(dtypes) and not any(weak)
-    )  # floats stay what they are
+    is_one = dtypes.count(dtypes[0]) == len(dtypes) and not any(weak)
+    is_plain = is_one and types[0].kind not in "iub"  # floats stay what they are
     if row.ufunc is None or is_plain:
         return Type(types[0].dtype, shape)
     return Type(dtype_of_result(row.ufunc, types), shape)
