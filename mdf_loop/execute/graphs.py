@@ -33,7 +33,7 @@ class Graph(InterpretedBody):
         def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
             return lower_graph(body, types, obey, opens, self._calls().bound, sees_nan=not is_many)
 
-        has_loops = any(True for node in body.nodes for _ in node.bodies)
+        has_loops = any(node.bodies for node in body.nodes)
         self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)
 
     def _calls(self) -> Calls:

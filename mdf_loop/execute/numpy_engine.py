@@ -83,7 +83,7 @@ class NumpyLoop(InterpretedLoop):
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
         """Look kernels up, now or again; the plan follows when it is needed."""
         super().__init__(loop, unseen)
-        for name in ("_is_light", "_may_end", "plan"):
+        for name in ("_is_light", "_may_end", "_worth_of_numbers", "plan", "worth_stepping"):
             self.__dict__.pop(name, None)
         self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
@@ -123,6 +123,7 @@ class NumpyLoop(InterpretedLoop):
     def _is_light(self) -> bool:
         return all(is_light(node) for node in self.plan.varying)
 
+    @functools.cached_property
     def worth_stepping(self) -> int:
         """Iterations up to which running them one by one is no slower than planned blocks."""
         if self.plan.refusal:
@@ -134,9 +135,16 @@ class NumpyLoop(InterpretedLoop):
             return FEW_STEPS  # one call for all of them gains most there
         return max(FEW_STEPS, STEPS_OF_BATCHED // len(batched))
 
+    @functools.cached_property
+    def _worth_of_numbers(self) -> int:
+        """The same where all values are numbers: they cost a program little, where blocks have to be begun."""
+        if not 0 < self.worth_stepping < STEPS_OF_NUMBERS or self.loop.scanned:
+            return self.worth_stepping
+        return MANY_STEPS if self.plan.is_mostly_stepped else STEPS_OF_NUMBERS
+
     def worth_stepping_of(self, count: int) -> int:
         """The same for a run of so many iterations: few of them are run one by one however the loop is planned."""
-        return count if count <= FEW_STEPS else self.worth_stepping()
+        return count if count <= FEW_STEPS else self.worth_stepping
 
     @property
     def is_written(self) -> bool:
@@ -255,11 +263,10 @@ class NumpyLoop(InterpretedLoop):
             return False
         if self.lasted and self._may_end:
             count = min(self.lasted, count or self.lasted)
-        worth = self.worth_stepping()
-        if 0 < worth < STEPS_OF_NUMBERS and not self.loop.scanned and all(map(is_number, (*given.carried, *given.captured))):
-            # They cost a program little, where blocks have to be begun.
-            worth = MANY_STEPS if self.plan.is_mostly_stepped else STEPS_OF_NUMBERS
-        return 0 < (MANY_STEPS if count is None else count) <= worth
+        count = MANY_STEPS if count is None else count
+        if 0 < count <= self.worth_stepping:
+            return True
+        return 0 < count <= self._worth_of_numbers and all(map(is_number, (*given.carried, *given.captured)))
 
     @property
     def why_not_compiled(self) -> str:

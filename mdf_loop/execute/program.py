@@ -49,6 +49,11 @@ class Step:
 class Program:
     """A body ready to run node by node.
 
+    Attributes
+    ----------
+    loops : list of InterpretedLoop
+        The loops of its nodes, without those inside them.
+
     Raises
     ------
     UnsupportedOp
@@ -67,6 +72,7 @@ class Program:
         for state in body.state:
             self._start[self._new(state.input)] = unchangeable(state.initial)
         self.steps = tuple(map(self._step, body.nodes, self._bound(body.nodes)))
+        self.loops = [loop for step in self.steps for loop in step.loops]
         self.outputs = tuple(self.slot(name) for name in body.outputs)
         self.state_in = tuple(self.slot(state.input) for state in body.state)
         self.state_out = tuple(self.slot(state.output) for state in body.state)
@@ -150,11 +156,6 @@ class Program:
         writes = tuple([self._new(name) if name else self.sink() for name in wanted]) or (self.sink(),)
         reads = (RUN, *reads) if bound.needs_run else reads
         return Step(bound.call, reads, writes, node, bound, _taking(reads), writes[0] if len(writes) == 1 else 0)
-
-    @property
-    def loops(self) -> list[Any]:
-        """The loops of its nodes, without those inside them."""
-        return [loop for step in self.steps for loop in step.loops]
 
     def sink(self) -> int:
         """A slot for an output that is not asked for."""

@@ -102,16 +102,26 @@ def in_order(
     MalformedBody
         Some of them wait for each other; names them.
     """
+    if _are_in_order(items, reads, writes):
+        return items
     writers = {name: k for k, item in reversed([*enumerate(items)]) for name in writes(item) if name}
     needs = [{writers[name] for name in reads(item) if name in writers} for item in items]
-    if all(not needed or max(needed) < k for k, needed in enumerate(needs)):
-        return items
     order = _order(needs)
     if len(order) < len(items):
         row = [called(items[k]) for k in _cycle(needs, set(order))]
         shown = " -> ".join([*row[:8], "..."] if len(row) > 8 else [*row, row[0]])
         raise MalformedBody(f"nodes {shown} make a cycle; from one iteration to the next only carried values lead", path)
     return [items[k] for k in order]
+
+
+def _are_in_order(items: Sequence[Item], reads: Callable[[Item], Iterable[str]], writes: Callable[[Item], Iterable[str]]) -> bool:
+    """Whether no node reads what it, or one behind it, writes."""
+    later: set[str] = set()
+    for item in reversed(items):
+        later.update(filter(None, writes(item)))
+        if not later.isdisjoint(reads(item)):
+            return False
+    return True
 
 
 def _order(needs: Sequence[set[int]]) -> list[int]:

@@ -71,7 +71,7 @@ class BodyDrawer:
         return scope
 
     def _node(self, node: Node, cluster: Cluster, scope: dict[str, str], ways_of: Mapping[str, tuple[str, str]]) -> None:
-        if any(True for _ in node.bodies):
+        if node.bodies:
             scope.update(self.control(node, cluster, scope))
             return
         kind, why = ways_of.get(first_output(node), (PLAIN, ""))

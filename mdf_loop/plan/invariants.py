@@ -43,8 +43,8 @@ def is_repeatable(node: Node) -> bool:
 
 def _without_bodies(node: Node) -> Sequence[Node]:
     """The node itself if it is not control flow, or else the operators inside it."""
-    bodies = [body for _, body in node.bodies]
-    return [found for body in bodies for inner in body.nodes for found in _without_bodies(inner)] if bodies else (node,)
+    bodies = node.bodies
+    return [found for _, body in bodies for inner in body.nodes for found in _without_bodies(inner)] if bodies else (node,)
 
 
 def _bodies(node: Node) -> Iterator[Body]:

@@ -37,7 +37,7 @@ def result_types(node: Node, given: Sequence[Inferred | None], values: Sequence[
         What the inputs are that are constants; None for the others.
     """
     unknown: list[Inferred] = [(None, None)] * len(node.outputs)
-    if node.domain in INTERNAL_DOMAINS or any(t is not None and t[0] is None for t in given) or any(True for _ in node.bodies):
+    if node.domain in INTERNAL_DOMAINS or any(t is not None and t[0] is None for t in given) or node.bodies:
         return unknown
     said = facts(node).results
     if said is not None:

@@ -125,7 +125,8 @@ def make_plan(loop: Loop) -> Plan:
     unaliased = without_aliases(loop)
     loop = unaliased.loop
     nodes, same, carried = loop.body.nodes, invariants(loop), carried_from(loop)
-    varying = [node for node in nodes if not _is_same(node, same)]
+    lasting = {id(node): node for node in nodes if _is_same(node, same)}
+    varying = [node for node in nodes if id(node) not in lasting]
     deciding = _deciding(loop, same)
     moving = _moving(loop, varying, carried, same)
     varying = regrouped(varying, moving, same, {*loop.body.outputs, *loop.last, *carried.values(), deciding})
@@ -134,8 +135,8 @@ def make_plan(loop: Loop) -> Plan:
     scheduled = _Schedule(loop, varying, found, moving, deciding, same)
     return Plan(
         loop,
-        hoisted=tuple(n for n in nodes if _is_same(n, same) and all(o in same.always for o in n.outputs if o)),
-        late=tuple(n for n in nodes if _is_same(n, same) and not all(o in same.always for o in n.outputs if o)),
+        hoisted=tuple(node for node in lasting.values() if _is_hoisted(node, same)),
+        late=tuple(node for node in lasting.values() if not _is_hoisted(node, same)),
         varying=tuple(varying),
         parts=tuple(scheduled.parts()),
         carried=carried,
@@ -178,7 +179,7 @@ def _names_of(part: Batched | Stepped) -> set[str]:
 
 def is_light(node: Node) -> bool:
     """Whether a node costs about as much as reading its inputs once."""
-    if any(True for _ in node.bodies) or draws(node):
+    if node.bodies or draws(node):
         return False
     entry = lookup(node.op, node.opset, node.domain)
     return entry.batch is elementwise or entry.facts.light
@@ -199,6 +200,11 @@ def _moving(loop: Loop, varying: Sequence[Node], carried: Mapping[str, str], sam
 
 def _is_same(node: Node, same: Invariants) -> bool:
     return all(name in same for name in node.reads) and is_pure(node)
+
+
+def _is_hoisted(node: Node, same: Invariants) -> bool:
+    """Whether all that it gives is the same from the first iteration on."""
+    return same.always.issuperset(filter(None, node.outputs))
 
 
 class _Schedule:

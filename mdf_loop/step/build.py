@@ -51,8 +51,8 @@ class CannotLower(Exception):
 
 def type_of_value(value: Any, exact: bool = False) -> Type:
     """The type of a value that is there; ``exact`` tells an array without dimensions from a number."""
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiubcV":
-        return Type(value.dtype, value.shape, is_array=exact and isinstance(value, np.ndarray) and not value.ndim)
+    if isinstance(value, (np.ndarray, np.generic)) and (dtype := value.dtype).kind in "fiubcV":
+        return Type(dtype, value.shape, is_array=exact and isinstance(value, np.ndarray) and not value.ndim)
     if type(value) in (bool, int, float, complex):
         return Type(np.dtype(type(value)), (), weak=True)
     return UNKNOWN
@@ -72,6 +72,7 @@ class Builder(OfLists, OfWeak):
         self.guesses, self.traces = current_guesses(), False
         self._scopes = [Scope()]
         self._depths: dict[Value, int] = {}
+        self._known: dict[Hashable, Value] = {}  # of the regions that are open
 
     def param(self, type: Type, number: int = 0) -> Value:
         """A parameter of the region that is open."""
@@ -88,7 +89,14 @@ class Builder(OfLists, OfWeak):
         try:
             yield scope.closed
         finally:
-            self._scopes.pop()
+            self._forget(self._scopes.pop(), 0)
+
+    def _forget(self, scope: Scope, length: int) -> None:
+        """Know the values of a region no more, but for so many of the first ones."""
+        for key in scope.keys[length:]:
+            if key is not None:
+                del self._known[key]
+        del scope.keys[length:]
 
     def inline(self, region: Region) -> None:
         """Put the values of a region that was closed into the one that is open, each where it belongs."""
@@ -106,8 +114,7 @@ class Builder(OfLists, OfWeak):
     def rewind(self, mark: Sequence[int]) -> None:
         """Forget what was made since, in the regions that were open then."""
         for scope, length in zip(self._scopes, mark, strict=True):
-            gone = set(scope.values[length:])
-            scope.known = {key: value for key, value in scope.known.items() if value not in gone}
+            self._forget(scope, length)
             del scope.values[length:]
 
     def closed(self, results: Sequence[Value]) -> Region:
@@ -118,10 +125,8 @@ class Builder(OfLists, OfWeak):
         """A value, as it is said: a new one, or one that is there already and was computed in the same way."""
         value = Value(op, tuple(args), type, attr)
         key = self._key(value)
-        if key is not None:
-            for scope in self._scopes:
-                if key in scope.known:
-                    return scope.known[key]
+        if key is not None and (found := self._known.get(key)) is not None:
+            return found
         self._put(value, key)
         return value
 
@@ -141,14 +146,13 @@ class Builder(OfLists, OfWeak):
         if not value.type.has_room:
             raise CannotLower(f"a value of type {value.type}, for which there is no memory")
         depth = len(self._scopes) - 1
-        if value.op not in _STAYS and not (isinstance(value.attr, Apply) and value.attr.needs_run):
+        if depth and value.op not in _STAYS and not (isinstance(value.attr, Apply) and value.attr.needs_run):
             needed = max([self._depths.get(x, 0) for x in value.args], default=0)
             while depth > needed and self._scopes[depth].is_loop:
                 depth -= 1
         self._depths[value] = depth
         self._scopes[depth].values.append(value)
-        if key is not None:
-            self._scopes[depth].known[key] = value
+        self._scopes[depth].keys.append(key if key is not None and self._known.setdefault(key, value) is value else None)
 
     def is_outside(self, value: Value) -> bool:
         """Whether a value is computed before the region that is open."""
@@ -160,7 +164,7 @@ class Builder(OfLists, OfWeak):
         """A constant: an array, a number of numpy's, or a weak one of Python's."""
         if exact:
             return Value("const", (), type_of_value(value, exact), value)
-        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
+        if isinstance(value, np.ndarray) and value.ndim == 0 and not value.dtype.hasobject:
             value = value[()]
         return Value("const", (), type_of_value(value), value)
 
@@ -189,7 +193,7 @@ class Builder(OfLists, OfWeak):
     def element(self, name: str, *given: Given) -> Value:
         """A primitive of some values; numbers among them take the element type of the first value."""
         like = next(x for x in given if isinstance(x, Value))
-        args: Sequence[Value] = [self.number(x, like) for x in given]
+        args: Sequence[Value] = [x if isinstance(x, Value) else self.number(x, like) for x in given]
         found = type_of_result(name, [x.type for x in args])
         if found.dtype is None:
             raise CannotLower(f"{name} of {', '.join(str(x.type) for x in args)}")

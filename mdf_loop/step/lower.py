@@ -163,7 +163,8 @@ class Lowering(OfBranches):
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
         bound = self.bound(node)
-        args = [names[name] if name and not _is_none(names[name]) else None for name in node.inputs]
+        given = [names[name] if name else None for name in node.inputs]
+        args = [None if x is None or (x.op == "const" and x.attr is None) else x for x in given]
         if bound.loop is not None and self.opens:
             mark = self.b.mark()
             try:
@@ -384,10 +385,6 @@ def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Ty
 def _are_known(args: Sequence[Value | None]) -> bool:
     """Whether the element types of all inputs are known, or they are lists of rows."""
     return not [x for x in args if x is not None and x.type.dtype is None and x.op != "rows"]
-
-
-def _is_none(x: Value) -> bool:
-    return x.op == "const" and x.attr is None
 
 
 def _plain_shape(type: Type) -> tuple[int | None, ...] | None:

@@ -157,14 +157,16 @@ def type_of_result(name: str, types: Sequence[Type]) -> Type:
     row = PRIMITIVES[name]
     if name == "python.whole" and types[0].weak:
         return Type(EITHER, (), weak=True)
-    if row.is_python or (row.call is not row.ufunc and row.ufunc is not None and all(t.weak for t in types)):
+    weak = [t.weak for t in types]
+    if row.is_python or (row.call is not row.ufunc and row.ufunc is not None and all(weak)):
         is_known = all(t.weak and t.kind in _KINDS for t in types)
         return _result_of_python(row.call, "".join(t.kind for t in types)) if is_known else UNKNOWN
     shape = broadcast_shape([t.shape for t in types])
     if row.is_question:
         return Type(BOOL, shape)
-    dtypes = {t.dtype for t in types}
-    is_plain = len(dtypes) == 1 and types[0].kind not in "iub" and not any(t.weak for t in types)  # floats stay what they are
+    dtypes = [t.dtype for t in types]
+    is_one = dtypes.count(dtypes[0]) == len(dtypes) and not any(weak)
+    is_plain = is_one and types[0].kind not in "iub"  # floats stay what they are
     if row.ufunc is None or is_plain:
         return Type(types[0].dtype, shape)
     return Type(dtype_of_result(row.ufunc, types), shape)
@@ -237,7 +239,7 @@ def broadcast_shape(shapes: Sequence[tuple[Length, ...] | None]) -> tuple[Length
     ValueError
         They do not go together.
     """
-    if len(set(shapes)) == 1:
+    if shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     if any(shape is None for shape in shapes):
         return None
@@ -247,6 +249,8 @@ def broadcast_shape(shapes: Sequence[tuple[Length, ...] | None]) -> tuple[Length
 
 
 def _common_length(lengths: tuple[Length, ...]) -> Length:
+    if lengths.count(lengths[0]) == len(lengths):
+        return lengths[0]
     known = {length for length in lengths if isinstance(length, int)} - {1}
     if len(known) > 1:
         raise ValueError(f"lengths {sorted(known)} do not go together")

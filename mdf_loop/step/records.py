@@ -115,7 +115,7 @@ class Type:
     @property
     def size(self) -> int:
         """How many elements it has, if all lengths are known."""
-        return math.prod(n for n in self.shape if type(n) is not Size) if self.shape else 1  # type: ignore[misc]
+        return math.prod([n for n in self.shape if type(n) is not Size]) if self.shape else 1  # type: ignore[misc]
 
     def count_along(self, axes: Sequence[int]) -> int:
         """How many elements some axes have together.
@@ -332,11 +332,11 @@ class BranchRegion:
 
 @dataclass(eq=False)
 class Scope:
-    """A region while it is being made."""
+    """A region while it is being made; ``keys`` say by what each of its values is known again, None of one that is not."""
 
     params: list[Value] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
-    known: dict[Hashable, Value] = field(default_factory=dict)
+    keys: list[Hashable] = field(default_factory=list)
     is_loop: bool = False
 
     def closed(self, results: Sequence[Value]) -> Region:

@@ -59,16 +59,20 @@ class _Computed(Groups):
         """See that operands that have one type by the operator's schema have one type as they are computed."""
         if len(keys) == 1:
             return
-        known = [(key, self.dtype[root]) for key in keys if (root := self.find(key)) in self.dtype]
+        roots = [*map(self.find, keys)]
+        known = [(key, self.dtype[root]) for key, root in zip(keys, roots, strict=True) if root in self.dtype]
+        if not known:
+            self.unite(keys)
+            return
+        first, expected = known[0]
         for key, dtype in known:
-            first, expected = known[0]
             if dtype is not expected and dtype != expected:
                 raise MalformedBody(
                     f"node {title(node)}: {first[1]!r} is {_word(expected)} and {key[1]!r} is {_word(dtype)}, but "
                     f"{node.op} takes operands of one type; put a Cast before it",
                     (self.inside[-1],),
                 )
-        self.unite(keys)
+        self.dtype.update(dict.fromkeys(roots, expected))  # which says as much as joining their groups
 
     def leave(self, body: Body, scope: Mapping[str, Key]) -> None:
         """Compare what is declared with what is computed."""

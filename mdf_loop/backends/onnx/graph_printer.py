@@ -79,7 +79,7 @@ class GraphPrinter:
     def name_of_node(self, value: Value) -> str:
         """The name that the node of a loop or branch has already; "" where an operator is defined as one."""
         node = self.origins.get(value)
-        return node.name if node is not None and any(True for _ in node.bodies) else ""
+        return node.name if node is not None and node.bodies else ""
 
     def origin(self, value: Value) -> str:
         """What the node is called that a value comes from."""

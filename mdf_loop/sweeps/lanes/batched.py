@@ -171,7 +171,7 @@ class BatchedLoop:
         body, found = self.loop.body, dict[str, LaneColumn]()
         known = {**body.constants, **{name: x.values for name, x in outer.items() if not x.is_stacked}}
         for node in body.nodes:
-            if all(name in known for name in node.reads) and not any(True for _ in node.bodies):
+            if all(name in known for name in node.reads) and not node.bodies:
                 given = [known[name] if name else None for name in node.inputs]
                 entry = lookup(node.op, node.opset, node.domain)
                 results = of_constants(node, bind(node), entry, given, LARGEST) or ()
