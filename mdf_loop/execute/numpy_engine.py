@@ -25,12 +25,13 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
+from mdf_loop.execute.kept_programs import KeptPrograms
 from mdf_loop.execute.nan_conditions import Compared
 from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
-from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
+from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting, may_be_kept
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
@@ -91,6 +92,7 @@ class NumpyLoop(InterpretedLoop):
         self.account = account_of(loop.body)
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
+        self._was_on_disk: bool | None = None
         self.last_program: Specialised | None = None
 
     def begin(self, given: Arguments, run: Run) -> Session:
@@ -158,7 +160,8 @@ class NumpyLoop(InterpretedLoop):
                 return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
-            self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, least=least)
+            kept = KeptPrograms(self.loop, form)
+            self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, kept=kept, least=least)
         return self._programs[form]
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
@@ -170,6 +173,7 @@ class NumpyLoop(InterpretedLoop):
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
         hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
+        is_compiled = is_compiled or self._is_on_disk(given, hidden, run)
         if not self._is_for_a_program(given, hidden, run, is_compiled):
             return super().results(given, run)
         if not self.program.is_current():
@@ -208,6 +212,14 @@ class NumpyLoop(InterpretedLoop):
         self.last_program = programs.latest
         run.enter(Completed(self, results, int(done), run))
         return results
+
+    def _is_on_disk(self, given: Arguments, hidden: Sequence[Any], run: Run) -> bool:
+        """Whether machine code was on disk when the loop was first run by itself."""
+        if self.account.is_part or not may_be_kept(run.options):
+            return False
+        if self._was_on_disk is None and self._is_for_a_program(given, hidden, run, is_compiled=True):
+            self._was_on_disk = self._programs_for(given, True).is_kept(program_values(given, hidden), run.options)
+        return bool(self._was_on_disk)
 
     def conclude(self, session: Session) -> list[Any]:
         """The results of an execution that is over."""

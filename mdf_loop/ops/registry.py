@@ -111,6 +111,9 @@ OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
 """All kernels by (domain, op), oldest first."""
 
+SAID_BY_OTHERS: set[tuple[str, str]] = set()
+"""Operators, by (domain, op), whose kernels or what is known of them others than this package have said, at any time."""
+
 _changes = 0
 
 
@@ -163,7 +166,7 @@ def kernel(
     array(8., dtype=float32)
     """
 
-    ours = _is_ours(sys._getframe(1).f_globals.get("__name__"))
+    who = sys._getframe(1).f_globals.get("__name__")
 
     def decorate(run: Call) -> Call:
         # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
@@ -182,9 +185,10 @@ def kernel(
                 takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in attributes),
                 prepare=prepare,
                 takes=(run.nin, run.nin) if isinstance(run, np.ufunc) else _positional(parameters),
-                built_in=ours,
+                built_in=_is_ours(who),
             )
         )
+        _see_who_says(domain, op, who)
         return run
 
     return decorate
@@ -226,6 +230,7 @@ def _beside(fact: str, op: str, since: int, until: int | None, domain: str, why:
 
     def decorate(make: Call) -> Call:
         rows = _rows(op, since, until, domain, _is_ours(make.__module__))
+        _see_who_says(domain, op, make.__module__)
         _put(rows, [replace(row, **{fact: Definition(make, row.run, why)}) for row in rows])  # type: ignore[arg-type]
         return make
 
@@ -247,7 +252,9 @@ def say(op: str, *, since: int = 1, until: int | None = None, domain: str = "", 
     ...     return x
     >>> say("Same", domain="my.ops", alias=lambda x: True)
     """
-    rows = _rows(op, since, until, domain, _is_ours(sys._getframe(1).f_globals.get("__name__")))
+    who = sys._getframe(1).f_globals.get("__name__")
+    rows = _rows(op, since, until, domain, _is_ours(who))
+    _see_who_says(domain, op, who)
     _put(rows, [replace(row, said=(replace(row.facts, **facts), row.run)) for row in rows])
 
 
@@ -261,6 +268,11 @@ def facts(node: Node) -> Facts:
 
 def _is_ours(module: str | None) -> bool:
     return (module or "").partition(".")[0] == __name__.partition(".")[0]
+
+
+def _see_who_says(domain: str, op: str, module: str | None) -> None:
+    if not _is_ours(module):
+        SAID_BY_OTHERS.add((domain, op))
 
 
 def _rows(op: str, since: int, until: int | None, domain: str, ours: bool) -> list[Kernel]:
@@ -291,6 +303,7 @@ def register(entry: Kernel) -> None:
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
     lookup.cache_clear()
     _changes += 1
+    _see_who_says(entry.domain, entry.op, sys._getframe(1).f_globals.get("__name__"))
 
 
 _outside: dict[Hashable, tuple[Callable[[], Any], Any]] = {}

@@ -168,6 +168,11 @@ class Account:
         return EACH + NODE * self.nodes + PRODUCT * self.products + (FIRST if "llvmlite" not in sys.modules else 0.0)
 
 
+def may_be_kept(options: Options) -> bool:
+    """Whether machine code is looked for on disk before it pays to make it: loading it costs little where LLVM is there."""
+    return options.how.compiles_what_pays and "llvmlite" in sys.modules and can_compile()
+
+
 def account_of(body: Body) -> Account:
     """The account of a body that has not run yet."""
     nodes = [*_all_nodes(body)]

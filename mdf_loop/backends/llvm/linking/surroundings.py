@@ -1,0 +1,44 @@
+"""What everything that this package compiles depends on, besides what it compiles: its own files, and those of others."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+from mdf_loop.kernels.arrays.bounds import most_bytes
+
+
+@functools.cache
+def around_this_process() -> str:
+    """This package as its files are, Python, the packages that are asked while something is lowered, and the memory."""
+    import onnx
+
+    packages = [(module.__name__, module.__version__) for module in (np, ml_dtypes, onnx)]
+    scipy = importlib.util.find_spec("scipy")
+    files = [*_sources(), *([scipy.origin] if scipy is not None and scipy.origin else ())]
+    return repr((sys.version, packages, most_bytes(), _stamps(files)))
+
+
+def _sources() -> Iterator[str]:
+    """The files of this package."""
+    todo = [str(Path(__file__).parents[3])]
+    while todo:
+        with os.scandir(todo.pop()) as files:
+            for file in files:
+                if file.name.endswith(".py"):
+                    yield file.path
+                elif file.is_dir() and file.name != "__pycache__":
+                    todo.append(file.path)
+
+
+def _stamps(paths: Iterable[str]) -> list[tuple[str, int, int]]:
+    """How long files are and when they changed, in the order of their names."""
+    found = ((path, os.stat(path)) for path in paths)
+    return sorted((path, said.st_size, said.st_mtime_ns) for path, said in found)
