@@ -92,7 +92,7 @@ class Graph(InterpretedBody):
             return pays and not programs.is_waiting
 
         given = self._given(env)
-        is_compiled = account.pays(options) or (may_be_kept(options) and programs.is_kept(given, options))
+        is_compiled = (may_be_kept(options) and programs.is_kept(given, options)) or account.pays(options)
         found = programs.run(given, run, pays_writing, is_compiled, self._fits_python)
         self._are_parts(found is not None or programs.is_waiting or not (pays or programs.why))
         return found

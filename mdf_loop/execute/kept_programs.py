@@ -78,11 +78,14 @@ def found_on_disk(key: str, step: Callable[[], Region]) -> Specialised | None:
     content = folder.read(key) if folder is not None and key else None
     if content is None:
         return None
-    call = unpacked(content[1:])
+    is_quick, seconds, rest = content.split(b" ", 2)
+    call = unpacked(rest)
     if call is None:
         return None
     log.info("found a program on disk: %d bytes", call.size)
-    return Specialised(call, step, size=call.size, is_alone=True, is_quick=content[:1] == b"1", is_found=True, code=call)
+    return Specialised(
+        call, step, size=call.size, seconds=float(seconds), is_alone=True, is_quick=is_quick == b"1", is_found=True, code=call
+    )
 
 
 def keep(key: str, made: Specialised) -> None:
@@ -92,7 +95,7 @@ def keep(key: str, made: Specialised) -> None:
 
     folder = disk()
     if folder is not None and key and made.is_alone and (content := packed(made.code)) is not None:
-        folder.write(key, (b"1" if made.is_quick else b"0") + content)
+        folder.write(key, f"{made.is_quick:d} {made.seconds:.6f} ".encode() + content)
 
 
 def _has_others(record: Body | Loop) -> bool:

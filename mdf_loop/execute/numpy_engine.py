@@ -172,8 +172,8 @@ class NumpyLoop(InterpretedLoop):
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
-        hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
-        is_compiled = is_compiled or self._is_on_disk(given, hidden, run)
+        hidden = self._hidden(given)
+        is_compiled = self._is_on_disk(given, hidden, run) or self.account.pays(run.options)
         if not self._is_for_a_program(given, hidden, run, is_compiled):
             return super().results(given, run)
         if not self.program.is_current():

@@ -46,7 +46,8 @@ def program(region: Region, is_block: bool = False, is_quick: bool = False) -> M
         raise CannotCompile("objects do not look here as compiled programs expect them")
     written = ProgramText(region, is_block, is_quick)
     outline = written.outline
-    return MachineProgram(outline, machine().linked(written.text, ("once",), outline.functions, outline.level), written.text)
+    linked, size = machine().linked(written.text, ("once",), outline.functions, outline.level)
+    return MachineProgram(outline, linked, size, written.text)
 
 
 class MachineProgram:
@@ -55,14 +56,15 @@ class MachineProgram:
     Parameters
     ----------
     outline : Outline
-    linked : (Linked, int)
-        Its code, and how many bytes of instructions that is.
+    code : Linked
+    size : int
+        How many bytes of instructions it has.
     text : str
         What it was compiled from; empty if it was found on disk.
     """
 
-    def __init__(self, outline: Outline, linked: tuple[Linked, int], text: str = "") -> None:
-        self.outline, self.text, (self._code, self.size) = outline, text, linked
+    def __init__(self, outline: Outline, code: Linked, size: int, text: str = "") -> None:
+        self.outline, self._code, self.size, self.text = outline, code, size, text
         self.table, self.constants, self.results = outline.table, outline.constants, outline.results
         self.lists, self.draws, self.is_free, self.outside = outline.lists, outline.draws, outline.is_free, outline.outside
         self._call, self._call_if, self.call_many = _entries(self.is_free)

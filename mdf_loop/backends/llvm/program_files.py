@@ -17,22 +17,20 @@ from mdf_loop.backends.llvm.compiled_program import MachineProgram
 from mdf_loop.backends.llvm.lanes.element_types import DTYPES
 from mdf_loop.backends.llvm.linking.machine import machine
 from mdf_loop.backends.llvm.program_layout import Layout, Outline, Result
-from mdf_loop.step.records import Type
+from mdf_loop.step.records import Size, Type
 
 MOST_CONSTANTS = 1 << 20
 """Bytes of constants up to which a program is kept: reading them again takes time as well."""
 
 
 def packed(program: MachineProgram) -> bytes | None:
-    """A program as a file; None if it cannot be one: it calls objects of Python's, or only its run tells a length."""
+    """A program as a file; None if it cannot be one: it calls objects of Python's, or has large constants."""
     outline = program.outline
-    types = [*outline.params, *(result.type for result in outline.results)]
-    if outline.outside or not program.text or not all(type.is_static and type.dtype in DTYPES for type in types):
-        return None
-    if sum(constant.nbytes for constant in outline.constants) > MOST_CONSTANTS:
+    if outline.outside or not program.text or sum(constant.nbytes for constant in outline.constants) > MOST_CONSTANTS:
         return None
     said = {
         "code": machine().key_of_text(program.text, outline.level),
+        "size": program.size,
         "functions": [*outline.functions],
         "level": outline.level,
         "table": [outline.table.objects, outline.table.numbers, outline.table.scratch],
@@ -63,16 +61,17 @@ def unpacked(content: bytes) -> MachineProgram | None:
         said["is_free"],
     )
     linked = machine().linked_again(said["code"], ("once",), outline.functions, outline.level)
-    return None if linked is None else MachineProgram(outline, linked)
+    return None if linked is None else MachineProgram(outline, linked, said["size"])
 
 
 def _said(type: Type) -> list[Any]:
     assert type.dtype is not None
-    return [DTYPES.index(type.dtype), type.shape, type.weak, type.is_array]
+    return [DTYPES.index(type.dtype), [n if isinstance(n, int) else None for n in type.shape or ()], type.weak, type.is_array]
 
 
 def _type(said: Sequence[Any]) -> Type:
-    return Type(DTYPES[said[0]], tuple(said[1]), said[2], said[3])
+    kind, shape, weak, is_array, *_ = said
+    return Type(DTYPES[kind], tuple(Size() if n is None else n for n in shape), weak, is_array)
 
 
 def _arrays(said: Sequence[Any], content: bytes) -> list[np.ndarray]:

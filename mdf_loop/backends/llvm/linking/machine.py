@@ -144,10 +144,11 @@ class Machine:
             LLVM refuses the text.
         """
         with _lock:
-            return self._linked(self._object(text, level), names, functions, level)
+            code = self._object(text, level)
+            return self._linked(code, names, functions, level), self._size(code)
 
-    def linked_again(self, key: str, names: Sequence[str], functions: Sequence[str], level: int) -> tuple[Linked, int] | None:
-        """The same of a text that was compiled before, by its key; None if that is not on disk."""
+    def linked_again(self, key: str, names: Sequence[str], functions: Sequence[str], level: int) -> Linked | None:
+        """The functions of a text that was compiled before, by its key; None if that is not on disk."""
         folder = disk()
         code = None if folder is None else folder.read(key)
         with _lock:
@@ -157,9 +158,9 @@ class Machine:
         """The name of the object code of a text on disk."""
         return key_of(f"{self.identity}, {level}", text)
 
-    def _linked(self, code: bytes, names: Sequence[str], functions: Sequence[str], level: int) -> tuple[Linked, int]:
+    def _linked(self, code: bytes, names: Sequence[str], functions: Sequence[str], level: int) -> Linked:
         used = [self._function(symbol, level)[0] for symbol in functions if symbol.startswith(PREFIX)]
-        return self._link(code, names, used, _of_others(functions))[1], self._size(code)
+        return self._link(code, names, used, _of_others(functions))[1]
 
     def entry(self, name: str) -> int:
         """The address of one of the functions by which programs are entered."""

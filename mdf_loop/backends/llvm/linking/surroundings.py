@@ -12,18 +12,19 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from mdf_loop.backends.llvm.linking.object_code import key_of
 from mdf_loop.kernels.arrays.bounds import most_bytes
 
 
 @functools.cache
 def around_this_process() -> str:
-    """This package as its files are, Python, the packages that are asked while something is lowered, and the memory."""
+    """A hash of this package as its files are, Python, the packages that are asked while something is lowered, and the memory."""
     import onnx
 
     packages = [(module.__name__, module.__version__) for module in (np, ml_dtypes, onnx)]
     scipy = importlib.util.find_spec("scipy")
     files = [*_sources(), *([scipy.origin] if scipy is not None and scipy.origin else ())]
-    return repr((sys.version, packages, most_bytes(), _stamps(files)))
+    return key_of(sys.version, repr(packages), str(most_bytes()), repr(_stamps(files)))
 
 
 def _sources() -> Iterator[str]:
