@@ -53,9 +53,7 @@ class KeptPrograms:
         given = [(str(x.dtype), x.dtype.str, x.shape, x.weak, x.is_array) for x in types if x.dtype is not None and x.is_static]
         if len(given) < len(types):
             return ""
-        with alone():
-            from mdf_loop.backends.llvm.linking.machine import machine
-        return key_of(machine().surroundings, self._details, self._content, repr(given), repr(details))
+        return key_of(_surroundings(), self._details, self._content, repr(given), repr(details))
 
     @functools.cached_property
     def _content(self) -> str:
@@ -69,15 +67,24 @@ class KeptPrograms:
         return hashlib.sha256(written.getbuffer()).hexdigest()
 
 
+@functools.cache
+def _surroundings() -> str:
+    """What all programs depend on; asked once, as LLVM may be busy in another thread."""
+    with alone():
+        from mdf_loop.backends.llvm.linking.machine import machine
+
+        return machine().surroundings
+
+
 def found_on_disk(key: str, step: Callable[[], Region]) -> Specialised | None:
     """The program of a key; ``step`` makes its Step, when that is asked for."""
-    with alone():
-        from mdf_loop.backends.llvm.program_files import unpacked
-
     folder = disk()
     content = folder.read(key) if folder is not None and key else None
     if content is None:
         return None
+    with alone():
+        from mdf_loop.backends.llvm.program_files import unpacked
+
     is_quick, seconds, rest = content.split(b" ", 2)
     call = unpacked(rest)
     if call is None:
@@ -90,11 +97,13 @@ def found_on_disk(key: str, step: Callable[[], Region]) -> Specialised | None:
 
 def keep(key: str, made: Specialised) -> None:
     """Write a program, if it can be kept."""
+    folder = disk()
+    if folder is None or not key or not made.is_alone:
+        return
     with alone():
         from mdf_loop.backends.llvm.program_files import packed
 
-    folder = disk()
-    if folder is not None and key and made.is_alone and (content := packed(made.code)) is not None:
+    if (content := packed(made.code)) is not None:
         folder.write(key, f"{made.is_quick:d} {made.seconds:.6f} ".encode() + content)
 
 
@@ -102,8 +111,9 @@ def _has_others(record: Body | Loop) -> bool:
     """Whether an operator in it is one of which others than this package have said something."""
     if not SAID_BY_OTHERS:
         return False
-    body = record.body if isinstance(record, Loop) else record
-    return any((node.domain, node.op) in SAID_BY_OTHERS or any(_has_others(b) for _, b in node.bodies) for node in body.nodes)
+    nodes = (record.body if isinstance(record, Loop) else record).nodes
+    operators = (("" if node.domain == "ai.onnx" else node.domain, node.op) for node in nodes)
+    return not SAID_BY_OTHERS.isdisjoint(operators) or any(_has_others(inner) for node in nodes for _, inner in node.bodies)
 
 
 def _is_plain(record: Body | Loop) -> bool:
