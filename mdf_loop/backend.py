@@ -142,8 +142,9 @@ class LoopRep(BackendRep):
 
     @functools.cached_property
     def _plain(self) -> dict[str, np.dtype]:
-        """The element types of inputs whose values need no fitting if they are arrays of that type."""
-        return {name: asked.dtype for name, asked in self._fitting.items() if asked.dtype is not None and not asked.sequence}
+        """The element types of inputs that are declared as tensors: arrays of that type need no fitting."""
+        declared = {name: self.body.type_of(name) for name in self._names}
+        return {name: kind.dtype for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if type(inputs) is dict or isinstance(inputs, Mapping):

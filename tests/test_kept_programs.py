@@ -21,11 +21,12 @@ from mdf_loop import backend, loop, options, scan
 from mdf_loop.backends.llvm.linking.object_code import FOLDER
 from mdf_loop.backends.llvm.program_files import packed
 from mdf_loop.calls import prepared
-from mdf_loop.execute import graphs, kept_programs, programs
-from mdf_loop.execute.kept_programs import KeptPrograms, found_on_disk, keep
+from mdf_loop.execute import graphs, programs
 from mdf_loop.execute.programs import Programs, watched_programs
 from mdf_loop.execute.specialised import Specialised
+from mdf_loop.execute.tiers import kept_programs
 from mdf_loop.execute.tiers.background import idle
+from mdf_loop.execute.tiers.kept_programs import KeptPrograms, found_on_disk, keep
 from mdf_loop.execute.tiers.paying import Account
 from mdf_loop.ops import registry
 from mdf_loop.step.records import Size, Type

@@ -99,6 +99,25 @@ def test_many_lines_are_a_heat_map(shape, lines):
     assert len(ax.collections) == (0 if lines else 1)
 
 
+def test_trajectories_come_before_other_arrays_and_a_few_elements_are_points():
+    run = mdf_loop.run("examples/gallery/leaky_competing_accumulator.yaml", seed=1)
+    assert [[series.name for series in each] for each in groups(run)] == [["activity"], ["last"]]
+    assert run.plot().get_xlabel() == "time"
+    (points,) = (ax := run.plot("last")).lines
+    assert (points.get_marker(), points.get_linestyle(), ax.get_xlabel()) == ("o", "None", "element of last")
+    assert all(float(at).is_integer() for at in ax.get_xticks())
+    many = Results({"x": np.arange(40.0)}, About("m")).plot("x")
+    assert many.lines[0].get_linestyle() == "-"
+
+
+def test_an_array_of_one_element_is_a_number_that_no_picture_shows():
+    both = Results({"x": np.ones((1, 1)), "y": np.arange(3.0)}, About("m"))
+    assert [[series.name for series in each] for each in groups(both)] == [["y"]]
+    with pytest.raises(ArgumentError, match="only single numbers"):
+        groups(Results({"x": np.ones(1)}, About("m")))
+    assert groups(Results({"x": np.ones(1)}, About("m", trials=1)))
+
+
 def test_categories_are_ticks():
     data = xarray.Dataset({"y": ("who", np.array([1.0, 2.0]))}, {"who": ["anna", "ben"]})
     assert [tick.get_text() for tick in mdf_loop.plot(data, "y").get_xticklabels()] == ["anna", "ben"]

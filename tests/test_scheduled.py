@@ -221,7 +221,9 @@ REFUSED = {
     "AtEnvironmentStateUpdateStart, AtEnvironmentSequenceStart, AtEnvironmentStateUpdateNStart, "
     "BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, "
     "BeforeEnvironmentStateUpdate, AtEnvironmentStateUpdate, AfterEnvironmentStateUpdate, AfterNEnvironmentStateUpdates, "
-    "BeforeNCalls, AtNCalls, AfterCall, AfterNCalls": graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}),
+    "BeforeNCalls, AtNCalls, AfterCall, AfterNCalls, LoopFinished, AfterNLoopIterations, EveryNLoopIterations": graph(
+        counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}
+    ),
     "g: the condition of node 'A' is AfterNCalls of 'Z', which is not a node of the graph": graph(
         counter("A"), conditions={"A": Condition("AfterNCalls", dependency="Z", n=1)}
     ),

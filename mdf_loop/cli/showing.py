@@ -17,6 +17,7 @@ from mdf_loop.cli.parameters import (
     Seed,
     Set,
     Steps,
+    TimeIncrement,
     Trials,
     Trusted,
     given_inputs,
@@ -83,6 +84,7 @@ def explore(
     input_: Input = None,
     record: Record = None,
     steps: Steps = None,
+    time_increment: TimeIncrement = None,
     port: Annotated[int, typer.Option("--port", help="Port of the page; 0 chooses a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     trusted: Trusted = False,
@@ -101,7 +103,8 @@ def explore(
 
     with at_work(file), options(trusted=trusted):
         given = given_inputs(set_, input_) | dict(map(_range, over or []))
-        explore_model(file, *names or (), trials=trials, seed=seed, record=record, steps=steps, **given).show(port, browser, say)
+        how: dict[str, Any] = {"trials": trials, "seed": seed, "record": record, "steps": steps, "time_increment": time_increment}
+        explore_model(file, *names or (), **how, **given).show(port, browser, say)
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:
@@ -132,6 +135,7 @@ def report(
     input_: Input = None,
     record: Record = None,
     steps: Steps = None,
+    time_increment: TimeIncrement = None,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -144,7 +148,7 @@ def report(
     with at_work(file), options(trusted=trusted):
         if output.suffix.lower() not in (".html", ".htm"):
             raise MalformedBody(f"a report is written to an .html file; got {str(output)!r}")
-        arguments = given_inputs(set_, input_) | stepping(steps, None, seed=seed) | recording(None, record, 1, None)
+        arguments = given_inputs(set_, input_) | stepping(steps, time_increment, seed=seed) | recording(None, record, 1, None)
         page = report_of(file, arguments, dict(map(axis, over or [])), trials)
         with replacing(output) as written:
             written.write(page.encode())

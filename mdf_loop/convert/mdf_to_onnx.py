@@ -28,6 +28,7 @@ from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.types.schemas import LARGEST_VERSION
@@ -98,7 +99,7 @@ def to_onnx(
     graph = _graph(model)
     check_structure(graph)
     graph = graph_by_place(graph, read)
-    if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
+    if steps is None and time_increment is None and (is_typed(graph) or not (has_conditions(graph) or has_stepped_loops(graph))):
         written = write_checked(read_whole(graph, inputs), _ir_version(model))
         written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
     else:

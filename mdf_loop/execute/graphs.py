@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.kept_programs import KeptPrograms
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
+from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import AGAIN, account_of, may_be_kept
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run

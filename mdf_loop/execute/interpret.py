@@ -317,7 +317,10 @@ class InterpretedLoop:
         try:
             stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
         except KindError as error:
-            raise IterationError(str(error)) from error
+            raised = IterationError(str(error))
+            for note in error.__notes__:
+                raised.add_note(note)
+            raise raised from error
         if session.obeyed:
             return condition, stays
         if not stays:

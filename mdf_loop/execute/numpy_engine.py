@@ -25,17 +25,19 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
-from mdf_loop.execute.kept_programs import KeptPrograms
+from mdf_loop.execute.nan_carried import warn_of_new_nan
 from mdf_loop.execute.nan_conditions import Compared
 from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
+from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting, may_be_kept
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
 from mdf_loop.options import Options, Run
+from mdf_loop.plan.comparisons import shows_nan
 from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
@@ -154,22 +156,36 @@ class NumpyLoop(InterpretedLoop):
         is_long = given.trip_count is None or given.trip_count > FEW_STEPS or is_compiled
         form = given.trip_count is not None, given.go is not None, is_long
         if form not in self._programs:
-            draws = any(draws_numbers(node) for node in self.loop.body.nodes)
 
             def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
                 return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
             kept = KeptPrograms(self.loop, form)
-            self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, kept=kept, least=least)
+            self._programs[form] = Programs(lower, self._draws, has_loops=False, exact=self.calls.exact, kept=kept, least=least)
         return self._programs[form]
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
+        drawn = run.stream.save() if self._draws else None
         results = self.account.timed(run.options, self._results, given, run)
         if self.compared.may_be_nan:
             self.compared.warn_of_nan(results, given, run, self.lasted)
+        for value in results[: len(given.carried)]:
+            if shows_nan(value):
+                self._warn_of_new_nan(results, given, run, drawn)
+                break
         return results
+
+    def _warn_of_new_nan(self, results: list[Any], given: Arguments, run: Run, drawn: Any) -> None:
+        """Say it of the outermost loop, into whose values it comes from others."""
+        if getattr(run.outermost, "owner", None) is self:
+            with holding(_watching, None):
+                warn_of_new_nan(self, results, given, run, drawn, self.lasted)
+
+    @functools.cached_property
+    def _draws(self) -> bool:
+        return any(draws_numbers(node) for node in self.loop.body.nodes)
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
         hidden = self._hidden(given)

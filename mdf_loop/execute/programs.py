@@ -22,10 +22,10 @@ from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended
 from mdf_loop.errors import PartialResults, let_through
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Moment
-from mdf_loop.execute.kept_programs import KeptPrograms, found_on_disk, keep
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
+from mdf_loop.execute.tiers.kept_programs import KeptPrograms, found_on_disk, keep
 from mdf_loop.execute.tiers.paying import writing
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run

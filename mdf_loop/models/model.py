@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
 from mdf_loop.types.ports import Input, Output
+
+if TYPE_CHECKING:
+    from mdf_loop.pictures.drawing import Drawing
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
@@ -273,9 +276,30 @@ class Model:
         LoopError
             matplotlib is not installed.
         """
+        return self.draw(steps=steps, time_increment=time_increment, level=level).plot(ax)
+
+    @public
+    def draw(self, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations") -> Drawing:
+        """Draw the model, see :func:`mdf_loop.draw`.  Nothing is run.
+
+        Parameters
+        ----------
+        steps, time_increment, level
+            As in :func:`mdf_loop.draw`.
+
+        Returns
+        -------
+        Drawing
+            A notebook shows it; ``save(path)`` writes it to a file.
+
+        Raises
+        ------
+        LoopError
+            As :func:`mdf_loop.draw`.
+        """
         from mdf_loop.pictures.drawing import draw
 
-        return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
+        return draw(self, steps=steps, time_increment=time_increment, level=level)
 
     @public
     def explore(self, /, *names: str, **over: Any) -> Any:

@@ -166,7 +166,7 @@ def kernel(
     array(8., dtype=float32)
     """
 
-    who = sys._getframe(1).f_globals.get("__name__")
+    ours = _is_ours(sys._getframe(1).f_globals.get("__name__"), domain, op)
 
     def decorate(run: Call) -> Call:
         # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
@@ -185,10 +185,9 @@ def kernel(
                 takes_any_attribute=any(p.kind is p.VAR_KEYWORD for p in attributes),
                 prepare=prepare,
                 takes=(run.nin, run.nin) if isinstance(run, np.ufunc) else _positional(parameters),
-                built_in=_is_ours(who),
+                built_in=ours,
             )
         )
-        _see_who_says(domain, op, who)
         return run
 
     return decorate
@@ -229,8 +228,7 @@ def _beside(fact: str, op: str, since: int, until: int | None, domain: str, why:
     """Put something into the rows of the kernels there are from one version on and before another."""
 
     def decorate(make: Call) -> Call:
-        rows = _rows(op, since, until, domain, _is_ours(make.__module__))
-        _see_who_says(domain, op, make.__module__)
+        rows = _rows(op, since, until, domain, _is_ours(make.__module__, domain, op))
         _put(rows, [replace(row, **{fact: Definition(make, row.run, why)}) for row in rows])  # type: ignore[arg-type]
         return make
 
@@ -252,9 +250,7 @@ def say(op: str, *, since: int = 1, until: int | None = None, domain: str = "", 
     ...     return x
     >>> say("Same", domain="my.ops", alias=lambda x: True)
     """
-    who = sys._getframe(1).f_globals.get("__name__")
-    rows = _rows(op, since, until, domain, _is_ours(who))
-    _see_who_says(domain, op, who)
+    rows = _rows(op, since, until, domain, _is_ours(sys._getframe(1).f_globals.get("__name__"), domain, op))
     _put(rows, [replace(row, said=(replace(row.facts, **facts), row.run)) for row in rows])
 
 
@@ -266,13 +262,12 @@ def facts(node: Node) -> Facts:
         return NO_FACTS
 
 
-def _is_ours(module: str | None) -> bool:
-    return (module or "").partition(".")[0] == __name__.partition(".")[0]
-
-
-def _see_who_says(domain: str, op: str, module: str | None) -> None:
-    if not _is_ours(module):
-        SAID_BY_OTHERS.add((domain, op))
+def _is_ours(module: str | None, domain: str, op: str) -> bool:
+    """Whether a module that says something of an operator is one of this package; it is kept of which ones others do."""
+    if (module or "").partition(".")[0] == __name__.partition(".")[0]:
+        return True
+    SAID_BY_OTHERS.add((domain, op))
+    return False
 
 
 def _rows(op: str, since: int, until: int | None, domain: str, ours: bool) -> list[Kernel]:
@@ -303,7 +298,7 @@ def register(entry: Kernel) -> None:
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
     lookup.cache_clear()
     _changes += 1
-    _see_who_says(entry.domain, entry.op, sys._getframe(1).f_globals.get("__name__"))
+    _is_ours(sys._getframe(1).f_globals.get("__name__"), entry.domain, entry.op)
 
 
 _outside: dict[Hashable, tuple[Callable[[], Any], Any]] = {}
@@ -452,12 +447,3 @@ def _drawing(run: Call, attrs: dict[str, Any]) -> Call:
         return run(*inputs, rng=rng, **attrs)
 
     return call
-
-
-def way_in_loops(versions: Sequence[Kernel]) -> str:
-    """How the versions of an operator run in a loop, in words: ``"batched"``, ``"one by one"`` and the like."""
-    if all(kernel.native and kernel.bind is not None for kernel in versions):
-        return "control flow"
-    if not versions[-1].pure:
-        return "one by one, in order"
-    return "batched" if versions[-1].batch is not None else "one by one"

@@ -79,8 +79,8 @@ class EquationDrawer:
         if self.said.index in read and self.said.index not in outer:
             scope[self.said.index] = self.drawer.box(self.cluster, self.said.index, "iteration number", kind=INPUT)
         for name, word in each.items():
-            text = _short(given[name]) if name in given else ""
-            scope[name] = self.drawer.box(self.cluster, name, f"{word} {text}" if text else "", kind=INPUT)
+            text = shown(given[name]) if name in given else ""
+            scope[name] = self.drawer.box(self.cluster, name, *(broken(f"{word} {text}") if text else [""]), kind=INPUT)
             for source in _names(text):
                 self.drawer.arrow(outer.get(source), scope[name])
         return scope
@@ -115,7 +115,7 @@ def names_in(said: Equations) -> Iterator[str]:
 
 def node_lines(node: Any) -> list[str]:
     """What a node of MDF says: its inputs with their defaults, its parameters and its outputs, a line each."""
-    inputs = [f"{port.id} = {_short(default_value_of(port))}" for port in node.input_ports if default_value_of(port) is not None]
+    inputs = [f"{port.id} = {shown(default_value_of(port))}" for port in node.input_ports if default_value_of(port) is not None]
     functions = [f"{thing.id} = {_call(thing)}" for thing in node.functions]
     parameters = [line for thing in node.parameters for line in _parameter(thing)]
     outputs = [f"{port.id} = {port.value}" for port in node.output_ports if str(port.value) != port.id]
@@ -128,16 +128,16 @@ def _parameter(parameter: Any) -> Iterator[str]:
     elif parameter.function:
         yield f"{parameter.id} = {_call(parameter)}"
     elif parameter.value is not None:
-        yield f"{parameter.id} = {_short(parameter.value)}"
+        yield f"{parameter.id} = {shown(parameter.value)}"
     if parameter.default_initial_value is not None:
-        yield f"{parameter.id} starts at {_short(parameter.default_initial_value)}"
+        yield f"{parameter.id} starts at {shown(parameter.default_initial_value)}"
 
 
 def _call(thing: Any) -> str:
     """A function of MDF with its arguments; one that has its text as its value."""
     if not thing.function:
         return str(thing.value)
-    given = ", ".join(f"{name}={_short(value)}" for name, value in (thing.args or {}).items())
+    given = ", ".join(f"{name}={shown(value)}" for name, value in (thing.args or {}).items())
     return f"{thing.function}({given})"
 
 
@@ -153,9 +153,10 @@ def _inner(value: Any) -> str:
     return condition_text(value) if hasattr(value, "kwargs") else str(value)
 
 
-def _short(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value in a box: of an expression all, of an array its beginning."""
     text = " ".join(str(value).split())
-    return text if len(text) <= 24 else f"{text[:21]}..."
+    return text if isinstance(value, str) or len(text) <= 24 else f"{text[:21]}..."
 
 
 def _names(text: str) -> list[str]:

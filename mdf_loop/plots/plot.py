@@ -9,7 +9,7 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.options import public
 from mdf_loop.plots.on_matplotlib import legend, new_axes, plot_one, plot_phase, pyplot
-from mdf_loop.plots.series import TRIAL, Series, chosen, series_of
+from mdf_loop.plots.series import ITERATION, TRIAL, Series, chosen, series_of
 
 
 @public
@@ -100,9 +100,10 @@ def groups(source: Any, names: Sequence[str] = ()) -> list[list[Series]]:
             f"there are only single numbers here ({', '.join(known) or 'none'}); record=, trials= or a sweep give more"
         )
     kept = [series for series in found if series.name in recorded] or found
-    lines = [series for series in kept if series.over_trials()[0].values.ndim == 1]
+    moving = [series for series in kept if ITERATION in series.dims and about is not None] or kept
+    lines = [series for series in moving if series.over_trials()[0].values.ndim == 1]
     alike = [series for series in lines if series.dims == lines[0].dims]
-    first = alike or [series for series in kept if _is_flat(series)][:1] or kept[:1]
+    first = alike or [series for series in moving if _is_flat(series)][:1] or moving[:1]
     together = {series.name for series in first}
     return [first, *([series] for series in found if series.name not in together and _is_flat(series))]
 
@@ -114,12 +115,12 @@ def _lengths_in(known: Collection[str]) -> set[str]:
 
 
 def _with_axes(known: Mapping[str, Callable[[], Series]], name: str) -> Series | None:
-    """What has axes: neither a single number nor text."""
+    """What has axes with more than one place: neither a single number nor text."""
     try:
         series = known[name]()
     except LoopError:
         return None
-    return series if series.values.ndim else None
+    return series if series.values.size > 1 or TRIAL in series.dims else None
 
 
 def _is_flat(series: Series) -> bool:

@@ -100,7 +100,8 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     """A value of a run; along its iterations stand their numbers, or the time at the end of each."""
     values = _numbers(name, value)
     dims = (*dims[: values.ndim], *(f"{name}_{k}" for k in range(values.ndim - len(dims))))
-    labels = {name: with_unit(name, about.units.get(name))}
+    own = [dim for dim in dims if dim not in (TRIAL, ITERATION)]
+    labels = {name: with_unit(name, about.units.get(name)), **({own[0]: f"element of {name}"} if len(own) == 1 else {})}
     if ITERATION not in dims:
         return Series(name, dims, values, {}, labels)
     along = every * np.arange(values.shape[dims.index(ITERATION)])

@@ -17,7 +17,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.comparisons import compared, part_computing
+from mdf_loop.plan.comparisons import MOST, compared, part_computing, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.before_lowering import allows, of_constants
@@ -274,25 +274,37 @@ class Lowering(OfBranches):
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         results = self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
         if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
-            for before in (results, carried):
-                self._end_at_nan(
-                    record, results, {**captured, **dict(zip((c.input for c in record.carried), before, strict=False))}
-                )
+            self._end_at_nan(record, carried, results, captured)  # type: ignore[arg-type]
+        if self.sees_nan and not self.depth and not writes_nan(record.body):
+            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()])
         return results
 
-    def _end_at_nan(self, record: Loop, results: Sequence[Value], known: Names) -> None:
+    def _end_at_nan(self, record: Loop, carried: Sequence[Value], results: Sequence[Value], captured: Names) -> None:
         """End the program where the condition of a loop was false at last and may have compared nan, as far as it is known."""
         b, going = self.b, results[-1]
-        known = {**known, **dict(zip((c.output for c in record.carried), results, strict=False))}
-        wanted, _ = compared(record)
-        part = part_computing(record.body, sorted(wanted), known)
-        if not known.keys() >= {*part.inputs} or not all(map(is_pure, part.nodes)):
+        ends = {**captured, **dict(zip((c.output for c in record.carried), results, strict=False))}
+        inputs = [c.input for c in record.carried]
+        part = part_computing(record.body, sorted(compared(record)[0]), {*ends, *inputs})
+        if not part.outputs or not {*ends, *inputs}.issuperset(part.inputs) or not all(map(is_pure, part.nodes)):
             return
-        for x in self.body(part, known):
-            if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
-                is_nan = b.ne(x, x) if not x.type.shape else b.reduce(b.ne(x, x), "any", range(x.type.rank or 0))
-                ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
-                b.put_in("place_in", (b.cast(b.and_(is_nan, ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
+        for before in (results, carried):  # what the last condition was computed of, and what the first one was
+            for x in self.body(part, {**dict(zip(inputs, before, strict=False)), **ends}):
+                if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
+                    ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
+                    b.put_in("place_in", (b.cast(b.and_(self._has_nan(x), ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
+
+    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None]) -> None:
+        """End the program where a loop has made nan of finite numbers."""
+        b = self.b
+        made = [self._has_nan(x) for x in _small_floats(results) if not any(x is y for y in given)]
+        if made:
+            others = [self._has_nan(b.sub(x, x)) for x in _small_floats(given)]  # infinity less itself is nan too
+            ended = functools.reduce(b.and_, map(b.not_, others), functools.reduce(b.or_, made))
+            b.put_in("place_in", (b.cast(ended, INT64), b.const(np.int64(1))), Type(INT64, ()))
+
+    def _has_nan(self, x: Value) -> Value:
+        is_nan = self.b.ne(x, x)
+        return is_nan if not x.type.shape else self.b.reduce(is_nan, "any", range(x.type.rank or 0))
 
     def loop(
         self,
@@ -396,6 +408,12 @@ def _is_little(values: Sequence[Value]) -> bool:
     """Whether what a definition says about arrays may stand in the open."""
     arrays = [v for v in values if v.type.shape != () and v.op not in _CHEAP]
     return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
+
+
+def _small_floats(values: Sequence[Value | None]) -> list[Value]:
+    """What may be nan, and is not too large to be looked at."""
+    there = [x for x in values if x is not None and x.op != "const" and x.type.kind == "f" and x.type.is_static]
+    return [x for x in there if x.type.size <= MOST]
 
 
 def _adds_up(values: Sequence[Value]) -> bool:

@@ -47,8 +47,8 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     kept: _Kept | _Recorded = _Recorded(task, about) if wish.record else _Kept(task, about)
     with keeping(kept.results):
         fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))
-    if isinstance(kept, _Kept):
-        task.warn_of(kept.table.suspects)
+        if isinstance(kept, _Kept):
+            task.warn_of(kept.table.suspects)
     return kept.results()
 
 

@@ -18,9 +18,9 @@ from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, NO_VALUES, NamedResults, signature_of
-from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.stepped_loops import STEPPED
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")
