@@ -9,22 +9,22 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 
 from mdf_loop.backends.llvm.linking.object_code import key_of
 from mdf_loop.kernels.arrays.bounds import most_bytes
 
+ASKED = "numpy", "ml_dtypes", "onnx", "scipy"
+"""Packages whose functions are asked while something is lowered, or called by what is compiled.  An installer writes their files
+anew, which is seen without importing them; to read their versions takes 7 ms."""
+
 
 @functools.cache
 def around_this_process() -> str:
     """A hash of this package as its files are, Python, the packages that are asked while something is lowered, and the memory."""
-    import onnx
-
-    packages = [(module.__name__, module.__version__) for module in (np, ml_dtypes, onnx)]
-    scipy = importlib.util.find_spec("scipy")
-    files = [*_sources(), *([scipy.origin] if scipy is not None and scipy.origin else ())]
-    return key_of(sys.version, repr(packages), str(most_bytes()), repr(_stamps(files)))
+    specs = (importlib.util.find_spec(name) for name in ASKED)
+    files = [spec.origin for spec in specs if spec is not None and spec.origin]
+    return key_of(sys.version, np.__version__, str(most_bytes()), repr(_stamps([*files, *_sources()])))
 
 
 def _sources() -> Iterator[str]:
