@@ -12,7 +12,7 @@ ON_LOOPS = ("LoopFinished", "AfterNLoopIterations", "EveryNLoopIterations", "Whe
 
 
 def generated_graph(seed, share_of_loops=0):
-    """A graph that a seed stands for; each evaluation ends after 12 passes at the latest.  Some nodes may have stepped loops."""
+    """The graph of a seed; each evaluation ends after 12 passes at the latest.  Some nodes may have stepped loops."""
     choose = random.Random(seed)
     names = [f"N{k}" for k in range(choose.randint(1, 4))]
     edges, loops = [], [name for name in names if share_of_loops and choose.random() < share_of_loops]

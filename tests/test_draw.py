@@ -207,7 +207,7 @@ def test_a_model_of_equations_shows_its_defaults_values_and_initial_values():
     assert {("collect voltage = v", "voltage"), ("collect recovery = w", "recovery")} <= arrows(drawing)
 
 
-def test_dot_is_given_the_text_and_told_of_when_it_fails(tmp_path, monkeypatch):
+def test_dot_is_given_the_text_and_named_when_it_fails(tmp_path, monkeypatch):
     calls = []
 
     def ran(command, **how):

@@ -153,7 +153,7 @@ def test_a_node_that_may_wait_is_an_if_unless_computing_it_can_do_no_harm():
     assert "If" in ops("s / x")
 
 
-def test_vectors_go_round_like_numbers():
+def test_vectors_are_carried_like_numbers():
     cells = node(
         "cells",
         [

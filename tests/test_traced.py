@@ -209,7 +209,7 @@ def static_axis(i, go, x):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_cannot_be_read_is_told_with_its_line_and_how_to_write_it(function, line, advice):
+def test_what_cannot_be_read_is_reported_with_its_line_and_how_to_write_it(function, line, advice):
     with pytest.raises(TracedBranch) as caught:
         mdf_loop.loop(3, True, np.array([1.0]), body=mdf_loop.body(function))
     said = str(caught.value)

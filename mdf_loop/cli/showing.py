@@ -60,7 +60,10 @@ def save_picture(source: Any, path: Path, names: list[str] | None = None) -> Non
 
 def plot(
     file: Annotated[Path, typer.Argument(help="Results: a .npz, .nc or .zarr file of `run -o` or `sweep -o`.")],
-    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values; the default is all.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="A value; or several, to plot the others against the first: t v.  The default is all."),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path("plot.png"),
     debug: Debug = False,
     json_: Json = False,
@@ -76,7 +79,7 @@ def plot(
 
 def explore(
     file: File,
-    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values to draw.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="What to draw, as `plot` takes it; the default is all.")] = None,
     over: Annotated[list[str] | None, typer.Option("--over", metavar="NAME=FROM:TO", help="A slider: drift=0:2.")] = None,
     trials: Trials = None,
     seed: Seed = 0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,25 +40,18 @@ def warn_of_new_nan(
     lasted : int
         How many iterations there were.
     """
-    loop = executor.loop
-    found = [k for k, value in enumerate(results[: len(loop.carried)]) if shows_nan(value)]
-    everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
-    key = id(loop.body), "nan"
-    if key in run.warned or not found or not all(map(_is_finite, everything)) or writes_nan(loop.body):
+    for value in results[: len(given.carried)]:
+        if shows_nan(value):
+            break
+    else:
         return
-    again = type(executor)(loop, executor.unseen)
-
-    def begin() -> Session:
-        silent = Run(run.options, RandomStream(run.stream.seed), tells=False)
-        if drawn is not None:
-            silent.stream.restore(drawn)
-        return again.begin(given, silent)
-
-    def is_nan_after(session: Session, count: int) -> bool:
-        again.advance(session, count)
-        return any(has_nan(session.moment.carried[k]) for k in found)
-
-    first, behind = _first(begin, is_nan_after, lasted)
+    loop, key = executor.loop, (id(executor.loop.body), "nan")
+    everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
+    is_inner = getattr(run.outermost, "owner", None) is not executor  # the loop around it says so
+    if is_inner or key in run.warned or not all(map(_is_finite, everything)) or writes_nan(loop.body):
+        return
+    found = [k for k, value in enumerate(results[: len(given.carried)]) if shows_nan(value)]
+    first, behind = _first(executor, found, given, run, drawn, lasted) if run.tells else (0, lasted)
     names = ", ".join(loop.carried[k].input for k in found)
     when = f"iteration {first}" if behind - first == 1 else f"between iterations {first} and {behind - 1}"
     place, causes = f"{when} of {loop.name or loop.body.name}", "a division by zero (a time constant of 0), the root or logarithm"
@@ -69,9 +62,23 @@ def warn_of_new_nan(
     )
 
 
-def _first(begin: Callable[[], Session], is_nan_after: Callable[[Session, int], bool], lasted: int) -> tuple[int, int]:
+def _first(
+    executor: InterpretedLoop, found: Sequence[int], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> tuple[int, int]:
     """Behind how many iterations there is no nan, and behind how many there is: as close as the time allows."""
     end, low, high = time.monotonic() + SECONDS, 0, lasted
+    again = type(executor)(executor.loop, executor.unseen)
+
+    def begin() -> Session:
+        silent = Run(run.options, RandomStream(run.stream.seed), tells=False)
+        if drawn is not None:
+            silent.stream.restore(drawn)
+        return InterpretedLoop.begin(again, given, silent)  # which is shown to no one who watches
+
+    def is_nan_after(session: Session, count: int) -> bool:
+        again.advance(session, count)
+        return any(has_nan(session.moment.carried[k]) for k in found)
+
     with contextlib.suppress(LoopError):
         session, ahead = begin(), 1
         while ahead < high and time.monotonic() < end:

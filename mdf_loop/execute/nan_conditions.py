@@ -1,4 +1,4 @@
-"""Loops that end because their condition compares nan, which no comparison holds for: told, since it looks like an end."""
+"""Loops that end because their condition compares nan, which no comparison holds for: reported, since it looks like an end."""
 
 from __future__ import annotations
 

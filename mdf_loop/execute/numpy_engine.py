@@ -1,4 +1,4 @@
-"""The vectorising executor: a plan, run in blocks of iterations that are taken over whole or not at all.
+"""The vectorising executor: a plan, run in blocks of iterations that are committed completely or not at all.
 
 The first iteration is interpreted, and so are short loops and whatever a block cannot do: a block that fails
 changes nothing, the random stream is put back, and the interpreter runs the same iterations and finds out what
@@ -37,7 +37,6 @@ from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
 from mdf_loop.options import Options, Run
-from mdf_loop.plan.comparisons import shows_nan
 from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
@@ -91,7 +90,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
-        self.account = account_of(loop.body)
+        self.account, self._draws = account_of(loop.body), any(map(draws_numbers, loop.body.nodes))
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
         self._was_on_disk: bool | None = None
@@ -171,21 +170,8 @@ class NumpyLoop(InterpretedLoop):
         results = self.account.timed(run.options, self._results, given, run)
         if self.compared.may_be_nan:
             self.compared.warn_of_nan(results, given, run, self.lasted)
-        for value in results[: len(given.carried)]:
-            if shows_nan(value):
-                self._warn_of_new_nan(results, given, run, drawn)
-                break
+        warn_of_new_nan(self, results, given, run, drawn, self.lasted)
         return results
-
-    def _warn_of_new_nan(self, results: list[Any], given: Arguments, run: Run, drawn: Any) -> None:
-        """Say it of the outermost loop, into whose values it comes from others."""
-        if getattr(run.outermost, "owner", None) is self:
-            with holding(_watching, None):
-                warn_of_new_nan(self, results, given, run, drawn, self.lasted)
-
-    @functools.cached_property
-    def _draws(self) -> bool:
-        return any(draws_numbers(node) for node in self.loop.body.nodes)
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
         hidden = self._hidden(given)
@@ -394,7 +380,7 @@ class NumpyLoop(InterpretedLoop):
         plan, env, slot = self.plan, session.env, self.program.slot
         names = [name for name in plan.same.always if name in self.program]
         same = {name: env[slot(name)] for name in names}
-        same.update((name, self.blocks.now(session, name)) for name in plan.rounds if name in plan.same.late)
+        same.update((name, self.blocks.now(session, name)) for name in plan.carried if name in plan.same.late)
         late = Batch(1, same, self.calls, session.run)
         try:
             with session.run.computing_ahead():
@@ -443,7 +429,7 @@ class NumpyLoop(InterpretedLoop):
         try:
             with session.run.computing_ahead():
                 batch, finals, going = stage.run(session, length, saved)
-            blocks.take_over(session, batch, finals, going)
+            blocks.commit(session, batch, finals, going)
         except MemoryError as error:
             if length <= SMALLEST:
                 raise IterationError("there is not enough memory for the next iterations") from error

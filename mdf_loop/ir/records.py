@@ -327,7 +327,7 @@ class Loop:
     Attributes
     ----------
     carried, scanned, collected
-        How values go in, round and out.
+        How values are given, carried and returned.
     last : tuple of str
         Body outputs of which the last iteration's value is returned.
     invariant : tuple of str
@@ -412,7 +412,7 @@ class Loop:
         return (*(c.output for c in self.carried), *self.last, *(c.output for c in self.collected))
 
     @property
-    def goes_round(self) -> dict[str, str]:
+    def all_carried(self) -> dict[str, str]:
         """Loop-carried body inputs, hidden ones included, each with the value that feeds it."""
         carried = {value.input: value.output for value in self.carried}
         return carried | {value.input: value.output for value in self.body.state}

@@ -225,8 +225,11 @@ class Model:
         return ()
 
     @public
-    def explain(self, /, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
+    def explain(self, /, source: bool = False, show_steps: bool = False, operators: bool = False, **inputs: Any) -> str:
         """Show how the loops of the model run.  For this, the model is run once.
+
+        Equations, and the nodes of a scheduled model, are shown as they are written.  A model that goes on from step to
+        step runs 100 steps, if ``steps=`` does not say how many.
 
         Parameters
         ----------
@@ -234,6 +237,8 @@ class Model:
             Also show the Python source of programs.
         show_steps : bool
             Also show the Steps that programs are made from.  (``steps`` is the number of evaluations of a model.)
+        operators : bool
+            Show each operator of the plan instead of the equations and nodes that they come from.
         **inputs : array_like
             As in a call.  Missing inputs are drawn at random.
 
@@ -245,9 +250,9 @@ class Model:
         from mdf_loop.calls.explain import Explanations
         from mdf_loop.models.explaining import explain_prepared
 
-        asked = {"source": source, "show_steps": show_steps}
+        asked = {"source": source, "show_steps": show_steps, "operators": operators}
         inputs |= {name: value for name, value in asked.items() if not isinstance(value, bool)}  # which is an input of that name
-        return Explanations.of(explain_prepared(self, inputs, source is True, show_steps is True))
+        return Explanations.of(explain_prepared(self, inputs, source is True, show_steps is True, operators is True))
 
     @property
     def drawn(self) -> Any:

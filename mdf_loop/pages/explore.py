@@ -27,7 +27,7 @@ def explore(
     ----------
     model : as in :func:`mdf_loop.run`
     *names : str
-        The outputs or recorded values to draw.  The default is all that :func:`mdf_loop.plot` can draw.
+        What to draw, as :func:`mdf_loop.plot` takes it.  The default is all that it can draw.
     trials, record, steps, time_increment
         As in :func:`mdf_loop.run`.  With steps, outputs of every step are drawn unless values are recorded.
     seed : int, numpy.random.SeedSequence or None

@@ -24,7 +24,7 @@ from mdf_loop.step.before_lowering import allows, of_constants
 from mdf_loop.step.branches import OfBranches
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.check import checked
-from mdf_loop.step.fixpoint import Settling
+from mdf_loop.step.fixpoint import Fixpoint
 from mdf_loop.step.loop_types import (
     as_declared,
     is_never_begun,
@@ -33,7 +33,7 @@ from mdf_loop.step.loop_types import (
     types_of_results,
     with_rows_of,
 )
-from mdf_loop.step.memory import can_be_told
+from mdf_loop.step.memory import can_be_placed
 from mdf_loop.step.obstacles import first_unknown
 from mdf_loop.step.primitives import INT64
 from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
@@ -324,12 +324,12 @@ class Lowering(OfBranches):
         if is_never_begun(record, count, condition):
             return [*carried, self.b.const(np.int64(0)), self.b.const(np.True_)]
         record, carried, lists = collecting(record, carried)
-        settled = self.settled(record, carried, scanned, scope)
-        if self.is_long and not self.depth and settled.would_settle():
+        found = self.fixpoint(record, carried, scanned, scope)
+        if self.is_long and not self.depth and found.comes_later():
             raise CannotLower("a carried value has its type from the second iteration on")
         operator, operands, worth = whole or (None, (), None)
         attr = LoopRegion(
-            settled.region,
+            found.region,
             len(carried),
             record.scanned,
             len(record.last),
@@ -343,9 +343,9 @@ class Lowering(OfBranches):
             worth=worth,
         )
         given = (x if x is not None else self.b.const(None) for x in (count, condition))
-        value = self.b.put_in("loop", (*given, *settled.initial, *scanned, *operands), UNKNOWN, attr)
-        types = as_declared(record.body, record.results, types_of_results(attr, settled.types, count, scanned))
-        return with_lists(self.b, settled.results(self.b.items(value, types)), lists)
+        value = self.b.put_in("loop", (*given, *found.initial, *scanned, *operands), UNKNOWN, attr)
+        types = as_declared(record.body, record.results, types_of_results(attr, found.types, count, scanned))
+        return with_lists(self.b, found.results(self.b.items(value, types)), lists)
 
     def _see_inputs(self, record: Loop, values: Sequence[Value], scope: Mapping[str, Value]) -> None:
         """See that what is the same in every iteration is there; remember what carried and scanned values are called."""
@@ -354,12 +354,12 @@ class Lowering(OfBranches):
         inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
         self.scopes[id(record)] = (), dict(zip(inputs, values, strict=True))
 
-    def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
+    def fixpoint(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Fixpoint:
         """The body of a loop, as a region whose types hold for every iteration."""
-        found = Settling(self.b, self.body, record, carried, scanned, scope)
+        found = Fixpoint(self.b, self.body, record, carried, scanned, scope)
         self.depth += 1
         try:
-            found.settle()
+            found.find()
         finally:
             self.depth -= 1
         for state, x in zip(found.region.params[2:], found.initial, strict=False):
@@ -407,7 +407,7 @@ _LITTLE, _SMALL = 10, 1 << 12
 def _is_little(values: Sequence[Value]) -> bool:
     """Whether what a definition says about arrays may stand in the open."""
     arrays = [v for v in values if v.type.shape != () and v.op not in _CHEAP]
-    return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
+    return len(arrays) <= _LITTLE and all(can_be_placed(v) and v.type.size <= _SMALL for v in arrays)
 
 
 def _small_floats(values: Sequence[Value | None]) -> list[Value]:

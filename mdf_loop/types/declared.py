@@ -47,7 +47,7 @@ class _Computed(Groups):
         self.inside: list[str] = []
 
     def declare(self, body: Body, scope: Mapping[str, Key]) -> None:
-        """Take over what is declared of the inputs."""
+        """Add what is declared of the inputs."""
         self.inside.append(body.name)
         for name in body.inputs:
             self.know(scope[name], element_dtype(body.type_of(name)))

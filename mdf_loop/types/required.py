@@ -77,7 +77,7 @@ class Groups:
             self.know(key, value.dtype)
 
     def declare(self, body: Body, scope: Mapping[str, Key]) -> None:
-        """Take over what a body declares of its values; ``scope`` has their keys."""
+        """Add what a body declares of its values; ``scope`` has their keys."""
         for name, kind in body.types.items():
             if name in scope:
                 self.know(scope[name], element_dtype(kind))

@@ -2,7 +2,7 @@
 
 What differs from a node of a body that runs in each iteration (:mod:`mdf_loop.readers.mdf.node`): parameters keep
 their values while the node waits, a parameter with a ``time_derivative`` is integrated, and a node's first run is
-told from the later ones.
+distinguished from the later ones.
 """
 
 from __future__ import annotations

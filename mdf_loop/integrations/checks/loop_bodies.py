@@ -131,8 +131,8 @@ def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -
         count, name = int(taken[1]), results.names[int(taken[1])]
         part = said.carried if count < results.n_carried else said.collected
         if len(part) > 1 and port.id != name and not results.contradicts(port.id, count):
-            told = f"{port.value} is {name!r} in this order, and another result in another order; write {thing.id}.{name}"
-            yield Finding(WARNING, f"{'/'.join((*place, port.id))}: {told}", (*place, port.id))
+            message = f"{port.value} is {name!r} in this order, and another result in another order; write {thing.id}.{name}"
+            yield Finding(WARNING, f"{'/'.join((*place, port.id))}: {message}", (*place, port.id))
 
 
 def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
