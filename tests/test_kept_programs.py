@@ -171,7 +171,7 @@ def test_types_and_details_are_in_the_key():
     assert KeptPrograms(body).key(types[:2]) != KeptPrograms(body).key(types[1::-1])
 
 
-def test_equal_records_have_one_key_whoever_read_them():
+def test_equal_records_have_one_key():
     types = [Type(np.dtype(np.float32), (3,))]
     assert KeptPrograms(body_of(TEXT)).key(types) == KeptPrograms(body_of(TEXT)).key(types)
 
@@ -257,7 +257,7 @@ def test_another_process_lowers_nothing(tmp_path):
 
 
 def runs(text, times=3):
-    """What a model gives that is read anew, and what ran each time."""
+    """What a model gives that is read for this alone, and what ran each time."""
     made, ran = backend.prepare(onnx.parser.parse_model(text)), []
     for _ in range(times):
         with watched_programs() as found:

@@ -11,7 +11,7 @@ from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
-from mdf_loop.execute.tiers.paying import AGAIN, account_of, may_be_kept
+from mdf_loop.execute.tiers.paying import AGAIN, account_of
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws
@@ -92,7 +92,7 @@ class Graph(InterpretedBody):
             return pays and not programs.is_waiting
 
         given = self._given(env)
-        is_compiled = (may_be_kept(options) and programs.is_kept(given, options)) or account.pays(options)
+        is_compiled = (account.looks_on_disk(options) and programs.is_kept(given, options)) or account.pays(options)
         found = programs.run(given, run, pays_writing, is_compiled, self._fits_python)
         self._are_parts(found is not None or programs.is_waiting or not (pays or programs.why))
         return found

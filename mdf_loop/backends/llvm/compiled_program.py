@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.llvm.emitter import NO_MEMORY, NOT_PLAIN
-from mdf_loop.backends.llvm.lanes.element_types import DTYPES, CannotCompile
+from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
 from mdf_loop.backends.llvm.linking import prologue
 from mdf_loop.backends.llvm.linking.call_forms import Form
 from mdf_loop.backends.llvm.linking.lock import Linked
 from mdf_loop.backends.llvm.linking.machine import machine
 from mdf_loop.backends.llvm.linking.object_layout import are_as_expected
-from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, FREE, HOLDING, TOO_LONG
-from mdf_loop.backends.llvm.operators.foreign import Outside
-from mdf_loop.backends.llvm.program_layout import Layout, Outline
+from mdf_loop.backends.llvm.linking.prologue import FREE, HOLDING, TOO_LONG
+from mdf_loop.backends.llvm.program_layout import Outline, ProgramTable
 from mdf_loop.backends.llvm.program_text import ProgramText
-from mdf_loop.errors import let_through
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.records import Region
 
@@ -171,58 +168,3 @@ def _entries(is_free: bool) -> tuple[Callable[..., int], ...]:
 def error_of(code: int) -> Exception:
     """What is raised for a run that did not come to its end."""
     return {NO_MEMORY: MemoryError, TOO_LONG: TooLong}.get(code, FallBack)()
-
-
-class ProgramTable:
-    """The addresses of one call, and memory of its own: two threads never share it."""
-
-    def __init__(self, layout: Layout, once: int, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
-        self.layout = layout
-        self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
-        self.scratch = np.empty(layout.scratch + 64, np.uint8)
-        self.arrays: dict[int, np.ndarray] = {}
-        self._open, self._leave = self._new, self._run_outside  # programs know their addresses
-        start = -self.scratch.ctypes.data % 64
-        self.given: Sequence[Any] = ()
-        self.run: Any = None
-        self.pause: Callable[[], None] | None = None
-        self.entries[prologue.SCRATCH] = self.scratch.ctypes.data + start
-        self.entries[prologue.OPEN] = id(self._open)
-        self.entries[prologue.ARRAYS] = id(np.ndarray)
-        self.entries[prologue.OUTSIDE] = id(self._leave)
-        self.entries[prologue.ONCE] = once
-        for k, constant in enumerate(constants):
-            self.entries[layout.first_constant + k] = constant.ctypes.data
-        self.address = self.entries.ctypes.data
-        self.buffer = memoryview(self.entries.view(np.uint8))  # type: ignore[arg-type]
-        self._words, self._pack = self.buffer.cast("Q"), struct.Struct(f"={layout.objects}Q").pack_into
-        self._calls = [x.prepared(self.scratch[start:], self.arrays, self.buffer) for x in outside]
-
-    def filled(self, call: Callable[[int], int], given: Sequence[Any], found: Sequence[Any]) -> int:
-        """Call the function with these objects."""
-        self._pack(self.buffer, 8 * FIRST_OBJECT, *map(id, given), *map(id, found))
-        return call(self.address)
-
-    def tell(self, pause: Callable[[], None] | None) -> None:
-        """What a program calls now and then, which may raise to end it; None for nothing."""
-        self.pause = pause
-        self.entries[prologue.PAUSE] = 0 if pause is None else id(pause)
-
-    def _run_outside(self) -> None:
-        """An operator that has no compiled form.  The program calls it."""
-        try:
-            fits = self._calls[self._words[ASKED]](self.given, self.run)
-            if self._words[prologue.STREAM]:
-                self.run.stream.words()  # the kernel may have drawn from them
-        except Exception as error:
-            let_through(error)
-            raise FallBack from error
-        if not fits:
-            raise FallBack
-
-    def _new(self) -> np.ndarray:
-        """Room for an array whose lengths the run has found: the array.  The program calls it."""
-        place, rank, kind = struct.unpack_from("=3q", self.buffer, 8 * ASKED)
-        array = np.empty(struct.unpack_from(f"={rank}q", self.buffer, 8 * place), DTYPES[kind])
-        self.arrays[place] = array
-        return array

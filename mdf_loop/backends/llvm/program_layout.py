@@ -1,4 +1,4 @@
-"""What calls of a program need to know besides its code: places in its table, what results are, what is drawn and called."""
+"""What calls of a program need besides its code: a table of addresses, what results are, what is drawn and called."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.linking.prologue import FIRST_OBJECT
+from mdf_loop.backends.llvm.lanes.element_types import DTYPES
+from mdf_loop.backends.llvm.linking import prologue
+from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT
+from mdf_loop.errors import let_through
 from mdf_loop.ir import entity
+from mdf_loop.step.failing import FallBack
 from mdf_loop.step.records import Type
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.llvm.compiled_program import ProgramTable
     from mdf_loop.backends.llvm.operators.foreign import Outside
 
 
@@ -34,6 +37,61 @@ class Layout:
     def first_constant(self) -> int:
         """The place of the first constant's address."""
         return self.first_number + self.numbers
+
+
+class ProgramTable:
+    """The addresses of one call, and memory of its own: two threads never share it."""
+
+    def __init__(self, layout: Layout, once: int, constants: Sequence[np.ndarray], outside: Sequence[Outside]) -> None:
+        self.layout = layout
+        self.entries = np.zeros(layout.first_constant + len(constants), np.uint64)
+        self.scratch = np.empty(layout.scratch + 64, np.uint8)
+        self.arrays: dict[int, np.ndarray] = {}
+        self._open, self._leave = self._new, self._run_outside  # programs know their addresses
+        start = -self.scratch.ctypes.data % 64
+        self.given: Sequence[Any] = ()
+        self.run: Any = None
+        self.pause: Callable[[], None] | None = None
+        self.entries[prologue.SCRATCH] = self.scratch.ctypes.data + start
+        self.entries[prologue.OPEN] = id(self._open)
+        self.entries[prologue.ARRAYS] = id(np.ndarray)
+        self.entries[prologue.OUTSIDE] = id(self._leave)
+        self.entries[prologue.ONCE] = once
+        for k, constant in enumerate(constants):
+            self.entries[layout.first_constant + k] = constant.ctypes.data
+        self.address = self.entries.ctypes.data
+        self.buffer = memoryview(self.entries.view(np.uint8))  # type: ignore[arg-type]
+        self._words, self._pack = self.buffer.cast("Q"), struct.Struct(f"={layout.objects}Q").pack_into
+        self._calls = [x.prepared(self.scratch[start:], self.arrays, self.buffer) for x in outside]
+
+    def filled(self, call: Callable[[int], int], given: Sequence[Any], found: Sequence[Any]) -> int:
+        """Call the function with these objects."""
+        self._pack(self.buffer, 8 * FIRST_OBJECT, *map(id, given), *map(id, found))
+        return call(self.address)
+
+    def tell(self, pause: Callable[[], None] | None) -> None:
+        """What a program calls now and then, which may raise to end it; None for nothing."""
+        self.pause = pause
+        self.entries[prologue.PAUSE] = 0 if pause is None else id(pause)
+
+    def _run_outside(self) -> None:
+        """An operator that has no compiled form.  The program calls it."""
+        try:
+            fits = self._calls[self._words[ASKED]](self.given, self.run)
+            if self._words[prologue.STREAM]:
+                self.run.stream.words()  # the kernel may have drawn from them
+        except Exception as error:
+            let_through(error)
+            raise FallBack from error
+        if not fits:
+            raise FallBack
+
+    def _new(self) -> np.ndarray:
+        """Room for an array whose lengths the run has found: the array.  The program calls it."""
+        place, rank, kind = struct.unpack_from("=3q", self.buffer, 8 * ASKED)
+        array = np.empty(struct.unpack_from(f"={rank}q", self.buffer, 8 * place), DTYPES[kind])
+        self.arrays[place] = array
+        return array
 
 
 LETTERS = {"b1": "?", "f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q"}

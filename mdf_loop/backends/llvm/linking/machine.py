@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import itertools
 import os
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
 from mdf_loop.backends.llvm.linking import blas, numpy_draws, prologue
 from mdf_loop.backends.llvm.linking.lock import Linked, alone
 from mdf_loop.backends.llvm.linking.object_code import disk, key_of
-from mdf_loop.backends.llvm.linking.surroundings import around_this_process
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 from mdf_loop.errors import let_through
+from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.version import __version__
 
 OPTIMISATION, IN_A_HURRY = 1, 0
@@ -37,6 +42,10 @@ KNOWN = range(20, 23)
 
 LONG = 1000
 """Lines from which on a text is long."""
+
+ASKED = "numpy", "ml_dtypes", "onnx", "scipy"
+"""Packages whose functions are asked while something is lowered, or called by what is compiled.  An installer writes their files
+again, which is seen without importing them; to read their versions takes 7 ms."""
 
 _NAMES = "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyObject_CallNoArgs", "Py_DecRef"
 _PYTHON = {
@@ -70,6 +79,32 @@ if hasattr(os, "register_at_fork"):
 def triple_of(process: str) -> str:
     """What to compile for in a process: on Windows in the form of ELF, since LLVM's linker loses constants in that of COFF."""
     return f"{process}-elf" if "windows" in process and not process.endswith("-elf") else process
+
+
+@functools.cache
+def around_this_process() -> str:
+    """A hash of this package as its files are, Python, the packages that are asked while something is lowered, and the memory."""
+    specs = (importlib.util.find_spec(name) for name in ASKED)
+    files = [spec.origin for spec in specs if spec is not None and spec.origin]
+    return key_of(sys.version, np.__version__, str(most_bytes()), repr(_stamps([*files, *_sources()])))
+
+
+def _sources() -> Iterator[str]:
+    """The files of this package."""
+    todo = [str(Path(__file__).parents[3])]
+    while todo:
+        with os.scandir(todo.pop()) as files:
+            for file in files:
+                if file.name.endswith(".py"):
+                    yield file.path
+                elif file.is_dir() and file.name != "__pycache__":
+                    todo.append(file.path)
+
+
+def _stamps(paths: Iterable[str]) -> list[tuple[str, int, int]]:
+    """How long files are and when they changed, in the order of their names."""
+    found = ((path, os.stat(path)) for path in paths)
+    return sorted((path, said.st_size, said.st_mtime_ns) for path, said in found)
 
 
 class Machine:
