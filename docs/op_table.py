@@ -7,8 +7,9 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
+from mdf_loop.cli.installation import way_in_loops
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import KERNELS, Kernel, way_in_loops
+from mdf_loop.ops.registry import KERNELS, Kernel
 
 COLUMNS = {"Operator": 35, "Kernels from version": 20, "Runs by": 20, "In a loop": 25}
 """Headings, and how wide their columns are."""

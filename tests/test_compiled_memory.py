@@ -75,7 +75,7 @@ Emitter.grown = lambda self, memory, size: grown(self, memory, self.text.sub(siz
     "results that are too short": (
         "behind",
         """
-from mdf_loop.backends.llvm.compiled_program import ProgramTable
+from mdf_loop.backends.llvm.program_layout import ProgramTable
 new = ProgramTable._new
 def shorter(self):
     array = new(self)

@@ -13,7 +13,7 @@ import pytest
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.backends.llvm.compiled_program import ProgramTable
+from mdf_loop.backends.llvm.program_layout import ProgramTable
 from mdf_loop.errors import is_from_outside, let_through
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18, "example" : 1]>'

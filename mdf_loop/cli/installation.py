@@ -8,8 +8,9 @@ import importlib.util
 import platform
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -17,6 +18,9 @@ from rich.markup import escape
 from mdf_loop.cli.console import as_json, console, table
 from mdf_loop.cli.parameters import Debug, Json
 from mdf_loop.errors import ArgumentError, let_through
+
+if TYPE_CHECKING:
+    from mdf_loop.ops.registry import Kernel
 
 
 def ops(
@@ -44,7 +48,7 @@ def ops(
 
 def _rows() -> list[dict[str, Any]]:
     from mdf_loop.kernels import load_kernels
-    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, way_in_loops
+    from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS
 
     load_kernels()
     return [
@@ -209,3 +213,12 @@ def in_words(found: dict[str, Any]) -> str:
 
 def _entries(count: int) -> str:
     return f"{count:,} {'entry' if count == 1 else 'entries'}"
+
+
+def way_in_loops(versions: Sequence[Kernel]) -> str:
+    """How the versions of an operator run in a loop, in words: ``"batched"``, ``"one by one"`` and the like."""
+    if all(kernel.native and kernel.bind is not None for kernel in versions):
+        return "control flow"
+    if not versions[-1].pure:
+        return "one by one, in order"
+    return "batched" if versions[-1].batch is not None else "one by one"

@@ -10,6 +10,7 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN, Program
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
+from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import AGAIN, account_of
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
@@ -34,7 +35,7 @@ class Graph(InterpretedBody):
             return lower_graph(body, types, obey, opens, self._calls().bound, sees_nan=not is_many)
 
         has_loops = any(node.bodies for node in body.nodes)
-        self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed)
+        self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed, KeptPrograms(body))
 
     def _calls(self) -> Calls:
         """The kernels of its nodes."""
@@ -90,7 +91,9 @@ class Graph(InterpretedBody):
             """Not while machine code is being made, for which it will hardly be run before that is there."""
             return pays and not programs.is_waiting
 
-        found = programs.run(self._given(env), run, pays_writing, account.pays(options), self._fits_python)
+        given = self._given(env)
+        is_compiled = (account.looks_on_disk(options) and programs.is_kept(given, options)) or account.pays(options)
+        found = programs.run(given, run, pays_writing, is_compiled, self._fits_python)
         self._are_parts(found is not None or programs.is_waiting or not (pays or programs.why))
         return found
 

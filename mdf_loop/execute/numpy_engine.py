@@ -30,7 +30,8 @@ from mdf_loop.execute.nan_conditions import Compared
 from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
-from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, settle
+from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, room_of, settle
+from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
@@ -166,7 +167,7 @@ class NumpyLoop(InterpretedLoop):
                 return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
-            self._programs[form] = Programs(lower, self._draws, has_loops=False, exact=self.calls.exact, least=least)
+            self._programs[form] = Programs(lower, self._draws, False, self.calls.exact, KeptPrograms(self.loop, form), least)
         return self._programs[form]
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
@@ -179,7 +180,8 @@ class NumpyLoop(InterpretedLoop):
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
-        hidden, is_compiled = self._hidden(given), self.account.pays(run.options)
+        hidden = self._hidden(given)
+        is_compiled = self._is_on_disk(given, hidden, run) or self.account.pays(run.options)
         if not self._is_for_a_program(given, hidden, run, is_compiled):
             return super().results(given, run)
         if not self.program.is_current():
@@ -218,6 +220,13 @@ class NumpyLoop(InterpretedLoop):
         self.last_program = programs.latest
         run.enter(Completed(self, results, int(done), run))
         return results
+
+    def _is_on_disk(self, given: Arguments, hidden: Sequence[Any], run: Run) -> bool:
+        """Whether machine code was on disk when the loop was first run by itself."""
+        account, options = self.account, run.options
+        if account.was_on_disk is None and account.looks_on_disk(options) and self._is_for_a_program(given, hidden, run, True):
+            account.was_on_disk = self._programs_for(given, True).is_kept(program_values(given, hidden), options)
+        return bool(account.was_on_disk) and options.how.compiles_what_pays
 
     def conclude(self, session: Session) -> list[Any]:
         """The results of an execution that is over."""
@@ -290,9 +299,9 @@ class NumpyLoop(InterpretedLoop):
         if before == 0:
             settle(super().iterate, session, self.calls.type, until)
         if self.latest is None:
-            room = functools.partial(self._room, session, until)
+            room = functools.partial(room_of, session, until)
             interpret_what_is_cheap(super().iterate, session, room, self.account)
-        if self._room(session, until) <= 0:
+        if room_of(session, until) <= 0:
             super().iterate(session, until)  # says so if the loop would go on beyond its limit
             return
         if self.plan.refusal or (self.plan.condition != "given" and not session.obeyed):
@@ -319,9 +328,9 @@ class NumpyLoop(InterpretedLoop):
             session.stage = self._stage(session)
             if session.stage is not None:
                 pace = min(pace, self.account.expected(session.run, session.given))
-                session.stage.begins(pace, self._room(session, until), is_new=not self.account.seconds)
+                session.stage.begins(pace, room_of(session, until), is_new=not self.account.seconds)
         stage: Stage = session.stage
-        while (room := self._room(session, until)) > 0:
+        while (room := room_of(session, until)) > 0:
             if stage is None or stage.failures > 6:
                 super().iterate(session, until)
                 return
@@ -362,13 +371,6 @@ class NumpyLoop(InterpretedLoop):
             stage.blocks.say_why(why)
         else:
             stage.blocks, stage.is_compiled = blocks, True
-
-    def _room(self, session: Session, until: int | None) -> int:
-        """How many iterations there may be from here on."""
-        if not session.goes_on():
-            return 0
-        ends = [end for end in (until, session.given.trip_count, session.run.options.max_iterations) if end is not None]
-        return min(ends) - session.moment.iteration if ends else ENDLESS
 
     def _stage(self, session: Session) -> Stage | None:
         """Hoist: what the first iteration computed and stays the same, and what stays the same from now on."""

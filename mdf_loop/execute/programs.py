@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mdf_loop.backends.llvm.linking.object_code import disk
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended
 from mdf_loop.errors import PartialResults, let_through
@@ -23,6 +25,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Moment
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
+from mdf_loop.execute.tiers.kept_programs import KeptPrograms, found_on_disk, keep
 from mdf_loop.execute.tiers.paying import writing
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Options, Run
@@ -59,7 +62,7 @@ class Entry:
 
     ``why`` it is refused; whether its Step ``guesses`` what a run looks at; whether it ``is_many`` runs at once; what is being
     compiled in another thread, in an ``order`` if there is nothing yet, and what is ``better`` than what there is and has run for
-    so many ``seconds``.
+    so many ``seconds``; whether it ``is_sought`` on disk, and the ``key`` under which it is kept there.
     """
 
     signature: Signature
@@ -74,6 +77,8 @@ class Entry:
     order: Order | None = None
     better: Order | None = None
     seconds: float = 0.0
+    is_sought: bool = False
+    key: str = ""
 
 
 class Ready(NamedTuple):
@@ -111,8 +116,9 @@ class Programs:
         Whether the machine code that was asked for last is still being made.
     """
 
-    def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, least: int = LEAST) -> None:
+    def __init__(self, lower: Lower, draws: bool, has_loops: bool, exact: bool, kept: KeptPrograms, least: int = LEAST) -> None:
         self._lower, self._draws, self._has_loops, self._exact, self._least = lower, draws, has_loops, exact, least
+        self._kept = kept
         self._entries = Recent[Entry](MOST_SIGNATURES)
         self._signatures = Signatures()
         self.latest: Specialised | None = None
@@ -171,13 +177,39 @@ class Programs:
                 self._improve(entry, ready.made, time.perf_counter() - begun)
         return found
 
+    def is_kept(self, values: Sequence[Any], options: Options) -> bool:
+        """Whether there is machine code for such values: where none was made, it is looked for on disk, once."""
+        if disk() is None:
+            return False
+        self._see_changes()
+        entry = self._entry(("jit", self._signatures.of(values)), options)
+        if not entry.is_sought:
+            entry.is_sought = True
+            if entry.made is None and entry.order is None and not entry.is_refused:
+                entry.made = self._on_disk(entry, values, options.obey_body_condition)
+        return entry.made is not None
+
+    def _on_disk(self, entry: Entry, values: Sequence[Any], obey: bool) -> Specialised | None:
+        types, now = types_of(values, entry.signature, self._exact), replace(entry)
+        try:
+            entry.key = self._key(entry, types, obey)
+            return found_on_disk(entry.key, lambda: self._lowered(now, types, obey))
+        except Exception as error:  # it is made when it pays
+            let_through(error)
+            log.debug("nothing is looked for on disk: %r", error, exc_info=True)
+            return None
+
+    def _key(self, entry: Entry, types: Sequence[Type], obey: bool) -> str:
+        """The name that a program has on disk."""
+        return self._kept.key(types, obey, entry.opens, entry.guesses, entry.is_many)
+
     @staticmethod
     def _improve(entry: Entry, made: Specialised, seconds: float) -> None:
         """Have what was made in a hurry made with care when it has run for so long that this pays; take it when it is there."""
         entry.seconds += seconds
         if entry.better is None:
             if entry.seconds > CARE * made.seconds:
-                entry.better = Order(made.step)
+                entry.better = Order(made.step, keep=functools.partial(keep, entry.key))
         elif (found := entry.better.found) is not None and entry.made is made:
             entry.made = found if isinstance(found, Specialised) else replace(made, is_quick=False)
 
@@ -255,8 +287,10 @@ class Programs:
             if write == self._ordered and entry.order is not None:
                 made: Specialised | Order | str | None = entry.order
             else:
+                types, obey = types_of(values, entry.signature, self._exact), options.obey_body_condition
                 with writing():
-                    made = write(entry, self._lowered(entry, values, options.obey_body_condition))
+                    entry.key = self._key(entry, types, obey) if write == self._ordered else ""
+                    made = write(entry, self._lowered(entry, types, obey))
         except Exception as error:  # whatever is the matter with it, the ordinary way finds out
             let_through(error)
             log.debug("no program: %s", error)
@@ -272,13 +306,13 @@ class Programs:
         else:
             entry.made = made
 
-    def _lowered(self, entry: Entry, values: Sequence[Any], obey: bool) -> Region:
-        """The Step for such values: the one that was made last, if it is for them and no guess makes a difference."""
+    def _lowered(self, entry: Entry, types: Sequence[Type], obey: bool) -> Region:
+        """The Step for such types: the one that was made last, if it is for them and no guess makes a difference."""
         wanted, shared = (entry.signature, obey, entry.opens, entry.is_many), self._shared  # another thread may put its own there
         if shared is not None and shared[0] == wanted:
             return shared[1]
         with guessing(entry.guesses) as guesses:
-            region = self._lower(types_of(values, entry.signature, self._exact), obey, entry.opens, entry.is_many)
+            region = self._lower(types, obey, entry.opens, entry.is_many)
         if not guesses.were_asked_for:
             self._shared = wanted, region
         return region
@@ -295,7 +329,7 @@ class Programs:
     @staticmethod
     def _ordered(entry: Entry, region: Region) -> Order:
         """The same, compiled in a hurry while the work goes on in another way."""
-        return Order(region, is_quick=True)
+        return Order(region, is_quick=True, keep=functools.partial(keep, entry.key))
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None
@@ -317,6 +351,7 @@ class Programs:
             self._given_up(entry, error)
         except TooLong:
             entry.made, entry.is_refused, entry.opens = None, not (entry.opens and self._has_loops), False
+            entry.is_sought = False
         except Exception as error:
             let_through(error)
             self._given_up(entry, error)
@@ -334,7 +369,7 @@ class Programs:
     def _given_up(entry: Entry, error: BaseException) -> None:
         log.debug("a program was given up: %r", error)
         if entry.guesses and entry.made is not None and any(v.op in GUESSED for v in values_in(entry.made.step)):
-            entry.guesses, entry.made = False, None  # a guess was wrong: once more without
+            entry.guesses, entry.made, entry.is_sought = False, None, False  # a guess was wrong: once more without
             return
         entry.failures += 1
         entry.is_refused = entry.failures >= MOST_FAILURES

@@ -27,7 +27,7 @@ class Specialised:
     ----------
     call : callable
         ``call(run, *values) -> results``.
-    step : Region
+    source : Region, or callable that makes it
         What it computes.
     text : str
         The Python it was printed as; empty if it is machine code.
@@ -43,12 +43,14 @@ class Specialised:
         Whether it is machine code that was made in a hurry.
     is_idle : bool
         Whether it is machine code that does nothing but call such kernels.
+    is_found : bool
+        Whether it is machine code that was found on disk.
     code : Program or None
         The machine code, which can also be run if it is for what is given.
     """
 
     call: Callable[..., Any]
-    step: Region
+    source: Region | Callable[[], Region]
     text: str = ""
     size: int = 0
     seconds: float = 0.0
@@ -56,14 +58,21 @@ class Specialised:
     is_alone: bool = False
     is_quick: bool = False
     is_idle: bool = False
+    is_found: bool = False
     code: Any = None
+
+    @property
+    def step(self) -> Region:
+        """What it computes; of what was found on disk it is made now."""
+        return self.source if isinstance(self.source, Region) else self.source()
 
     @property
     def form(self) -> str:
         """What it is, in words."""
         if self.size:
             hurry = " in a hurry" if self.is_quick else ""
-            return f"machine code ({self.size:,} bytes, made in {1000 * self.seconds:.0f} ms{hurry})"
+            how = "found on disk, made" if self.is_found else f"made in {1000 * self.seconds:.0f} ms"
+            return f"machine code ({self.size:,} bytes, {how}{hurry})"
         return f"Python, not machine code: {self.why}" if self.why else "Python"
 
     def lines(self, source: bool, steps: bool) -> Iterator[str]:

@@ -111,6 +111,9 @@ OLDER_THAN_ITSELF = {("", "LayerNormalization"): 17}
 KERNELS: dict[tuple[str, str], list[Kernel]] = {}
 """All kernels by (domain, op), oldest first."""
 
+SAID_BY_OTHERS: set[tuple[str, str]] = set()
+"""Operators, by (domain, op), whose kernels or what is known of them others than this package have said, at any time."""
+
 _changes = 0
 
 
@@ -163,7 +166,7 @@ def kernel(
     array(8., dtype=float32)
     """
 
-    ours = _is_ours(sys._getframe(1).f_globals.get("__name__"))
+    ours = _is_ours(sys._getframe(1).f_globals.get("__name__"), domain, op)
 
     def decorate(run: Call) -> Call:
         # The keywords of a ufunc (out, where, dtype, ...) are numpy's, not attributes.
@@ -225,7 +228,7 @@ def _beside(fact: str, op: str, since: int, until: int | None, domain: str, why:
     """Put something into the rows of the kernels there are from one version on and before another."""
 
     def decorate(make: Call) -> Call:
-        rows = _rows(op, since, until, domain, _is_ours(make.__module__))
+        rows = _rows(op, since, until, domain, _is_ours(make.__module__, domain, op))
         _put(rows, [replace(row, **{fact: Definition(make, row.run, why)}) for row in rows])  # type: ignore[arg-type]
         return make
 
@@ -247,7 +250,7 @@ def say(op: str, *, since: int = 1, until: int | None = None, domain: str = "", 
     ...     return x
     >>> say("Same", domain="my.ops", alias=lambda x: True)
     """
-    rows = _rows(op, since, until, domain, _is_ours(sys._getframe(1).f_globals.get("__name__")))
+    rows = _rows(op, since, until, domain, _is_ours(sys._getframe(1).f_globals.get("__name__"), domain, op))
     _put(rows, [replace(row, said=(replace(row.facts, **facts), row.run)) for row in rows])
 
 
@@ -259,8 +262,12 @@ def facts(node: Node) -> Facts:
         return NO_FACTS
 
 
-def _is_ours(module: str | None) -> bool:
-    return (module or "").partition(".")[0] == __name__.partition(".")[0]
+def _is_ours(module: str | None, domain: str, op: str) -> bool:
+    """Whether a module that says something of an operator is one of this package; it is kept of which ones others do."""
+    if (module or "").partition(".")[0] == __name__.partition(".")[0]:
+        return True
+    SAID_BY_OTHERS.add((domain, op))
+    return False
 
 
 def _rows(op: str, since: int, until: int | None, domain: str, ours: bool) -> list[Kernel]:
@@ -291,6 +298,7 @@ def register(entry: Kernel) -> None:
     versions[:] = sorted([v for v in versions if v.since != entry.since] + [entry], key=lambda v: v.since)
     lookup.cache_clear()
     _changes += 1
+    _is_ours(sys._getframe(1).f_globals.get("__name__"), entry.domain, entry.op)
 
 
 _outside: dict[Hashable, tuple[Callable[[], Any], Any]] = {}
@@ -439,12 +447,3 @@ def _drawing(run: Call, attrs: dict[str, Any]) -> Call:
         return run(*inputs, rng=rng, **attrs)
 
     return call
-
-
-def way_in_loops(versions: Sequence[Kernel]) -> str:
-    """How the versions of an operator run in a loop, in words: ``"batched"``, ``"one by one"`` and the like."""
-    if all(kernel.native and kernel.bind is not None for kernel in versions):
-        return "control flow"
-    if not versions[-1].pure:
-        return "one by one, in order"
-    return "batched" if versions[-1].batch is not None else "one by one"

@@ -9,10 +9,11 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from mdf_loop.backends.llvm.compiled_program import MachineProgram, Result, error_of
+from mdf_loop.backends.llvm.compiled_program import MachineProgram, error_of
 from mdf_loop.backends.llvm.lanes.element_types import DTYPES
 from mdf_loop.backends.llvm.linking.object_layout import HEAD
 from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, OPEN, SCRATCH, STREAM
+from mdf_loop.backends.llvm.program_layout import Result
 from mdf_loop.settings.random_streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]

@@ -28,10 +28,20 @@ log = logging.getLogger(__name__)
 
 
 class Order:
-    """One Step that is to be machine code; compiled only as long as the order is kept."""
+    """One Step that is to be machine code; compiled only as long as the order is kept.
 
-    def __init__(self, step: Region, is_block: bool = False, is_quick: bool = False) -> None:
+    ``keep`` is called with it, in the thread that compiled it.
+    """
+
+    def __init__(
+        self,
+        step: Region,
+        is_block: bool = False,
+        is_quick: bool = False,
+        keep: Callable[[Specialised], None] | None = None,
+    ) -> None:
         self._step: Region | None = step
+        self._keep = keep
         self._is_block, self._is_quick, self._process = is_block, is_quick, 0
         self._found: Specialised | str | None = None
         self._filled = threading.Event()
@@ -53,7 +63,10 @@ class Order:
         """Compile it.  Whatever goes wrong is a reason why there is no machine code."""
         assert self._step is not None
         try:
-            self.give(specialised.in_machine_code(self._step, self._is_block, self._is_quick))
+            found = specialised.in_machine_code(self._step, self._is_block, self._is_quick)
+            self.give(found)
+            if self._keep is not None and isinstance(found, Specialised):
+                self._keep(found)
         except BaseException as error:
             log.debug("compiling ended early", exc_info=True)
             self.give(f"{type(error).__name__} {error}")

@@ -20,6 +20,15 @@ SETTLING = 4
 ENDLESS = 1 << 30
 """Iterations that mean no limit: no run has so many."""
 
+
+def room_of(session: Session, until: int | None) -> int:
+    """How many iterations there may be from here on."""
+    if not session.goes_on():
+        return 0
+    ends = [end for end in (until, session.given.trip_count, session.run.options.max_iterations) if end is not None]
+    return min(ends) - session.moment.iteration if ends else ENDLESS
+
+
 Interpret = Callable[[Session, int | None], None]
 
 

@@ -83,6 +83,8 @@ class Account:
         the one under way alone.
     is_waiting : bool
         Whether that program is being made: past runs count for nothing then.
+    was_on_disk : bool or None
+        Whether machine code was on disk when it was looked for.
     is_over : bool
         Whether they took longer than compiling: it pays from now on, without a look at the clock.
     pace, bytes : float, int
@@ -98,6 +100,7 @@ class Account:
     latest: float = 0.0
     is_part: bool = False
     is_waiting: bool = False
+    was_on_disk: bool | None = None
     is_over: bool = False
     pace: float = math.inf
     bytes: int = 0
@@ -144,6 +147,10 @@ class Account:
             return False
         self.is_over = spent > self.cost and can_compile()
         return self.is_over or (spent + ahead > (APART if self.is_part else MARGIN) * self.cost and can_compile())
+
+    def looks_on_disk(self, options: Options) -> bool:
+        """Whether machine code is looked for on disk before it pays to make it: loading it costs little where LLVM is there."""
+        return options.how.compiles_what_pays and not self.is_part and "llvmlite" in sys.modules and can_compile()
 
     def pays_writing(self, options: Options, ahead: float = 0.0) -> bool:
         """Whether programs are to be written: interpreting has taken, or with ``ahead`` will have taken, longer than that."""

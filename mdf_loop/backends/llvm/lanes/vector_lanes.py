@@ -77,7 +77,7 @@ class Lanes:
 
     def all(self, type: str, text: str) -> str:
         """One literal for all lanes."""
-        return text if self.width == 1 else f"<{', '.join([f'{type} {text}'] * self.width)}>"
+        return text if self.width == 1 else f"splat ({type} {text})"
 
     def number(self, dtype: np.dtype, value: Any) -> str:
         """A number for all lanes."""

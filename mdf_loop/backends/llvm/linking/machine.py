@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import itertools
 import os
+import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
 from mdf_loop.backends.llvm.linking import blas, numpy_draws, prologue
@@ -17,6 +22,7 @@ from mdf_loop.backends.llvm.linking.lock import Linked, alone
 from mdf_loop.backends.llvm.linking.object_code import disk, key_of
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 from mdf_loop.errors import let_through
+from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.version import __version__
 
 OPTIMISATION, IN_A_HURRY = 1, 0
@@ -36,6 +42,10 @@ KNOWN = range(20, 23)
 
 LONG = 1000
 """Lines from which on a text is long."""
+
+ASKED = "numpy", "ml_dtypes", "onnx", "scipy"
+"""Packages whose functions are asked while something is lowered, or called by what is compiled.  An installer writes their files
+again, which is seen without importing them; to read their versions takes 7 ms."""
 
 _NAMES = "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals", "PyObject_CallNoArgs", "Py_DecRef"
 _PYTHON = {
@@ -71,6 +81,32 @@ def triple_of(process: str) -> str:
     return f"{process}-elf" if "windows" in process and not process.endswith("-elf") else process
 
 
+@functools.cache
+def around_this_process() -> str:
+    """A hash of this package as its files are, Python, the packages that are asked while something is lowered, and the memory."""
+    specs = (importlib.util.find_spec(name) for name in ASKED)
+    files = [spec.origin for spec in specs if spec is not None and spec.origin]
+    return key_of(sys.version, np.__version__, str(most_bytes()), repr(_stamps([*files, *_sources()])))
+
+
+def _sources() -> Iterator[str]:
+    """The files of this package."""
+    todo = [str(Path(__file__).parents[3])]
+    while todo:
+        with os.scandir(todo.pop()) as files:
+            for file in files:
+                if file.name.endswith(".py"):
+                    yield file.path
+                elif file.is_dir() and file.name != "__pycache__":
+                    todo.append(file.path)
+
+
+def _stamps(paths: Iterable[str]) -> list[tuple[str, int, int]]:
+    """How long files are and when they changed, in the order of their names."""
+    found = ((path, os.stat(path)) for path in paths)
+    return sorted((path, said.st_size, said.st_mtime_ns) for path, said in found)
+
+
 class Machine:
     """This computer: what it compiles for, the linker, the functions of mathematics that were compiled so far."""
 
@@ -88,7 +124,7 @@ class Machine:
         # LLVM's older linker ends the process on ARM where it finds no memory near the rest of a program
         self.linker = llvm.create_lljit_compiler(self._target(OPTIMISATION), use_jit_link=self.is_arm)
         self.numbers = itertools.count()
-        self.functions: dict[tuple[str, int], tuple[str, Any]] = {}
+        self.functions: dict[tuple[str, int], tuple[str, Linked]] = {}
 
     def _target(self, level: int) -> Any:
         llvm = self.llvm
@@ -112,6 +148,11 @@ class Machine:
         how = PASSES, WITHOUT, WITHOUT_IN_LONG, LONG
         return f"{versions}, {self.triple}, {self.cpu}, {self.features.flatten()}, {how}"
 
+    @functools.cached_property
+    def surroundings(self) -> str:
+        """Everything besides a Step that its object code depends on."""
+        return f"{self.identity}, {around_this_process()}"
+
     @property
     def register_bytes(self) -> int:
         """Bytes of the widest registers."""
@@ -129,7 +170,7 @@ class Machine:
         """Whether conversions of float16 are instructions; those of ARM with 64 bits all have them."""
         return self.is_arm or bool(self.features.get("f16c"))
 
-    def linked(self, text: str, names: Sequence[str], functions: Sequence[str], level: int = OPTIMISATION) -> tuple[Any, int]:
+    def linked(self, text: str, names: Sequence[str], functions: Sequence[str], level: int = OPTIMISATION) -> tuple[Linked, int]:
         """The functions of a text by their names, at addresses as long as what is given is kept, and bytes of instructions.
 
         Raises
@@ -138,35 +179,58 @@ class Machine:
             LLVM refuses the text.
         """
         with _lock:
-            used = [self._function(symbol, level)[0] for symbol in functions if symbol.startswith(PREFIX)]
             code = self._object(text, level)
-            return self._link(code, names, used, _of_others(functions))[1], self._size(code)
+            return self._linked(code, names, functions, level), self._size(code)
+
+    def linked_again(self, key: str, names: Sequence[str], functions: Sequence[str], level: int) -> Linked | None:
+        """The functions of a text that was compiled before, by its key; None if that is not on disk."""
+        folder = disk()
+        code = None if folder is None else folder.read(key)
+        with _lock:
+            return None if code is None else self._linked(code, names, functions, level)
+
+    def key_of_text(self, text: str, level: int) -> str:
+        """The name of the object code of a text on disk."""
+        return key_of(f"{self.identity}, {level}", text)
+
+    def _linked(self, code: bytes, names: Sequence[str], functions: Sequence[str], level: int) -> Linked:
+        used = [self._function(symbol, level)[0] for symbol in functions if symbol.startswith(PREFIX)]
+        return self._link(code, names, used, _of_others(functions))[1]
 
     def entry(self, name: str) -> int:
         """The address of one of the functions by which programs are entered."""
         with _lock:
             return self._function(name)[1][name]
 
-    def _function(self, symbol: str, level: int = OPTIMISATION) -> tuple[str, Any]:
+    def _function(self, symbol: str, level: int = OPTIMISATION) -> tuple[str, Linked]:
         """The library with one of our functions, compiled on a level, and its addresses."""
         is_shared = symbol in prologue.NAMES  # by all programs
         names, level = (prologue.NAMES, OPTIMISATION) if is_shared else ((symbol,), level)
         key = names[0], level
         if key not in self.functions:
-            text = prologue.around() if is_shared else text_of(symbol)
-            self.functions[key] = self._link(self._object(text, level), names, [])
+            text = prologue.around if is_shared else functools.partial(text_of, symbol)
+            self.functions[key] = self._link(self._object_of_ours(key, text), names, [])
         return self.functions[key]
 
     def _object(self, text: str, level: int = OPTIMISATION) -> bytes:
         """The object code of a text: from the disk, if it has been compiled before."""
+        return self._kept(lambda: self.key_of_text(text, level), lambda: self._compiled(text, level))
+
+    def _object_of_ours(self, key: tuple[str, int], text: Callable[[], str]) -> bytes:
+        """The object code of a function of ours, the text of which is not written if it is on disk."""
+        return self._kept(lambda: key_of(self.surroundings, *map(str, key)), lambda: self._compiled(text(), key[1]))
+
+    @staticmethod
+    def _kept(key: Callable[[], str], make: Callable[[], bytes]) -> bytes:
+        """What is on disk, or is made now and kept there."""
         folder = disk()
         if folder is None:
-            return self._compiled(text, level)
-        key = key_of(f"{self.identity}, {level}", text)
-        found = folder.read(key)
+            return make()
+        name = key()
+        found = folder.read(name)
         if found is None:
-            found = self._compiled(text, level)
-            folder.write(key, found)
+            found = make()
+            folder.write(name, found)
         return found
 
     def _compiled(self, text: str, level: int = OPTIMISATION) -> bytes:
@@ -221,7 +285,7 @@ class Machine:
     @alone()
     def _link(
         self, code: bytes, names: Sequence[str], used: Sequence[str], others: Mapping[str, int] = _PYTHON
-    ) -> tuple[str, Any]:
+    ) -> tuple[str, Linked]:
         builder = self.llvm.JITLibraryBuilder().add_current_process().add_object_img(code)
         for library in used:
             builder.add_jit_library(library)
