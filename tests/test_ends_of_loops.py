@@ -233,6 +233,27 @@ def test_trials_and_stores_tell_of_nan_once(engine, tmp_path):
     assert said[0].startswith("point 1 (drift=nan), trial 0, and perhaps other runs: iteration 0 of Loop")
 
 
+@pytest.mark.parametrize("how", [{}, {"store": "s.zarr"}], ids=str)
+def test_a_sweep_whose_warning_is_an_error_keeps_its_results(tmp_path, monkeypatch, how):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        with pytest.raises(LoopWarning) as raised:
+            mdf_loop.sweep(DIFFUSION, {"drift": [0.5, np.nan]}, trials=20, **HOW, **how)
+        assert raised.value.results.reaction_time.shape == (2, 20)
+        with pytest.raises(LoopWarning) as raised:
+            mdf_loop.run(DIFFUSION, drift=np.nan, trials=20, seed=1)
+    assert raised.value.results["reaction_time"].shape == (20,)
+
+
+def test_runs_that_take_long_are_not_run_again_for_their_warnings(monkeypatch):
+    monkeypatch.setattr("mdf_loop.sweeps.task.AGAIN", 1e-9)
+    over = {"drift": [0.5, np.nan]}
+    assert told(lambda: mdf_loop.sweep(DIFFUSION, over, trials=20, **HOW))[1] == []
+    _, said = told(lambda: mdf_loop.sweep(DIFFUSION, over, chunk=1, **HOW))  # each run by itself: it is known which one warns
+    assert said == ["point 1 (drift=nan), trial 0, and perhaps other runs: it has a warning; run it by itself to see which"]
+
+
 def test_a_value_that_becomes_nan_behind_the_comparison_is_not_told(engine):
     model = onnx.parser.parse_model(COMPARES % ("Identity (z)", "d = Equal (x, k)"))
     assert told(lambda: mdf_loop.backend.run_model(model, [np.float32(1), np.float32(np.nan)]))[1] == []

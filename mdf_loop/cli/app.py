@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import installation, looking, new, run, showing, sweeping, verify
+from mdf_loop.cli import comparing, installation, looking, run, showing, sweeping, writing
 from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import report, telling_warnings
 from mdf_loop.errors import LoopError
@@ -26,9 +26,9 @@ app = typer.Typer(
 )
 
 for _command in (
-    *(run.run, sweeping.sweep, new.new, looking.check, looking.explain, looking.draw, verify.verify, verify.bench),
+    *(run.run, sweeping.sweep, writing.new, looking.check, looking.explain, looking.draw, comparing.verify, comparing.bench),
     *(showing.plot, showing.explore, showing.report),
-    *(new.convert, installation.ops, installation.doctor, installation.cache),
+    *(writing.convert, installation.ops, installation.doctor, installation.cache),
 ):
     app.command()(_command)
 

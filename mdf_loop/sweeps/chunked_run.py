@@ -83,7 +83,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             pieces = Pieces(saved or Uncut(task.size, task.fitted), task.length(length), task.trials, is_watched)
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
-    warn_of_runs(task, table)
+            warn_of_runs(task, table)
     return labelled(labels, table, _errors(task, table))
 
 
@@ -114,7 +114,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         pieces.took(*store.pace)
         found = _found(store.writer, pieces, run, workers, said.client, store)
         fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))
-    warn_of_runs(task, store.counted)
+        warn_of_runs(task, store.counted)
     return store.results(_errors(task, store.counted))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, LoopWarning, let_through, warn_user
+from mdf_loop.errors import LoopError, LoopTimeout, LoopWarning, let_through, warn_user
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
@@ -45,6 +45,9 @@ def _chosen_now() -> dict[str, Any]:
 
 
 OF_THE_SWEEP = {"seed", "timeout", "progress"}
+
+AGAIN = 10.0
+"""Seconds for runs that are run again to learn what they warn of."""
 
 
 @dataclass(frozen=True)
@@ -194,11 +197,10 @@ class Task:
 
     def _run(self, start: int, stop: int, run: Run, seconds: float) -> tuple[Chunk, int]:
         """What some runs gave, and how many of them are done."""
-        by_jax, many = run.options.how.by_jax, None
-        if by_jax and not self.recorded and (on_device := runs_by_jax(self, start, stop, run)) is not None:
+        is_left = run.options.how.by_jax and self.recorded  # JAX does not record, which each run says
+        if run.options.how.by_jax and not is_left and (on_device := runs_by_jax(self, start, stop, run)) is not None:
             return self._watched(on_device, start, stop), stop - start
-        if not (by_jax and self.recorded):  # which each run says that JAX does not do
-            many = SideBySide.of(self.model, self.wish, self.recorded)
+        many = None if is_left else SideBySide.of(self.model, self.wish, self.recorded)
         if many is not None and stop - start > 1:
             found = many.run(self, start, stop, run, seconds)
             if found is not None:
@@ -225,19 +227,30 @@ class Task:
         return chunk
 
     def warn_of(self, suspects: Mapping[str, int]) -> None:
-        """Run suspects again, until one of them has something to warn of: JAX, and machine code of many runs, are silent."""
-        for number in sorted(set(suspects.values())):
-            found = self._warnings_of(number)
-            for text in found:
-                warn_user(f"{self.described(number)}, and perhaps other runs: {text}")
-            if found:
-                return
+        """Say what the first run warns of that warns: JAX, and machine code of many runs, are silent."""
+        number, found = self._first_warnings(suspects)
+        for text in found:
+            warn_user(f"{self.described(number)}, and perhaps other runs: {text}")
 
-    def _warnings_of(self, number: int) -> list[str]:
-        alone = self if not ENGINES[self.engine].by_jax else replace(self, options={**self.options, "engine": "auto"})
-        with warnings.catch_warnings(record=True) as caught, alone.chosen(), contextlib.suppress(LoopError):
+    def _first_warnings(self, suspects: Mapping[str, int]) -> tuple[int, list[str]]:
+        """Run suspects again, one by one, until one warns, for at most :data:`AGAIN` seconds."""
+        engine = "auto" if ENGINES[self.engine].by_jax else self.engine
+        alone = replace(self, options={**self.options, "engine": engine}, stops=False)
+        try:
+            with alone.chosen(), options(timeout=AGAIN):
+                again = start_run()
+                for number in sorted(set(suspects.values())):
+                    if found := alone._warnings_of(number, again):
+                        return number, found
+        except LoopTimeout:
+            if "warned" in suspects:
+                return suspects["warned"], ["it has a warning; run it by itself to see which"]
+        return 0, []
+
+    def _warnings_of(self, number: int, run: Run) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LoopWarning)
-            alone._alone(number, start_run())
+            self._alone(number, run)
         return [str(each.message) for each in caught if issubclass(each.category, LoopWarning)]
 
     def _chunk_of(self, runs: list[Found | str]) -> Chunk:

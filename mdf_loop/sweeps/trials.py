@@ -47,7 +47,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     kept = _Kept(task, about)
     with keeping(kept.results):
         fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))
-    task.warn_of(kept.table.suspects)
+        task.warn_of(kept.table.suspects)
     return kept.results()
 
 
