@@ -126,9 +126,13 @@ class BlockWriter:
                 written = disk.map(place.write, files, files.values())
                 block += 1
             deque(written, 0)
-        name = chunk_name(start, block, 1)
-        place.write(name, sealed({**asdict(noted), "damaged": ""}, {}, self.belongs, name))
+        self.note(place, start, block, noted)
         return self._ran(start, block, noted, time.perf_counter() - begun)
+
+    def note(self, place: Place, start: int, stop: int, noted: Noted) -> None:
+        """Write that blocks are done."""
+        name = chunk_name(start, stop, 1)
+        place.write(name, sealed({**asdict(noted), "damaged": ""}, {}, self.belongs, name))
 
     def _ran(self, start: int, stop: int, noted: Noted, seconds: float) -> Ran:
         chunks = dict(Counter(path.partition("/")[0] for path in noted.files))
