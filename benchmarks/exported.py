@@ -115,7 +115,7 @@ def jax_call(work: Model) -> Call | None:
 
 
 def numba_call(work: Model) -> Call | None:
-    """The same by hand in numba, where somebody wrote it."""
+    """The same by hand in numba, where it was written."""
     if importlib.util.find_spec("numba") is None:
         return None
     sys.path.insert(0, str(FOLDER))

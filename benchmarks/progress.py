@@ -1,4 +1,4 @@
-"""What it costs to watch a run: the same loops without progress, with a function that is told, and with lines in the log.
+"""What it costs to watch a run: the same loops without progress, with a function that is called, and with lines in the log.
 
 Measured twice.  *run*: short runs with and without it by turns, in seconds of the processor for this thread.  What else the
 machine does only ever adds to a run, and more than what is looked for; so runs are put into groups, and of each group the

@@ -60,7 +60,7 @@ def in_turns(calls: dict[str, Call], seconds: float, clock: Callable[[], float] 
         while time.perf_counter() - start < seconds or min(map(len, times.values())) < 3:
             for name in order:
                 times[name].append(_sample(calls[name], often[name], clock) / often[name])
-            chance.shuffle(order)  # nobody always runs on what the same other one left in the caches
+            chance.shuffle(order)  # no one always runs after the same other one, on its caches
     finally:
         if enabled:
             gc.enable()

@@ -1,4 +1,4 @@
-"""What sphinx-gallery is told to do around each script of the gallery."""
+"""What sphinx-gallery does around each script of the gallery."""
 
 import builtins
 

@@ -1,4 +1,4 @@
-"""The model of each page of the gallery, above its script: the file in colours, and its drawing."""
+"""The model of each page of the gallery, above its script, and that of the first page: the file in colours, and its drawing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,15 @@ def show(app: Any) -> None:
             page.write_text(text.replace(FIRST_CODE, shown + FIRST_CODE, 1))
 
 
+def show_first(app: Any) -> None:
+    """Draw the model of the first page narrow enough to stand beside its file."""
+    axes = mdf_loop.draw(SCRIPTS / "drift_diffusion.yaml").plot()
+    axes.figure.savefig(PAGES / "images" / "first_page.svg")
+    axes.figure.clear()
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("builder-inited", show, priority=900)  # behind sphinx-gallery, which writes the pages
+    app.connect("builder-inited", show_first, priority=900)
     return {"parallel_read_safe": True}

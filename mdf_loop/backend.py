@@ -142,8 +142,9 @@ class LoopRep(BackendRep):
 
     @functools.cached_property
     def _plain(self) -> dict[str, np.dtype]:
-        """The element types of inputs whose values need no fitting if they are arrays of that type."""
-        return {name: asked.dtype for name, asked in self._fitting.items() if asked.dtype is not None and not asked.sequence}
+        """The element types of inputs that are declared as tensors: arrays of that type need no fitting."""
+        declared = {name: self.body.type_of(name) for name in self._names}
+        return {name: kind.dtype for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if type(inputs) is dict or isinstance(inputs, Mapping):
@@ -156,12 +157,20 @@ class LoopRep(BackendRep):
             if len(values) > len(names):
                 raise ArgumentError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(values)} were given")
             given = dict(zip(names, values, strict=False))
-        refuse_other_names(given, self._needed, self.body.inputs)
+        refuse_other_names(given, self._needed, self.body.inputs, self.body)
         return given
 
 
-def refuse_other_names(given: Mapping[str, Any], needed: Iterable[str], names: Sequence[str]) -> None:
+def refuse_other_names(given: Mapping[str, Any], needed: Iterable[str], names: Sequence[str], body: Body | None = None) -> None:
     """See that all inputs are given that are needed, and no others than there are.
+
+    Parameters
+    ----------
+    given : mapping
+    needed, names : iterable of str
+        The inputs without a default, and all of them.
+    body : Body, optional
+        The graph, whose constants are no inputs: the message says how one becomes an input.
 
     Raises
     ------
@@ -173,7 +182,24 @@ def refuse_other_names(given: Mapping[str, Any], needed: Iterable[str], names: S
             f"the model takes inputs ({', '.join(names)})"
             + (f"; missing: {', '.join(missing)}" if missing else "")
             + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
+            + _of_constants([name for name in unknown if body is not None and name in _constants_in(body)])
         )
+
+
+def _constants_in(body: Body) -> set[str]:
+    """The constants of a graph, and of the bodies in it."""
+    return {*body.constants, *(name for node in body.nodes for _, inner in node.bodies for name in _constants_in(inner))}
+
+
+def _of_constants(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    options, listed = " ".join(f"--as-input {name}" for name in names), ", ".join(map(repr, names))
+    verb, each = ("are constants", "they become inputs") if names[1:] else ("is a constant", "it becomes an input")
+    return (
+        f". {listed} {verb} of this ONNX model; {each} where the model is written: mdf-loop convert MODEL.yaml MODEL.onnx "
+        f"{options}, or to_onnx(model, inputs={[*names]}). Converted to MDF, a model takes constants like inputs"
+    )
 
 
 def run_kept(

@@ -14,7 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from types import FrameType, TracebackType
-from typing import Any, TypeGuard
+from typing import Any, Self, TypeGuard
 
 from mdf_loop.system.html import error_box
 
@@ -50,6 +50,12 @@ class LoopError(Exception):
 
     others: tuple[LoopError, ...] = ()
     results: Any = None
+
+    def with_notes_of(self, error: BaseException) -> Self:
+        """The same error, with the notes of the one that it takes the place of."""
+        for note in getattr(error, "__notes__", ()):
+            self.add_note(note)
+        return self
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""

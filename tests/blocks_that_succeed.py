@@ -1,4 +1,4 @@
-"""For tests of programs: none of their blocks may be given back to the interpreter, which would hide everything."""
+"""For tests of programs: none of their blocks may be left to the interpreter, which would hide everything."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Random loop bodies in which what goes round becomes something else: drawn by hypothesis, written as ONNX text.
+"""Random loop bodies in which what is carried becomes something else: drawn by hypothesis, written as ONNX text.
 
 All shapes broadcast with each other, so that any value may take the place of any other: a carried value gets another shape
 or rank once, in some iteration, now and then, or each time.  All numbers are whole and small, so that every order of adding
@@ -94,7 +94,7 @@ class _Writer:
         return self.line(f"Slice ({self.line(f'Add ({self.one()}, row)')}, front, front_end, last)")
 
     def other(self, carried: list[str]) -> str:
-        """A value that does not come from the iteration before: a row of a table, what is captured, what went round."""
+        """A value that does not come from the iteration before: a row of a table, what is captured, what was carried."""
         name = self.draw(st.sampled_from(["row", "cap", *carried]))
         return self._row() if name == "row" else name
 

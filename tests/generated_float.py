@@ -3,7 +3,7 @@ random numbers, sequences, growing values, Scan.
 
 There is no second way to run them here; they are for comparing engines.  A case is ``exact`` if every engine
 has to give the same bits.  Others are kept from blowing small differences up: they run a few iterations only, or
-what goes round is halved each time, and nothing is compared with anything.
+what is carried is halved each time, and nothing is compared with anything.
 """
 
 from __future__ import annotations

@@ -236,7 +236,7 @@ def first_row(d: Drawing) -> None:
 
 
 def by_place(d: Drawing) -> None:
-    """An entry at a place that moves with the iteration number, or that goes round; perhaps written at another place."""
+    """An entry at a place that moves with the iteration number, or that is carried; perhaps written at another place."""
     x = d.one_of(*NUMBERS, shapes=[s for s in SHAPES if s])
     number = d.one_of(INT, shapes=[()])
     if x is None:

@@ -52,7 +52,7 @@ def stepping(parameters=(), functions=(), ports=("x",), **outputs):
 
 
 def by_mdf(body, iterations, carried, captured=None):
-    """The outputs of each iteration, by MDF's engine; carried values are handed on, as the arrays that go round in a loop."""
+    """The outputs of each iteration, by MDF's engine; carried values are passed on, as the arrays that are carried in a loop."""
     names, outputs = body.metadata["inputs"], body.metadata["outputs"]
     rows = []
     with contextlib.redirect_stdout(io.StringIO()):

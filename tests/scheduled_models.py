@@ -167,7 +167,7 @@ def pulsing():
 
 
 def spiking_cell(name):
-    """A cell that spikes and starts anew."""
+    """A cell that spikes and starts again."""
     spiking = [
         ParameterCondition(id="is_spiking", test="v >= thresh", value="1"),
         ParameterCondition(id="not_spiking", test="v < thresh", value="0"),

@@ -23,6 +23,11 @@ def _reduced(v: Value, x: Any) -> Any:
     return REDUCTIONS[how.kind].reduce(x, axis=how.axes, dtype=v.type.dtype, keepdims=bool(how.keep))
 
 
+def _has_no_end(x):
+    """Whether numpy refuses a number that a type does not hold: a whole one of Python's own."""
+    return x.type.weak and x.type.kind == "i"
+
+
 def _put(v: Value, x: Any, update: Any, *where: Any) -> Any:
     out = x.copy()
     out[where] = update
@@ -36,7 +41,7 @@ def _shape(v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
 
 MEANINGS: dict[str, Meaning] = {
     "const": lambda v: v.attr,
-    "cast": lambda v, x: np.asarray(x).astype(v.type.dtype)[()],
+    "cast": lambda v, x: v.type.dtype.type(x) if _has_no_end(v.args[0]) else np.asarray(x).astype(v.type.dtype)[()],
     "as_array": lambda v, x: np.array(x),
     "bitcast": lambda v, x: x.view(v.type.dtype),
     "select": lambda v, condition, x, y: np.asarray(np.where(condition, x, y))[()],

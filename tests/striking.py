@@ -54,7 +54,7 @@ class Strike:
     def __call__(self, function):
         """Call a function while watching, in a context of its own.
 
-        What strikes while a ``with`` ends, before it has given back what a context variable held, leaves that in the context.
+        What strikes while a ``with`` ends, before it has restored what a context variable held, leaves that in the context.
         """
         before = sys.gettrace()
         sys.settrace(self._call)

@@ -205,7 +205,7 @@ def test_what_goes_wrong_in_the_thread_is_a_reason_and_nothing_else(monkeypatch)
     assert idle(SOON)
 
 
-def test_where_there_can_be_no_thread_nobody_waits(monkeypatch):
+def test_where_there_can_be_no_thread_nothing_waits(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
 
@@ -231,7 +231,7 @@ def test_options_and_variables_are_those_of_who_ordered(monkeypatch):
     assert seen == [("ours", 12345, True)]
 
 
-def test_what_nobody_keeps_is_not_compiled_and_not_kept(monkeypatch):
+def test_what_nothing_keeps_is_not_compiled_and_not_kept(monkeypatch):
     compiled, gate = [], threading.Event()
 
     def waits(step, *how):

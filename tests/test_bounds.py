@@ -267,7 +267,7 @@ def test_repeats_whose_product_exceeds_64_bits_are_refused(opset, counts):
 
 @pytest.mark.parametrize("text", ["numpy.repeat(x, 1 << 62)", "numpy.tile(x, (1 << 62, 1 << 62))", "numpy.tile(x, 1 << 61)"])
 @pytest.mark.parametrize("trusted", [False, True])
-def test_expressions_cannot_repeat_so_often_whoever_is_trusted(text, trusted):
+def test_expressions_cannot_repeat_so_often_trusted_or_not(text, trusted):
     node = Node(id="n", parameters=[Parameter(id="x", value=[1.0, 2.0]), Parameter(id="p", value=text)])
     node.output_ports.append(OutputPort(id="o", value="p"))
     with mdf_loop.options(trusted=trusted), pytest.raises(LoopError, match=r"no memory|more than"):

@@ -208,7 +208,7 @@ BY_PLACE = [("end", "run[0]"), ("path", "run[1]")]
 
 
 @pytest.mark.parametrize(("port", "text"), [*NAMED, *BY_PLACE])
-def test_a_result_that_sorting_the_file_would_change_is_told(port, text, tmp_path):
+def test_a_result_that_sorting_the_file_would_change_is_reported(port, text, tmp_path):
     content = yaml.safe_load(EQUATIONS)
     content["m"]["graphs"]["g"]["nodes"]["n"]["output_ports"] = {port: {"value": text}}
     path = tmp_path / "model.json"

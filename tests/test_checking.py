@@ -22,7 +22,7 @@ def test_nothing_is_wrong_with_the_examples(path):
 
 
 @pytest.mark.parametrize("names", [["zz"], [{"y": None}], "y"])
-def test_outputs_that_a_converted_graph_does_not_have_are_told(names, tmp_path):
+def test_outputs_that_a_converted_graph_does_not_have_are_reported(names, tmp_path):
     path = tmp_path / "m.json"
     node = {"parameters": {"p": {"value": 3}}, "output_ports": {"y": {"value": "p"}}}
     said = {"inputs": [], "outputs": names, "types": {}}
@@ -35,7 +35,7 @@ def test_outputs_that_a_converted_graph_does_not_have_are_told(names, tmp_path):
 
 
 @pytest.mark.parametrize("count", ["1e3", 1000.0, 2.5, float("inf"), float("nan"), True, [1, 2], [[1], [2, 3]]])
-def test_trip_counts_that_are_no_whole_numbers_are_told(count, tmp_path):
+def test_trip_counts_that_are_no_whole_numbers_are_reported(count, tmp_path):
     path = tmp_path / "m.json"
     args = {"M": count, "cond": True, "x": 0.0, "body": "body"}
     parameters = {"body": {"value": {"carried": {"x": "x + 1"}}}, "run": {"function": "onnx::Loop", "args": args}}
@@ -66,7 +66,7 @@ def test_a_new_model_runs_as_it_is(tmp_path, monkeypatch, capsys):
     assert path.read_text().count("mdf-loop run decay.yaml") == 2
 
 
-def test_new_replaces_nothing_unless_told_to(tmp_path, monkeypatch, capsys):
+def test_new_replaces_nothing_unless_asked_to(tmp_path, monkeypatch, capsys):
     path = started(tmp_path, monkeypatch, capsys)
     path.write_text("mine")
     assert run_main("new", "decay") == 1
@@ -125,7 +125,7 @@ WRONG = [
 @pytest.mark.parametrize(
     ("right", "wrong", "place", "kind", "told"), WRONG, ids=[wrong.strip().split("\n")[0] for _, wrong, *_ in WRONG]
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path, monkeypatch, capsys, right, wrong, place, kind, told, suffix):
+def test_what_is_wrong_is_reported_with_its_line(tmp_path, monkeypatch, capsys, right, wrong, place, kind, told, suffix):
     text = started(tmp_path, monkeypatch, capsys).read_text()
     assert right in text
     text = text.replace(right, wrong)
@@ -158,7 +158,7 @@ def test_a_loop_that_cannot_be_read_is_the_only_error(tmp_path, monkeypatch, cap
     assert told in str(caught.value)
 
 
-def test_everything_is_told_at_once(tmp_path, monkeypatch, capsys):
+def test_everything_is_reported_at_once(tmp_path, monkeypatch, capsys):
     path = started(tmp_path, monkeypatch, capsys)
     path.write_text(
         path.read_text().replace("output_ports", "output_portz").replace("parameters", "paramters").replace("format", "fmt")
@@ -253,7 +253,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("value", ["run", "run[0]"])
-def test_an_element_of_the_only_result_is_told(form, value, tmp_path, capsys):
+def test_an_element_of_the_only_result_is_reported(form, value, tmp_path, capsys):
     body, function, args = FORMS[form]
     path = tmp_path / "one.yaml"
     path.write_text(ONE_RESULT.format(body=body, function=function, args=args, value=value))
@@ -266,7 +266,7 @@ def test_an_element_of_the_only_result_is_told(form, value, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("value", "is_there"), [("run[0]", True), ("run[1]", True), (" run [2]", False), ("2 * run[1]", True)])
-def test_a_result_that_a_loop_does_not_have_is_told(value, is_there, tmp_path):
+def test_a_result_that_a_loop_does_not_have_is_reported(value, is_there, tmp_path):
     path = tmp_path / "one.yaml"
     body, function, args = FORMS["Loop"]
     body = "{carried: {x: x / 2}, collected: {path: x}}"
@@ -275,7 +275,7 @@ def test_a_result_that_a_loop_does_not_have_is_told(value, is_there, tmp_path):
     assert told == ([] if is_there else [("error", 13, f"one/a/last: {value} is not there; run has 2 results, from 0 on")])
 
 
-def test_what_does_not_parse_is_told_with_its_own_line(tmp_path, capsys):
+def test_what_does_not_parse_is_reported_with_its_own_line(tmp_path, capsys):
     text = "onnx: |\n                b (int64 i, bool c, float x) => (bool c, float y) {\n                  y = x * 2 }"
     path = tmp_path / "text.yaml"
     path.write_text(
@@ -358,7 +358,7 @@ def test_bodies_are_looked_at_although_the_structure_around_them_is_wrong(tmp_pa
         assert problem.message.startswith(told)
 
 
-def test_what_is_mended_as_told_leaves_nothing_new(tmp_path):
+def test_what_is_repaired_as_reported_leaves_nothing_new(tmp_path):
     path = tmp_path / "several.yaml"
     text = SEVERAL[: SEVERAL.index("        b:\n")].replace("parameterz", "parameters").replace("runn[0]", "run.x")
     path.write_text(text.replace("x: x /", "x: x / 2").replace("sqr(", "sqrt(").replace("'[1, 2] * x'", "2 * x"))

@@ -336,7 +336,7 @@ def test_steps_without_a_value_are_written_as_none_or_nan(tmp_path, capsys, suff
         np.testing.assert_array_equal(np.load(wanted)["late"], [np.nan, np.nan, 0.5, 1])
 
 
-def test_numbers_that_python_does_not_write_are_told(tmp_path, capsys):
+def test_numbers_that_python_does_not_write_are_reported(tmp_path, capsys):
     (tmp_path / "late.yaml").write_text(LATE)
     assert run_main("run", tmp_path / "late.yaml") == 0
     assert "16610 bits" in capsys.readouterr().out

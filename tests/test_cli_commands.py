@@ -251,7 +251,7 @@ def test_a_model_that_names_files_stays_in_its_folder(tmp_path, capsys):
     assert run_main("convert", tmp_path / "m.yaml", tmp_path / "m.json") == 0
 
 
-def test_what_json_cannot_say_is_told(tmp_path, capsys):
+def test_what_json_cannot_say_is_reported(tmp_path, capsys):
     (tmp_path / "m.yaml").write_text("m: {metadata: {day: 2020-01-01}, graphs: {}}\n")
     assert run_main("convert", tmp_path / "m.yaml", tmp_path / "m.json") == 1
     assert "put it in quotes" in capsys.readouterr().err
@@ -291,7 +291,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("arguments", "said"), SAID, ids=[said[:20] for _, said in SAID])
-def test_what_people_do_wrong_is_told_in_their_words(arguments, said, tmp_path, monkeypatch, capsys):
+def test_what_people_do_wrong_is_reported_in_their_words(arguments, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_main("new", "decay")
     (tmp_path / "folder").mkdir()
@@ -301,7 +301,7 @@ def test_what_people_do_wrong_is_told_in_their_words(arguments, said, tmp_path, 
     assert said in capsys.readouterr().err
 
 
-def test_what_can_be_recorded_is_told_once(tmp_path, monkeypatch, capsys):
+def test_what_can_be_recorded_is_reported_once(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_main("new", "decay")
     assert run_main("run", "decay.yaml", "--record", "zzz") == 1

@@ -161,7 +161,7 @@ def test_trials_that_end_early_are_written(tmp_path, capsys, monkeypatch):
         return original(self, *span)
 
     monkeypatch.setattr(Task, "run", interrupted)
-    monkeypatch.setattr(pieces, "SMALL", 0)  # few trials that nobody watches are one piece
+    monkeypatch.setattr(pieces, "SMALL", 0)  # few trials that no one watches are one piece
     path = tmp_path / "r.npz"
     assert run_main("run", MODEL, "--trials", str(FIRST * 3), "--set", "drift=9", "--no-progress", "-o", path) == 130
     assert "of " in capsys.readouterr().err

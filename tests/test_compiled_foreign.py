@@ -22,7 +22,7 @@ from mdf_loop.readers import read
 
 RNG = np.random.default_rng(7)
 FOLLOWING = np.array([[1], [4], [5], [8], [6], [9], [2], [0], [7], [3]])
-"""The length that comes after each: all of them in turn, 0 last, which begins anew behind it."""
+"""The length that comes after each: all of them in turn, 0 last, which begins again behind it."""
 
 GIVEN = {
     "x": RNG.normal(size=(9, 4)), "following": FOLLOWING, "w": RNG.integers(-3, 3, 40), "four": RNG.normal(size=4),
@@ -57,7 +57,7 @@ IMAGES = {
 
 
 def text_of(nodes, before="", after="size = Size(y) shape = Shape(y)"):
-    """A body in which a length goes round."""
+    """A body in which a length is carried."""
     return f"""<ir_version: 9, opset_import: ["": 18, "foreign": 1]>
         b (int64 i, bool go, int64[1] n) => (on, n2, size, shape, total)
         <int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64[1] twos = {{2}}, int64[1] nought = {{0}},
@@ -130,7 +130,7 @@ GOING_ROUND = """<ir_version: 9, opset_import: ["": 18]>
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (1, 3), (4, 2)])
-def test_what_a_kernel_gave_goes_round_and_is_the_result(shape):
+def test_what_a_kernel_gave_is_carried_and_is_the_result(shape):
     found = {}
     for engine in ("interpret", "jit"):
         with options(engine=engine):
@@ -337,7 +337,7 @@ for nodes in (BODIES["Trilu"], INSIDE["If"]):
     assert done == 100_000
     assert grown < 20_000, grown  # results have 3 megabytes, and while they grow 6: one array more in each iteration has 30
 """
-"""One program, which nobody tidies up behind before it is over."""
+"""One program, which nothing tidies up behind before it is over."""
 
 
 def test_a_hundred_thousand_iterations_leave_nothing_behind():

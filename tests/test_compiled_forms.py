@@ -33,7 +33,7 @@ def model(type="double"):
 
 
 class Named(np.ndarray):
-    """An array of a class of somebody's own, of which numpy's functions make what they like."""
+    """An array of a class of a user's own, of which numpy's functions make what they like."""
 
 
 def seen_as(x, how):

@@ -1,4 +1,4 @@
-"""Lists that go round in loops and through branches: every engine gives the same, and machine code holds them as arrays."""
+"""Lists that are carried in loops and through branches: every engine gives the same, and machine code holds them as arrays."""
 
 import time
 

@@ -110,7 +110,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("lines", UNREAD)
-def test_a_place_out_of_range_is_noticed_although_nobody_reads_it(lines):
+def test_a_place_out_of_range_is_noticed_although_nothing_reads_it(lines):
     text = f"""
         b (int64 i, bool c, bool x) => (bool c_out, bool y) {{
             c_out = Identity (c)

@@ -91,7 +91,7 @@ def test_loops_over_a_few_elements(name, shape, kind, register, monkeypatch):
         ("back to front", (5,), 64, 1),
     ],
 )
-def test_which_arrays_go_round_in_a_register(name, shape, register, held, monkeypatch):
+def test_which_arrays_are_carried_in_a_register(name, shape, register, held, monkeypatch):
     monkeypatch.setattr(Machine, "register_bytes", register)
     text = run_compiled(*loop_of(name, shape, "double"), 4)[1]
     inside = text[text.index("\nloop") :]

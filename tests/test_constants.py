@@ -37,7 +37,7 @@ def test_it_is_made_once_of_a_constant_and_each_time_of_anything_else():
         first[0] = 7
 
 
-def test_further_constants_are_told_apart():
+def test_further_constants_are_distinguished():
     make, calls = counted()
     weight, a, b = unchangeable(np.arange(4.0)), unchangeable(np.zeros(1)), unchangeable(np.zeros(1))
     for _ in range(2):

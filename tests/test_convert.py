@@ -247,7 +247,7 @@ def mdf_edge(sender, sender_port, receiver, receiver_port):
     return Edge(id="e", sender=sender, sender_port=sender_port, receiver=receiver, receiver_port=receiver_port)
 
 
-def test_an_operator_of_somebody_elses_domain_is_kept():
+def test_an_operator_of_a_domain_of_users_is_kept():
     @mdf_loop.kernel("Scaled", domain="somebody.else")
     def scaled(x, *, by, label="", parts=()):
         return x * np.float32(by) + len(label) + sum(parts)

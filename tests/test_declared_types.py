@@ -110,7 +110,7 @@ def test_open_dimensions_and_ranks_are_left_alone(text):
     assert mdf_loop.loop(2, True, np.ones(1, np.float32), body={"onnx": text}) is not None
 
 
-def test_an_operator_of_somebodys_own_may_give_what_is_declared():
+def test_an_operator_of_a_users_own_may_give_what_is_declared():
     @mdf_loop.kernel("Mine", domain="test.declared")
     def mine(x):
         """x as a whole number."""

@@ -82,7 +82,7 @@ def test_what_others_could_have_written_is_not_trusted(kept, tmp_path):
 
 
 @owned
-def test_what_belongs_to_somebody_else_is_not_trusted(kept, monkeypatch):
+def test_what_belongs_to_another_user_is_not_trusted(kept, monkeypatch):
     somebody = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: somebody)
     assert kept.read(KEY) is None

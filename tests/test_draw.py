@@ -207,7 +207,7 @@ def test_a_model_of_equations_shows_its_defaults_values_and_initial_values():
     assert {("collect voltage = v", "voltage"), ("collect recovery = w", "recovery")} <= arrows(drawing)
 
 
-def test_dot_is_given_the_text_and_told_of_when_it_fails(tmp_path, monkeypatch):
+def test_dot_is_given_the_text_and_named_when_it_fails(tmp_path, monkeypatch):
     calls = []
 
     def ran(command, **how):
@@ -339,3 +339,33 @@ def test_an_output_that_computes_has_an_arrow_from_each_result_that_it_reads():
         "collect path = x",
         "x = x / 2",
     ]
+
+
+LONG = "x + rate * drive - leak * x + rate * numpy.exp(-leak * x) * (drive - leak) / (1 + numpy.exp(-rate * drive))"
+
+
+@pytest.mark.parametrize("way", ["value", "time_derivative", "default_initial_value", "function"])
+def test_long_expressions_of_a_node_are_broken_and_not_cut(way):
+    said = {way: LONG} if way != "function" else {"function": "linear", "args": {"variable0": LONG}}
+    parameter = mdf.Parameter("x", **said)
+    graph = mdf.Graph("g", nodes=[mdf.Node("leaky", parameters=[parameter], output_ports=[mdf.OutputPort("out", value="x")])])
+    (box,) = boxes(mdf_loop.draw(mdf.Model("m", graphs=[graph])), "leaky")
+    assert LONG in " ".join(" ".join(box.lines).split())
+    assert max(map(len, box.lines)) <= 44
+
+
+def test_an_initial_value_and_a_parameter_beside_equations_are_not_cut_either():
+    model = mdf_loop.load(ROOT / "examples" / "gallery" / "spikes.yaml")
+    node = next(node for node in model.graphs[0].nodes if any(p.function == "onnx::Loop" for p in node.parameters))
+    loop = next(p for p in node.parameters if p.function == "onnx::Loop")
+    loop.args = {**loop.args, "v": "minimum(threshold, 0.0) + maximum(threshold, 0.0) - threshold"}
+    node.parameters.insert(0, mdf.Parameter("half", value="0.5 * threshold + 0.25 * threshold - 0.25 * threshold"))
+    drawn = " ".join(" ".join(" ".join(box.lines).split()) for box in mdf_loop.draw(model).picture.top.all_boxes())
+    assert "starts at minimum(threshold, 0.0) + maximum(threshold, 0.0) - threshold" in drawn
+    assert "half = 0.5 * threshold + 0.25 * threshold - 0.25 * threshold" in drawn
+
+
+@pytest.mark.parametrize("how", [{}, {"level": "operators"}, {"steps": 3}], ids=str)
+def test_a_prepared_model_draws_itself(how):
+    path = ROOT / "examples" / "leaky_accumulator.yaml"
+    assert mdf_loop.prepare(path).draw(**how).dot == mdf_loop.draw(path, **how).dot

@@ -215,7 +215,7 @@ HOW = {"seed": 1, "outputs": ["reaction_time"]}
     "how", [{}, {"reduce": "mean"}, {"reduce": [0.5], "chunk": 7}, {"workers": 2, "chunk": 7}, {"chunk": 1}], ids=str
 )
 @pytest.mark.parametrize("name", ["drift", "bound"])
-def test_nan_that_no_output_shows_is_told_of_once_by_a_sweep(engine, name, how):
+def test_nan_that_no_output_shows_is_reported_once_by_a_sweep(engine, name, how):
     over = {name: [0.5, np.nan, 1.0]}
     _, said = told(lambda: mdf_loop.sweep(DIFFUSION, over, trials=20, **HOW, **how))
     assert len(said) == 1
@@ -254,7 +254,7 @@ def test_runs_that_take_long_are_not_run_again_for_their_warnings(monkeypatch):
     assert said == ["point 1 (drift=nan), trial 0, and perhaps other runs: it has a warning; run it by itself to see which"]
 
 
-def test_a_value_that_becomes_nan_behind_the_comparison_is_not_told(engine):
+def test_a_value_that_becomes_nan_behind_the_comparison_is_not_reported(engine):
     model = onnx.parser.parse_model(COMPARES % ("Identity (z)", "d = Equal (x, k)"))
     assert told(lambda: mdf_loop.backend.run_model(model, [np.float32(1), np.float32(np.nan)]))[1] == []
 
@@ -274,7 +274,7 @@ BREAKS = """<ir_version: 8, opset_import: ["" : 18]> g (int64 n, float x) => (fl
 """What onnxscript makes of ``for i in range(n): ...; if a >= 100: break``."""
 
 
-def test_a_body_that_breaks_is_told_of_and_obeyed(engine):
+def test_a_body_that_breaks_is_reported_and_obeyed(engine):
     model, inputs = onnx.parser.parse_model(BREAKS), [np.int64(10), np.float32(1)]
     (found,), said = told(lambda: mdf_loop.backend.run_model(model, inputs))
     assert found == 1024

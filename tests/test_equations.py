@@ -69,7 +69,7 @@ def test_the_iteration_number_scans_and_branches():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_noise_is_drawn_anew_and_repeats_with_the_seed(engine):
+def test_noise_is_drawn_again_and_repeats_with_the_seed(engine):
     body = "x: x + noise()\ny: y + noise(y)\nz: z + uniform() + uniform(z)\ncollect p: x"
     given = (0.0, np.zeros(3), np.zeros((2, 2)))
     with mdf_loop.options(engine=engine, seed=4):
@@ -133,7 +133,7 @@ def test_lines_may_go_on_inside_brackets_and_have_comments():
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_what_is_wrong_is_told_with_its_line(body, told):
+def test_what_is_wrong_is_reported_with_its_line(body, told):
     with pytest.raises(LoopError) as caught:
         mdf_loop.loop(1, True, 1.0, body=body)
     assert told in str(caught.value)

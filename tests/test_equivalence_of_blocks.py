@@ -116,7 +116,7 @@ def test_condition_that_is_a_value_of_the_iteration_before(feed, k):
 
 @pytest.mark.parametrize("condition", ["v", "w", "on", "u"])
 @pytest.mark.parametrize("feed", ["w = Not (v)", "w = Less (j, place)", "w = Identity (on)"])
-def test_loop_inside_ends_by_a_value_that_goes_round(condition, feed):
+def test_loop_inside_ends_by_a_value_that_is_carried(condition, feed):
     text = f"""outer (int64 i, bool go, double y) => (bool go_out, double y_out, int64 count, bool last) {{
         go_out = Identity (go) place = Mod (i, five) fit = Less (i, five) six = Constant <value_int = 6> ()
         y_out, last, rows = Loop (six, go, y, fit) <body = inner (int64 j, bool on, double z, bool v)

@@ -184,7 +184,7 @@ def test_first_of_two_failing_nodes_is_named():
     assert "-> a failed" in str(assert_same_on_every_engine(run(text, 20, True, 0.0, **tables)).error)
 
 
-def test_failure_in_a_loop_inside_is_told_with_both_iterations():
+def test_failure_in_a_loop_inside_is_reported_with_both_iterations():
     text = """outer (int64 i, bool go, double y) => (bool go_out, double y_out, double seen) {
         go_out = Identity (go)
         count = Constant <value_int = 4> ()
@@ -318,7 +318,7 @@ def test_condition_that_is_no_boolean_is_refused_in_the_same_iteration():
     "constant (int64 i, bool c, float x, float y) => (bool c, float x, float y, float s) <float s = {3}> { }",
 ], ids=lambda text: text.split()[0])  # fmt: skip
 @pytest.mark.parametrize("m", [0, 1, 2, 7, 300])
-def test_values_that_go_round_without_a_node(text, m):
+def test_values_that_are_carried_without_a_node(text, m):
     captured = {"k": np.float32(5)} if text.startswith("outer") else {}
     assert_same_on_every_engine(run(text, m, True, np.float32(1.5), np.float32(-0.5), **captured))
 

@@ -70,7 +70,7 @@ CHANGING = """changes (int64 i, bool go, double[n] p, double[m] q, double z) =>
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("change", CHANGES)
-def test_shape_of_what_goes_round_changes(change, use):
+def test_shape_of_what_is_carried_changes(change, use):
     q_out = "q_out" if "q_out" in CHANGES[change] else "q"
     body = mdf_loop.compile(CHANGING.format(q_out=q_out, use=USES[use], change=CHANGES[change]))
     given = {"cap": np.full(1, 2.0), "start": np.full(3, 3.0), "table": np.full((60, 1), 5.0)}
@@ -199,7 +199,7 @@ def results_of(looped, arguments, engine):
     ("first", "then"), [(3, np.array([3, 4])), (3, np.array([0.5])), (True, np.array([3])), (2, np.array([True]))]
 )
 def test_state_that_is_a_python_number_at_first_and_numpys_later(length, first, then):
-    """It is handed on from port to port, one each pass, and multiplied into a state all the time."""
+    """It is passed on from port to port, one each pass, and multiplied into a state all the time."""
     ports = [InputPort(id=f"x{k}", default_value=first) for k in range(length)]
     outputs = [OutputPort(id=f"o{k}", value=f"x{k + 1}" if k + 1 < length else "v[0]") for k in range(length)]
     parameters = [Parameter(id="v", value=then), Parameter(id="s", value="s * x0 + 1", default_initial_value=1)]
@@ -255,7 +255,7 @@ def test_value_of_an_inner_body_has_the_name_of_another_one_outside(inner, cap):
 
 @pytest.mark.parametrize("length", [2, 5, 8])
 @pytest.mark.parametrize("way", ["Identity ({})", "Mul ({}, sign)"])
-def test_shape_is_handed_on_from_value_to_value_for_some_iterations(length, way):
+def test_shape_is_passed_on_from_value_to_value_for_some_iterations(length, way):
     """Each is fed by the next one, the last by a shorter array; by itself, or so that each iteration needs the one before."""
     names = [f"p{k}" for k in range(length)]
     moves = [f"{name}_out = {way.format(after)}" for name, after in zip(names, [*names[1:], "cap"], strict=True)]

@@ -1,4 +1,4 @@
-"""Every engine gives what ``interpret`` gives where a program reduces what goes round: sums, extremes, exponentials."""
+"""Every engine gives what ``interpret`` gives where a program reduces what is carried: sums, extremes, exponentials."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ SHAPES = [(7,), (64, 10), (101, 33), (40, 3), (2, 300), (500, 2), (100, 8), (5, 
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("op", "kind"), [(op, kind) for op, kinds in TOTALS.items() for kind in kinds])
-def test_reduction_of_what_goes_round(op, kind, shape, keepdims, rng):
+def test_reduction_of_what_is_carried(op, kind, shape, keepdims, rng):
     dtype = TYPES[kind]
     start = (
         rng.integers(-2, 3, shape).astype(dtype)
@@ -65,7 +65,7 @@ def test_reduction_of_special_values(op, bad, rng):
 
 
 @pytest.mark.parametrize("shape", [(9,), (4, 5), (2, 3, 4)])
-def test_sum_of_products_of_what_goes_round(shape, rng):
+def test_sum_of_products_of_what_is_carried(shape, rng):
     size = ",".join(map(str, shape))
     text = f"""norm (int64 i, bool go, double[{size}] y, double[{size}] z) => (bool go_out, y_out, z_out, own, both, kept)
         <double half = {{0.5}}> {{
@@ -98,7 +98,7 @@ def test_one_value_collected_twice_and_last_shares_no_memory(rng):
 @pytest.mark.parametrize("bad", [None, np.inf, -np.inf, np.nan, "all -inf", 800.0])
 @pytest.mark.parametrize(("shape", "axis"), [((5,), 0), ((1, 6), -1), ((4, 7), 1), ((4, 7), 0), ((2, 3, 4), 2), ((2, 3, 4), 1)])
 @pytest.mark.parametrize("kind", ["double", "float"])
-def test_exponentials_of_what_goes_round(kind, shape, axis, bad, rng):
+def test_exponentials_of_what_is_carried(kind, shape, axis, bad, rng):
     size = ",".join(map(str, shape))
     text = f"""powers (int64 i, bool go, {kind}[{size}] y) => (bool go_out, y_out, soft, log, total, kept)
         <int64[1] axes = {{{axis}}}> {{

@@ -1,5 +1,5 @@
 """Every engine gives what ``interpret`` gives where a program writes over memory that it has: scatters, growing arrays,
-values that go round; and where it takes views for copies and products for sums."""
+values that are carried; and where it takes views for copies and products for sums."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ N = 60
 TYPES = {"double": np.float64, "float": np.float32}
 
 
-# Scatters into what goes round
+# Scatters into what is carried
 
 SCATTERS = {
     "one row of a vector": "at = Unsqueeze (i, last) y_out = ScatterND (y, at2, new)",
@@ -36,7 +36,7 @@ SCATTERS = {
 
 @pytest.mark.parametrize("how", SCATTERS)
 @pytest.mark.parametrize("kind", ["double", "int64", "float"])
-def test_scatter_into_what_goes_round(how, kind, rng):
+def test_scatter_into_what_is_carried(how, kind, rng):
     extra = "extra" if "extra =" in SCATTERS[how] else "new"
     text = f"""table (int64 i, bool go, {kind}[12] y) => (bool go_out, y_out, {extra}_out)
         <int64[1] last = {{0}}, int64[1] three = {{3}}, int64[1] seven = {{7}}, int64[4,1] four = {{5, 0, 11, -2}},
@@ -114,7 +114,7 @@ def test_row_of_another_shape_does_not_grow_an_array(rng):
     assert expected.error.iteration == 30
 
 
-# Values that go round, written over
+# Values that are carried, written over
 
 ROUNDS = {
     "read once": "a = Add (y, x) y_out = Mul (a, half)",
@@ -135,7 +135,7 @@ ROUNDS = {
 
 @pytest.mark.parametrize("how", ROUNDS)
 @pytest.mark.parametrize("collected", ["y", "y_out", "x"])
-def test_value_that_goes_round(how, collected, rng):
+def test_value_that_is_carried(how, collected, rng):
     text = f"""round (int64 i, bool go, double[6] y, double[6] z) => (bool go_out, y_out, z_out, kept)
         <int64[2] shape = {{2, 3}}, int64[1] flat = {{6}}, int64[1] zero = {{0}}, int64[1] one = {{1}}, int64[1] minus = {{-1}},
          int64[1] huge = {{9223372036854775807}}, int64[1] least = {{-9223372036854775807}},
@@ -282,7 +282,7 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("bias", ["", ", b"])
 @pytest.mark.parametrize("kind", ["double", "float"])
 @pytest.mark.parametrize("how", CONVOLUTIONS)
-def test_convolution_of_what_goes_round(how, kind, bias, bad, rng):
+def test_convolution_of_what_is_carried(how, kind, bias, bad, rng):
     shape, weights, layout = CONVOLUTIONS[how]
     text = f"""image (int64 i, bool go, {kind}[{",".join(map(str, shape))}] x) => (bool go_out, x_out, trace) {{
         go_out = Identity (go) c = Conv <{layout}> (x, w{bias}) x_out = Tanh (c) d = Conv <{layout}> (x_out, w)

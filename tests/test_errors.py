@@ -61,7 +61,7 @@ def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind, stan
         assert issubclass(kind, each)
 
 
-def test_interruption_is_a_keyboard_interrupt_that_nobody_catches_as_an_error():
+def test_interruption_is_a_keyboard_interrupt_not_caught_as_an_error():
     assert issubclass(LoopInterrupted, KeyboardInterrupt)
     assert not issubclass(LoopInterrupted, Exception)
 

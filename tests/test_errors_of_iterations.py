@@ -74,7 +74,7 @@ def test_failing_kernel_of_a_node_without_a_name_is_named_by_its_outputs():
     assert (error.iteration, error.partial[0].tolist(), error.partial[1]) == (0, [1, 2], None)
 
 
-def test_failure_in_nested_loops_is_told_from_the_outside_in_and_keeps_the_outer_results():
+def test_failure_in_nested_loops_is_reported_from_the_outside_in_and_keeps_the_outer_results():
     inner = "inner (int64 j, bool d, float[N] y) => (bool d, float[N] z) { z = Add (y, k) }"
     body = f"""outer (int64 i, bool c, float[N] x) => (bool c, float[M] z) {{
         [within] y = Loop <body = {inner}> (one, c, x)
@@ -94,7 +94,7 @@ def test_failure_in_nested_loops_is_told_from_the_outside_in_and_keeps_the_outer
     assert (error.iteration, error.partial[0].tolist()) == (1, [2, 3, 2, 3])
 
 
-def test_failing_python_body_is_told_with_the_type_of_its_error():
+def test_failing_python_body_is_reported_with_the_type_of_its_error():
     def step(i, cond, x):
         return cond, x, {"a": 1}["b"] if i == 2 else x
 

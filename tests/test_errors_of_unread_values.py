@@ -1,4 +1,4 @@
-"""An operator that fails ends the loop even if nobody reads its result, or only a part of it, on every engine."""
+"""An operator that fails ends the loop even if nothing reads its result, or only a part of it, on every engine."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_an_index_out_of_range_ends_the_loop(failing, is_read, engine):
 
 @pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "interpret"])
 @pytest.mark.parametrize("failing", FAILING)
-def test_and_in_an_inner_loop_whose_results_nobody_reads(failing, engine):
+def test_and_in_an_inner_loop_whose_results_nothing_reads(failing, engine):
     text = f"""b (int64 n, bool c, double s) => (bool c, double s_out) {{
         five = Constant <value_int = 5> ()
         t = Loop <body: graph = inner (int64 i, bool d, double u) => (bool d, double u_out) {{

@@ -95,7 +95,7 @@ class TestHandlers:
 
     @pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
     @pytest.mark.parametrize("name", HANDLERS)
-    def test_every_kind_of_handler_is_told_from_the_work(self, name, engine):
+    def test_every_kind_of_handler_is_distinguished_from_the_work(self, name, engine):
         text, initial, _ = BODIES["a number"]
         with mdf_loop.options(engine=engine, timeout=20):
             mdf_loop.loop(3, True, *initial, body=text)

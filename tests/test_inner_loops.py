@@ -14,7 +14,7 @@ from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import options, start_run
 from mdf_loop.readers.onnx.loop_records import as_loop, loop_record
-from mdf_loop.step.fixpoint import Settling
+from mdf_loop.step.fixpoint import Fixpoint
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Apply, LoopRegion, Type
 
@@ -228,8 +228,8 @@ def test_an_inner_loop_whose_count_has_no_known_type_is_stopped(engine, ending):
 def test_a_body_that_hands_on_what_it_gets_is_lowered_once_at_every_depth(monkeypatch):
     """Looking at it a second time, to see that it stays the same, would cost twice as much at each depth."""
     bodies = []
-    once = Settling._loop_body
-    monkeypatch.setattr(Settling, "_loop_body", lambda self: bodies.append(self) or once(self))
+    once = Fixpoint._loop_body
+    monkeypatch.setattr(Fixpoint, "_loop_body", lambda self: bodies.append(self) or once(self))
     inner = "y = Tanh (x)"
     for depth in range(5):
         signature = f"b{depth} (int64 i{depth}, bool c{depth}, double x) => (bool d{depth}, double y)"

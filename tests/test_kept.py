@@ -342,8 +342,8 @@ def test_stepped_loops(striking):
 # One by one
 
 
-def test_a_second_strike_while_the_first_one_is_told_loses_nothing(monkeypatch):
-    """While the limit of iterations is told what had been computed Ctrl-C is pressed."""
+def test_a_second_strike_while_the_first_one_is_reported_loses_nothing(monkeypatch):
+    """Ctrl-C is pressed while the error for the limit of iterations gets what had been computed."""
     told = Progress.partial
     times = itertools.count()
 
@@ -408,7 +408,7 @@ def test_a_python_body_may_go_on_to_use_an_array_it_returned():
     assert info.value.partial[0].tolist() == [2, 2]
 
 
-def test_results_that_wait_are_nobody_elses():
+def test_results_that_wait_are_of_one_caller():
     """A stepped loop goes on with what it collected, whatever is done to what it gave."""
     body = {"onnx": WHILE.replace("example.Arm", "Identity")}
     prepared, given = prepared_loop(None, True, [np.float64(0)], body, {"one": 1.0, "limit": 200.0})

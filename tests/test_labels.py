@@ -80,7 +80,7 @@ def test_loops_of_different_lengths_stand_side_by_side(more):
 
 @pytest.mark.parametrize("suffix", ["npz", "nc", "zarr"])
 @pytest.mark.parametrize("collect", [False, True])
-def test_values_of_one_name_are_told_apart_in_files(suffix, collect, tmp_path):
+def test_values_of_one_name_are_distinguished_in_files(suffix, collect, tmp_path):
     """An output may be called like what is recorded, or like a dimension."""
     graph = Graph(id="g", nodes=[walk("o", "iteration"), Node(**{**vars_of(walk("o", "trial")), "id": "v"})])
     found = mdf_loop.run(graph, steps=6, seed=1, collect=collect, record=["w.o", "w.x"])

@@ -31,7 +31,7 @@ def in_a_copy(do):
 @forks
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_copy_finds_every_lock_free():
-    """Whoever copies the process waits until the thread that holds a lock has let go of it."""
+    """The copying of the process waits until the thread that holds a lock has let go of it."""
     lock, is_held, copied = locks.lock(), threading.Event(), threading.Event()
     seen = []
 
@@ -78,8 +78,8 @@ def test_locks_that_are_gone_are_forgotten():
     assert len(locks._made) == before
 
 
-def test_nobody_uses_llvm_but_alone(monkeypatch):
-    """What LLVM made is given back alone as well: the copy of a process would wait for ever for LLVM's lock, held elsewhere."""
+def test_llvm_is_used_by_one_thread_at_a_time(monkeypatch):
+    """What LLVM made is released alone as well: the copy of a process would wait for ever for LLVM's lock, held elsewhere."""
     ffi = pytest.importorskip("llvmlite.binding.ffi")
     from mdf_loop.backends.llvm.linking import lock
     from mdf_loop.backends.llvm.linking.machine import machine
@@ -107,7 +107,7 @@ def test_nobody_uses_llvm_but_alone(monkeypatch):
 
 
 def test_many_threads_ask_for_what_is_kept():
-    """Each gets what is made for its key, and no more is kept than may be, whoever asks meanwhile."""
+    """Each gets what is made for its key, and no more is kept than may be, whatever asks meanwhile."""
     kept = locks.Recent(3)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

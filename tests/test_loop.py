@@ -184,7 +184,7 @@ NO_ITERATION = {
 
 @pytest.fixture
 def _opaque():
-    """An operator that shape inference does not know, and that nobody must run."""
+    """An operator that shape inference does not know, and that no one must run."""
 
     @mdf_loop.kernel("Opaque")
     def opaque(x):

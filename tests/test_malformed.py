@@ -28,7 +28,7 @@ def test_unknown_operator():
     assert error.__notes__ == ["in node frob of 'b'"]
 
 
-def test_misspelt_operator_is_told_the_right_spelling():
+def test_misspelt_operator_gets_the_right_spelling():
     error = raised(UnsupportedOp, 1, True, 1.0, **node_error("y = Sigmoidd (x)"))
     assert str(error).startswith("there is no kernel for Sigmoidd, version 18 of its domain (did you mean Sigmoid?); ")
 
@@ -44,7 +44,7 @@ def test_operator_of_a_later_opset():
     )
 
 
-def test_operator_of_another_domain_is_told_how_to_add_a_kernel():
+def test_operator_of_another_domain_says_how_to_add_a_kernel():
     with pytest.warns(LoopWarning, match="uses Twice of domain 'my.ops' but does not import that domain; version 1 is taken"):
         says(
             UnsupportedOp,

@@ -168,7 +168,7 @@ def test_the_numbers_are_mdfs(name):
 
 
 @pytest.mark.parametrize("carried", [[1.5], [[1.0, -2.0, 0.5]], [[[1.0, 2.0], [3.0, 4.0]]]])
-def test_arrays_go_round_as_well(carried):
+def test_arrays_are_carried_as_well(carried):
     body = stepping([Parameter(id="v", value="v * 0.5 + x", default_initial_value=0)], y="x * 0.9 + v * 0.1", t="v")
     assert_as_mdf(body, carried=carried)
 

@@ -78,7 +78,7 @@ def test_mdfs_own_text_of_an_onnx_function():
     assert_as_mdf(body, 3, [[1.0, -2.0]], tolerance=1e-6)
 
 
-def test_outputs_nobody_reads_are_left_out():
+def test_outputs_nothing_reads_are_left_out():
     (dropout,) = [
         n for n in read_mdf_graph(onnx_body("Dropout", {"data": "x"}, outputs={"y": "f"}), 1).nodes if n.op == "Dropout"
     ]

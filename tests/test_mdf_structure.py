@@ -177,7 +177,7 @@ def test_a_graph_of_onnx_is_no_model():
         mdf_loop.run(onnx.GraphProto())
 
 
-def test_a_number_that_onnx_has_not_is_told():
+def test_a_number_that_onnx_has_not_is_reported():
     node = Node(id="n", input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="o", value="x * 10 ** 400")])
     with pytest.raises((UnsupportedOp, MalformedBody), match="n"):
         mdf_loop.to_onnx(Graph(id="g", nodes=[node]))

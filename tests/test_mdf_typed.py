@@ -167,7 +167,7 @@ def test_edges_join_each_port_to_one_value():
         read(body)
 
 
-def test_ports_of_one_id_are_told_apart():
+def test_ports_of_one_id_are_distinguished():
     first, second = operator("m", "Neg", {"X": "x"}, ["x"]), operator("n", "Exp", {"input": "x"}, ["x"])
     assert loop(1, True, 0.0, body=graph(first, second, outputs=("go", "n.y"))) == 1
     assert loop(1, True, 2.0, body=graph(first, second, outputs=("go", "m.y"))) == -2

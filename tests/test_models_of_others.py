@@ -238,7 +238,7 @@ def test_a_function_of_another_version_in_a_body():
         mdf_loop.convert(made, body="onnx")
 
 
-def test_overloads_of_a_function_are_told_apart():
+def test_overloads_of_a_function_are_distinguished():
     functions = [
         function("f", [helper.make_node("Neg", ["a"], ["b"])], 13, overload="one"),
         function("f", [helper.make_node("Abs", ["a"], ["b"])], 20, overload="two"),

@@ -126,7 +126,7 @@ def test_what_is_there_of_a_point_is_what_it_is_made_of():
     assert merged([0.5], rows, 40, [(3, 8)]).finish()[0]["x"].tolist() == [[5.0]]
 
 
-def test_texts_have_no_mean_and_errors_of_functions_are_told():
+def test_texts_have_no_mean_and_errors_of_functions_are_reported():
     with pytest.raises(ArgumentError, match="reduce='mean' is for numbers; output 'x' is of type <U1"):
         result("mean", np.array(["a", "b"]), 2, [(0, 2)])
     with pytest.raises(LoopError, match="reduce of output 'x', of 2 trials at point 1: ZeroDivisionError"):

@@ -61,7 +61,7 @@ def test_batch_normalization_7_trains_where_more_outputs_are_named():
     np.testing.assert_allclose(tested, x)
 
 
-def test_dropout_1_is_random_unless_told_and_12_only_where_told():
+def test_dropout_1_is_random_unless_asked_and_12_only_where_asked():
     x = np.ones((100,), F)
     y, mask = run("Dropout", x, opset=1, n_outputs=2, ratio=0.75)
     assert set(np.unique(y)) == {0.0, 4.0}

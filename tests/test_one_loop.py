@@ -78,7 +78,7 @@ def test_other_names_inside_leave_the_loop_what_it_is(form):
     assert again.loop == node.loop
 
 
-def test_a_captured_value_that_goes_round_keeps_its_place_under_another_name():
+def test_a_captured_value_that_is_carried_keeps_its_place_under_another_name():
     text = "b (int64 i, bool c, float x) => (c, k, x) { }"
     body = read(text, 1)
     node = as_loop(Node("Loop", ("n", "", "s"), ("t", "y"), {"body": body}, captures=body.captures, opset=20), "main")

@@ -93,7 +93,7 @@ def test_without_an_iteration_carried_values_stay_and_nothing_is_joined(trip_cou
 
 
 def test_an_endless_loop_is_refused_unless_the_iterations_are_limited(tmp_path):
-    """OpenVINO gives memory that nobody wrote to."""
+    """OpenVINO gives memory that nothing wrote to."""
     path = saved(counting(-1)[0], tmp_path)
     prepared = prepare(path)
     with pytest.raises(IterationError, match=re.escape("the trip count is -1 and the body's condition is always true")):
@@ -123,7 +123,7 @@ def test_a_condition_that_comes_from_outside_and_stays_is_endless_as_well(tmp_pa
 
 @pytest.mark.parametrize("trip_count", [-2, -5])
 def test_a_trip_count_below_minus_one_is_refused(trip_count, tmp_path):
-    """OpenVINO runs no iteration and gives memory that nobody wrote to."""
+    """OpenVINO runs no iteration and gives memory that nothing wrote to."""
     with pytest.raises(IterationError, match=f"the trip count is {trip_count}; it must be 0 or more, or -1 for no limit"):
         ours(counting(trip_count)[0], tmp_path, np.int64(trip_count), S)
 
@@ -214,7 +214,7 @@ def swapping(x, y):
     return [loop.get_iter_value(first.output(0), -1), loop.get_iter_value(second.output(0), -1)]
 
 
-def test_values_that_go_round_may_change_places(tmp_path):
+def test_values_that_are_carried_may_change_places(tmp_path):
     """OpenVINO gives both outputs one value when nothing stands between."""
     x, y = ours(model_of(swapping, S, -S), tmp_path, S, -S)
     np.testing.assert_array_equal(x, -S)

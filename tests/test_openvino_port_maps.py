@@ -65,7 +65,7 @@ def built(how):
     inside = body.parameter([1]) if how["invariant"] else None
     total = summed(index, parts, inside)
     carried = [body.parameter([1]) for _ in range(how["carried"])]
-    # Nothing goes round as it is: OpenVINO does not change places right.
+    # Nothing is passed on unchanged: OpenVINO does not change places right.
     nexts = [op.add(op.multiply(c, constant([2])), total) for c in carried]
     feeds = [body.result(value) for value in (nexts[::-1] if how["swapped"] else nexts)]
     kept, together = body.result(total), [body.result(op.negative(part)) for part in parts]

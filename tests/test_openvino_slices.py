@@ -180,7 +180,7 @@ def times(value, size, axis):
 
 
 def repeated(value, count):
-    """As many copies of a row as a value says: how long this is, nobody knows before it runs."""
+    """As many copies of a row as a value says: how long this is, no one knows before it runs."""
     return op.broadcast(value, op.concat([op.unsqueeze(count, op.constant([0])), op.constant([3])], 0))
 
 
@@ -230,7 +230,7 @@ def test_a_part_that_is_longer_than_its_part_size_is_put_there_whole(way, size, 
     with mdf_loop.options(engine=engine):
         (actual,) = prepare(saved(model, tmp_path)).run([X, np.int64(size)])
     np.testing.assert_array_equal(actual, np.concatenate(parts[::-1] if how.get("back") else parts, axis))
-    if how.get("kind") is None:  # OpenVINO's shapes of a Loop; its plugin refuses, or gives memory that nobody wrote to
+    if how.get("kind") is None:  # OpenVINO's shapes of a Loop; its plugin refuses, or gives memory that nothing wrote to
         assert model.outputs[0].partial_shape.compatible(openvino.PartialShape(actual.shape))
 
 

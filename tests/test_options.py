@@ -114,7 +114,7 @@ def test_same_loop_runs_in_many_threads_at_once():
     assert results == [k + 20 * k for k in range(len(results))]
 
 
-def test_each_run_starts_anew_from_the_seed():
+def test_each_run_starts_again_from_the_seed():
     with options(seed=4):
         first, second = loop(3, True, body=NOISE), loop(3, True, body=NOISE)
     np.testing.assert_array_equal(first, second)

@@ -44,7 +44,7 @@ TEXT = """own (int64 i, bool go, double[n] x) => (bool go_out, double[n] x_out, 
 
 
 def other(entry):
-    """The kernel with its result turned over, as somebody else's."""
+    """The kernel with its result turned over, as another's."""
 
     def run(*inputs, **attrs):
         result = entry.run(*inputs, **attrs)

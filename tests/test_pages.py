@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from modeci_mdf import mdf
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parent.parent
 DECISION, NEURON, NEWTON = (
     ROOT / "examples" / name for name in ("drift_diffusion.yaml", "gallery/fitzhugh_nagumo.yaml", "newton.yaml")
 )
+OSCILLATOR, CHOICE = ROOT / "examples/oscillator.yaml", ROOT / "examples/gallery/leaky_competing_accumulator.yaml"
 SQUARE = mdf.Graph(
     id="square",
     nodes=[
@@ -138,6 +140,15 @@ class TestExplorer:
         view.sliders["x"].value = 1.5
         assert "<code>2.25</code>" in view.values.object
 
+    @pytest.mark.parametrize("how", [{}, {"time_increment": 0.1}], ids=str)
+    def test_all_steps_of_a_scheduled_model_are_drawn(self, how):
+        explorer = mdf_loop.explore(OSCILLATOR, "level", damping=(0.1, 1), steps=50, **how)
+        expected = mdf_loop.run(OSCILLATOR, damping=0.3, steps=50, collect=True, **how)
+        assert (explorer.results({"damping": 0.3})["level"] == expected["level"]).all()
+        assert expected["level"].shape == (50,)
+        recorded = mdf_loop.explore(OSCILLATOR, damping=(0.1, 1), steps=50, record="spring.position", **how)
+        assert np.shape(recorded.results({"damping": 0.3})["level"]) == ()
+
     def test_options_of_the_caller_hold_for_runs_that_a_server_starts(self):
         with mdf_loop.options(engine="numpy"):
             explorer = mdf_loop.explore(DECISION, drift=(0, 2))
@@ -227,6 +238,25 @@ def test_a_browser_shows_another_picture_when_a_slider_moves(browser, served):
     assert not elsewhere
 
 
+def luminance(page, locator):
+    """How bright the ink of an element and the ground of the page are, from 0 to 1."""
+    ink = locator.evaluate("element => getComputedStyle(element).color")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return [sum(map(int, re.findall(r"\d+", colour)[:3])) / 765 for colour in (ink, ground)]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_light_or_dark_as_its_reader_likes_it(browser, served, scheme):
+    address = served(OSCILLATOR, "level", "--steps", 50, "--time-increment", 0.1)
+    page = browser.new_page(color_scheme=scheme, viewport={"width": 420, "height": 900})
+    page.goto(address)
+    page.wait_for_selector("img")
+    for text in ("results of oscillator", "damping"):
+        ink, ground = luminance(page, page.get_by_text(text).first)
+        assert ground - ink > 0.6 if scheme == "light" else ink - ground > 0.6
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+
+
 def test_the_page_is_for_this_computer_alone(served):
     import socket
 
@@ -304,6 +334,16 @@ def test_a_report_takes_names_and_texts_of_a_model_for_texts(typed, tmp_path, br
     widths = page.eval_on_selector_all("img", "found => found.map(image => image.naturalWidth)")
     assert len(widths) == 2
     assert min(widths) > 100
+
+
+def test_a_report_of_a_scheduled_model_draws_all_steps_and_is_no_wider_than_a_telephone(typed, tmp_path, browser):
+    typed("report", OSCILLATOR, "--steps", 50, "--time-increment", 0.1, "--over", "damping=0.1:1:3", "-o", "s.html")
+    assert "float64[50]" in (tmp_path / "s.html").read_text()
+    typed("report", CHOICE, "-o", "c.html")
+    page = browser.new_page(viewport={"width": 400, "height": 900})
+    for name in ("s.html", "c.html"):
+        page.goto((tmp_path / name).as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 def test_a_report_says_how_many_runs_failed(typed, tmp_path):

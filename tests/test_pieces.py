@@ -188,7 +188,7 @@ def stop_at(count):
 # Told
 
 
-def test_a_sweep_is_told_as_runs(caplog):
+def test_a_sweep_is_reported_as_runs(caplog):
     seen, calls = [], []
     with mdf_loop.options(progress=seen.append):
         swept(chunk=20)

@@ -1,4 +1,4 @@
-"""What somebody who writes a first model is told: in our words first, with what was probably meant, by a run and by ``check``."""
+"""What people read who write a first model: our words first, with what was probably meant, by a run and by ``check``."""
 
 import textwrap
 
@@ -184,7 +184,7 @@ b (int64 i, bool c, double x) => (bool c, double y, double z) {
 }"""
 
 
-def test_each_line_of_onnx_text_that_does_not_parse_is_told():
+def test_each_line_of_onnx_text_that_does_not_parse_is_reported():
     with pytest.raises(MalformedBody) as caught:
         mdf_loop.loop(3, True, 0.0, body=LINES)
     found = [str(error) for error in (caught.value, *caught.value.others)]

@@ -255,7 +255,7 @@ def test_source_and_steps_show_the_program_of_the_last_call():
         assert "= mul f, f" in explained(text, 50, True, 0.5, k=0.25, steps=True)
         found = explained(text, 20_000, True, 0.5, k=0.25, source=True, steps=True)
         assert found.index("  as a Step:\n    step (") < found.index("  as Python:\n    def program(")
-        assert found.endswith("the last block had 19999 iterations")
+        assert found.endswith("the last run had 20000 iterations")
 
 
 def test_explain_tells_of_machine_code():
@@ -291,8 +291,8 @@ def test_what_is_no_machine_code_runs_in_the_blocks_of_the_plan():
     for engine in ("numpy", "jit"):
         with options(engine=engine):
             found[engine] = explained(text, *given, pieces=np.array(["a"] * 1000, object))
-    assert "the last block had 999 iterations" in found["numpy"]
-    assert "the last block had 999 iterations" in found["jit"]
+    assert "the last run had 1000 iterations" in found["numpy"]
+    assert "the last run had 1000 iterations" in found["jit"]
     assert "not machine code: " in found["jit"]
 
 

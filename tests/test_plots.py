@@ -6,7 +6,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.models.results import About, Results
-from mdf_loop.plots.plot import groups
+from mdf_loop.plots.panels import panels
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("matplotlib.pyplot")
@@ -54,11 +54,79 @@ def test_all_lines_without_names():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["voltage", "recovery"]
 
 
+TIME = 0.5 * np.arange(1, 41)
+
+
+def lines_of(ax):
+    return {line.get_label(): line for line in ax.lines}
+
+
+@pytest.mark.parametrize("kind", ["results", "npz", "dataset"])
+def test_the_time_of_a_model_is_the_x_axis_and_scales_have_axes_of_their_own(kind, tmp_path):
+    values = {"v": np.sin(TIME), "w": 80 * np.cos(TIME), "m": np.cos(TIME) / 2, "ts": TIME}
+    run = Results(values, About("m", collected=[] if kind == "npz" else list(values)))
+    axes = mdf_loop.plot(run.to_xarray() if kind == "dataset" else run).figure.axes
+    shown = {frozenset(lines_of(ax)) for ax in axes}
+    expected = [{"v"}, {"w"}, {"m"}] if kind == "npz" else [{"v", "m"}, {"w"}]
+    assert shown == set(map(frozenset, expected[: len(axes)]))
+    for ax in axes:
+        assert ax.get_xlabel() == "ts"
+        for line in ax.lines:
+            np.testing.assert_array_equal(line.get_xdata(), TIME)
+    (line,) = mdf_loop.plot(run, "v").lines
+    np.testing.assert_array_equal(line.get_xdata(), TIME)
+    (line,) = mdf_loop.plot(run, "ts").lines
+    np.testing.assert_array_equal(line.get_ydata(), TIME)
+
+
+@pytest.mark.parametrize(
+    ("units", "panels_"),
+    [({}, [["a", "b"], ["c"]]), ({"a": "mV", "b": "nA"}, [["a"], ["b"], ["c"]]), ({"a": "mV", "c": "mV"}, [["a", "c"], ["b"]])],
+)
+def test_lines_share_axes_by_their_units_or_their_scale(units, panels_):
+    values = {"a": np.sin(TIME), "b": 2 * np.sin(TIME), "c": 200 * np.cos(TIME)}
+    run = Results(values, About("m", collected=list(values), units=units))
+    assert [[series.name for series in panel.series] for panel in panels(run)] == panels_
+    _, given = matplotlib.pyplot.subplots()
+    assert len(run.plot(ax=given).lines) == 3  # axes that are given have all of them
+
+
+@pytest.mark.parametrize("t", [-TIME, np.ones(40), TIME[:20]], ids=["falls", "stays", "another length"])
+def test_what_is_no_time_is_drawn_as_a_line(t):
+    run = Results({"v": np.sin(TIME), "t": t}, About("m", collected=["v", "t"]))
+    assert {name for ax in run.plot().figure.axes for name in lines_of(ax)} == {"v", "t"}
+    (line,) = run.plot("v").lines
+    np.testing.assert_array_equal(line.get_xdata(), np.arange(40))
+
+
+def test_several_names_are_drawn_against_the_first_one():
+    run = Results({"t": TIME, "v": np.sin(TIME), "w": np.cos(TIME)}, About("m", collected=["t", "v", "w"]))
+    ax = run.plot("t", "v", "w")
+    for name, line in lines_of(ax).items():
+        np.testing.assert_array_equal(line.get_xdata(), TIME)
+        np.testing.assert_array_equal(line.get_ydata(), run[name])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["v", "w"]
+
+
+def test_the_command_plots_what_plot_plots(tmp_path, monkeypatch):
+    from mdf_loop.plots import plot as module
+    from tests.test_cli import run_main
+
+    drawn, written = [], module.written
+    monkeypatch.setattr(module, "written", lambda made, kind: drawn.append(made) or written(made, kind))
+    np.savez(tmp_path / "r.npz", t=TIME, v=np.sin(TIME))
+    assert run_main("plot", tmp_path / "r.npz", "t", "v", "-o", tmp_path / "p.png") == 0
+    expected = mdf_loop.open(tmp_path / "r.npz").plot("t", "v")
+    (ax,) = drawn[0].axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (expected.get_xlabel(), expected.get_ylabel()) == ("t", "v")
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), expected.lines[0].get_xydata())
+
+
 @pytest.mark.parametrize("is_dataset", [False, True])
 def test_an_output_that_is_called_as_a_length_is_drawn(is_dataset):
     paths = [np.arange(3.0), np.arange(2.0)] if is_dataset else np.ones((2, 3))
     results = Results({"x": paths, "x_length": np.arange(2.0), "y": paths}, About("m", trials=2))
-    shown = [series.name for each in groups(results.to_xarray() if is_dataset else results) for series in each]
+    shown = [series.name for panel in panels(results.to_xarray() if is_dataset else results) for series in panel.series]
     assert sorted(shown) == ["x", "x_length", "y"]
 
 
@@ -97,6 +165,25 @@ def test_many_lines_are_a_heat_map(shape, lines):
     ax = run.plot("x")
     assert len(ax.lines) == lines
     assert len(ax.collections) == (0 if lines else 1)
+
+
+def test_trajectories_come_before_other_arrays_and_a_few_elements_are_points():
+    run = mdf_loop.run("examples/gallery/leaky_competing_accumulator.yaml", seed=1)
+    assert [[series.name for series in each.series] for each in panels(run)] == [["activity"], ["last"]]
+    assert run.plot().get_xlabel() == "time"
+    (points,) = (ax := run.plot("last")).lines
+    assert (points.get_marker(), points.get_linestyle(), ax.get_xlabel()) == ("o", "None", "element of last")
+    assert all(float(at).is_integer() for at in ax.get_xticks())
+    many = Results({"x": np.arange(40.0)}, About("m")).plot("x")
+    assert many.lines[0].get_linestyle() == "-"
+
+
+def test_an_array_of_one_element_is_a_number_that_no_picture_shows():
+    both = Results({"x": np.ones((1, 1)), "y": np.arange(3.0)}, About("m"))
+    assert [[series.name for series in each.series] for each in panels(both)] == [["y"]]
+    with pytest.raises(ArgumentError, match="only single numbers"):
+        panels(Results({"x": np.ones(1)}, About("m")))
+    assert panels(Results({"x": np.ones(1)}, About("m", trials=1)))
 
 
 def test_categories_are_ticks():
@@ -156,7 +243,7 @@ def test_without_matplotlib_an_error_says_what_to_install(monkeypatch, neuron):
 
 
 class Untouched:
-    """An array in a file: whoever reads it fails."""
+    """An array in a file: reading it fails."""
 
     dtype, shape = np.dtype("float64"), (1000, 3)
 

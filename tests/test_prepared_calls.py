@@ -79,7 +79,7 @@ def test_expressions_around_a_loop_look_up_a_signature_once(monkeypatch):
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool_])
 def test_numbers_of_numpy_are_the_arrays_they_stand_for(kind):
-    """In the first call, and in the next ones, in which nobody looks; of another type they are looked at again."""
+    """In the first call, and in the next ones, in which nothing looks; of another type they are looked at again."""
     text = "b (int64 i, bool c, T x) => (bool c_out, T y) { c_out = Identity (c) z = And (x, w) y = Or (z, x) }"
     if kind is not np.bool_:
         text = text.replace("And", "Add").replace("Or", "Mul")

@@ -296,7 +296,7 @@ def test_a_failing_loop_says_where_it_stands():
     assert info.value.__notes__ == ["in MDF parameter or function 'run' (onnx::Loop)", "in MDF node 'n'"]
 
 
-def test_iterations_of_several_loops_are_told_apart():
+def test_iterations_of_several_loops_are_distinguished():
     def loop(name, m):
         return Parameter(id=name, function="onnx::Loop", args={"M": m, "cond": True, "x": 0.0, "body": "body"})
 

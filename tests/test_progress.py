@@ -1,4 +1,4 @@
-"""``options(progress=...)``: what is told while a run goes on, and that it can be stopped.  The clock is the test's own."""
+"""``options(progress=...)``: what is reported while a run goes on, and that it can be stopped.  The clock is the test's own."""
 
 import io
 import logging
@@ -26,7 +26,7 @@ BODY = "x: x * 0.5 + i\ncollect p: x"
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that goes on by a twentieth of a second whenever somebody looks at it; how often that was."""
+    """A clock that goes on by a twentieth of a second whenever something looks at it; how often that was."""
     seen = SimpleNamespace(count=0)
 
     def monotonic():
@@ -54,11 +54,11 @@ def test_reports_come_in_order_and_know_how_many_there_will_be(engine):
 
 
 @pytest.mark.skipif("jit" not in ENGINES, reason="needs llvmlite")
-def test_what_is_over_before_a_report_runs_as_if_nobody_watched(monkeypatch):
+def test_what_is_over_before_a_report_runs_as_if_no_one_watched(monkeypatch):
     planned, seen = mdf_loop.compile("x: x * 0.25 + i\ncollect p: x"), []
     with options(engine="jit", progress=seen.append):
         planned(200_000, True, 0.0)
-        assert "the last block had" in planned.explain()
+        assert "the last run had" in planned.explain()
         monkeypatch.setattr(paying, "WATCHED", 1e6)  # however slow this machine is
         last, path = planned(200_000, True, 0.0)
         assert "the last run, of 200000 iterations, was one program in machine code" in planned.explain()
@@ -132,7 +132,7 @@ def test_who_watches_costs_a_few_blocks(monkeypatch, engine, body):
 
     watched, alone = lengths(lambda report: None), lengths(None)
     assert sum(watched) == 999_999
-    assert sum(alone) == (0 if engine == "jit" else 999_999)  # whom nobody watches runs as one program
+    assert sum(alone) == (0 if engine == "jit" else 999_999)  # whom no one watches runs as one program
     assert len(watched) <= 10, watched
 
 
@@ -206,7 +206,7 @@ def test_it_is_true_false_none_or_a_function():
 
 
 @pytest.mark.usefixtures("clock")
-def test_nothing_is_told_where_there_is_no_terminal_but_in_the_log(caplog, capsys):
+def test_nothing_is_reported_where_there_is_no_terminal_but_in_the_log(caplog, capsys):
     with caplog.at_level(logging.INFO, "mdf_loop.progress"), options(engine="interpret", progress=True):
         mdf_loop.loop(500, True, 0.0, body=BODY)
     assert "of 500 iterations" in caplog.text
@@ -276,7 +276,7 @@ def test_what_has_merely_imported_the_kernel_is_no_notebook(monkeypatch, caplog,
     assert "of 500 iterations" in caplog.text
 
 
-def test_a_bar_waits_as_long_as_it_is_told(monkeypatch):
+def test_a_bar_waits_as_long_as_it_is_asked_to(monkeypatch):
     shown = []
     monkeypatch.setattr(progress, "_display", lambda _: (shown.append, lambda: None))
     bar = Bar(after=2.0)

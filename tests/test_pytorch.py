@@ -1,4 +1,4 @@
-"""Models that PyTorch exported; where PyTorch is installed, the code of the documentation exports them anew."""
+"""Models that PyTorch exported; where PyTorch is installed, the code of the documentation exports them again."""
 
 import importlib.util
 import runpy

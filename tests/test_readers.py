@@ -233,7 +233,7 @@ def test_nothing_is_compiled_twice_either(reads, monkeypatch):
     assert len(made) == 1
 
 
-def test_changed_content_is_read_anew(reads):
+def test_changed_content_is_read_again(reads):
     body = graph(TEXT)
     assert loop(1, True, np.float32([3]), body=body)[0].tolist() == [6]
     body.node[1].op_type = "Mul"
@@ -241,14 +241,14 @@ def test_changed_content_is_read_anew(reads):
     assert len(reads) == 2
 
 
-def test_changed_dict_is_read_anew(reads):
+def test_changed_dict_is_read_again(reads):
     body = {"onnx": TEXT}
     loop(1, True, np.float32([3]), body=body)
     body["onnx"] = TEXT.replace("Add", "Mul")
     assert loop(1, True, np.float32([3]), body=body)[0].tolist() == [9]
 
 
-def test_changed_file_is_read_anew(path, reads):
+def test_changed_file_is_read_again(path, reads):
     for body in (path, {"onnx_file": os.fspath(path)}):
         onnx.save(model(TEXT), path)
         assert loop(1, True, np.float32([3]), body=body)[0].tolist() == [6]

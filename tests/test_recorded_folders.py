@@ -124,7 +124,7 @@ def test_a_body_that_is_given_is_the_one_that_is_recorded():
         mdf_loop.run(DIFFUSION, record="decision.other")
 
 
-def test_the_one_who_is_told_of_progress_is_not_written(tmp_path):
+def test_the_function_that_gets_progress_is_not_written(tmp_path):
     with mdf_loop.options(progress=lambda report: True, block_bytes=1 << 20):
         r = mdf_loop.run(DIFFUSION, seed=7)
     r.save(tmp_path / "r.npz")

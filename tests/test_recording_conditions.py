@@ -129,7 +129,7 @@ def test_many_notes_take_no_more_than_their_own_room():
     assert np.isnan(r.recorded["n.p"]).sum() == 10_000
 
 
-def test_a_name_that_several_branches_have_is_told_apart():
+def test_a_name_that_several_branches_have_is_distinguished():
     with pytest.raises(ArgumentError, match=r"several branches; give one of: n.y.else_branch.q.then_branch.same or "):
         mdf_loop.run(graph(BODY, **NUMBERS), record="n.same")
     with pytest.raises(ArgumentError, match=r"did you mean 'n.y.then_branch.p' or"):

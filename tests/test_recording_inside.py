@@ -204,12 +204,24 @@ def test_unknown_names_and_loops_that_go_on_in_the_next_pass():
     with pytest.raises(ArgumentError, match=r"nothing to be recorded called 'n.sen'; did you mean 'n.seen'"):
         new(graph)(steps=3, record="n.sen")
     graph.nodes[1].metadata = {"loop": {"iterations_per_execution": 2}}
+    graph.conditions = ConditionSet(node_specific={"n": Condition("TimeInterval", repeat=1)})  # which MDF's engine alone knows
     with pytest.warns(LoopWarning), pytest.raises(ArgumentError, match=r"n.run cannot be recorded: .* in each pass"):
         new(graph)(steps=3, record="n.seen")
     graph = scheduled("a loop of another length each time")
     graph.conditions = ConditionSet(node_specific={"n": Condition("Never")}, termination={})
     with pytest.raises(ArgumentError, match=r"'n.seen' cannot be recorded: its node never runs"):
         new(graph)(record="n.seen", steps=2)
+
+
+def test_a_stepped_loop_has_a_row_of_its_iterations_for_each_pass():
+    graph = scheduled("a loop of another length each time")
+    graph.nodes[0].parameters[0].value = "40.0"
+    whole = new(graph)(steps=1, record="n.seen").recorded["n.seen"]
+    graph.nodes[1].metadata = {"loop": {"iterations_per_execution": 4}}
+    graph.conditions = ConditionSet(termination={"environment_state_update": Condition("LoopFinished", dependency="n")})
+    parts = new(graph)(steps=1, record="n.seen").recorded["n.seen"]
+    assert [len(part) for part in parts] == [4, 2]
+    assert_rows([np.concatenate([*parts])], [*whole])
 
 
 def test_bodies_that_are_found_are_those_that_run():

@@ -236,14 +236,14 @@ def test_loop_passes_its_results_over_edges():
     assert outputs(evaluated(first, second, edges=edges), "after")["out"].tolist() == [4, 6]
 
 
-def test_missing_capture_is_told_with_the_place_in_the_model():
+def test_missing_capture_is_reported_with_the_place_in_the_model():
     node = loop_node(COUNTER, {"M": 3, "cond": True, "v_initial": 0})
     with pytest.raises(MissingCapture, match="reads 'one' from outside") as info:
         evaluated(node)
     assert info.value.__notes__ == ["in MDF parameter or function 'run' (onnx::Loop)"]
 
 
-def test_value_of_the_wrong_kind_is_told_with_the_place_in_the_model():
+def test_value_of_the_wrong_kind_is_reported_with_the_place_in_the_model():
     node = loop_node(COUNTER, {"M": "x", "cond": True, "v_initial": 0}, {"x": 2.5}, {"one": 1})
     with pytest.raises(KindError, match=r"the trip count M must be one integer.*2\.5") as info:
         evaluated(node)

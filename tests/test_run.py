@@ -253,7 +253,7 @@ def test_a_seed_may_be_given_to_run_for_onnx_and_openvino():
     ids=["MDF", "ONNX", "converted", "OpenVINO"],
 )
 @pytest.mark.parametrize(("name", "value"), [("max_iterations", 10), ("engine", "numpy"), ("trusted", True)])
-def test_an_option_given_to_run_is_told_where_it_belongs(make, name, value):
+def test_an_option_given_to_run_is_refused_with_its_place(make, name, value):
     with pytest.raises(ArgumentError, match=re.escape(f"mdf_loop.options({name}={value!r})")):
         mdf_loop.run(make(), **{name: value})
 

@@ -153,7 +153,7 @@ def test_a_node_that_may_wait_is_an_if_unless_computing_it_can_do_no_harm():
     assert "If" in ops("s / x")
 
 
-def test_vectors_go_round_like_numbers():
+def test_vectors_are_carried_like_numbers():
     cells = node(
         "cells",
         [
@@ -221,7 +221,9 @@ REFUSED = {
     "AtEnvironmentStateUpdateStart, AtEnvironmentSequenceStart, AtEnvironmentStateUpdateNStart, "
     "BeforePass, AtPass, AfterPass, AfterNPasses, EveryNPasses, "
     "BeforeEnvironmentStateUpdate, AtEnvironmentStateUpdate, AfterEnvironmentStateUpdate, AfterNEnvironmentStateUpdates, "
-    "BeforeNCalls, AtNCalls, AfterCall, AfterNCalls": graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}),
+    "BeforeNCalls, AtNCalls, AfterCall, AfterNCalls, LoopFinished, AfterNLoopIterations, EveryNLoopIterations": graph(
+        counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)}
+    ),
     "g: the condition of node 'A' is AfterNCalls of 'Z', which is not a node of the graph": graph(
         counter("A"), conditions={"A": Condition("AfterNCalls", dependency="Z", n=1)}
     ),

@@ -77,7 +77,7 @@ def test_generated_graphs_give_the_same_when_they_are_called_again():
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("number", NUMBER)
-def test_noise_is_drawn_anew_in_each_run_and_the_loop_begins_with_it(number, engine):
+def test_noise_is_drawn_again_in_each_run_and_the_loop_begins_with_it(number, engine):
     model = new(noisy(number))
     with mdf_loop.options(engine=engine):
         for seed in (1, 2, 3, 1, 4):

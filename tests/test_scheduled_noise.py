@@ -90,7 +90,7 @@ def seeded_loop():
 
 @pytest.mark.parametrize("make", [seeded_operator, seeded_loop])
 def test_a_seed_of_its_own_is_left_to_mdfs_engine(make):
-    """Each making of a node would begin its stream anew: the first steps drew the same numbers twice."""
+    """Each making of a node would begin its stream again: the first steps drew the same numbers twice."""
     with pytest.warns(LoopWarning, match="n: RandomNormal has a seed of its own") as told:
         found = mdf_loop.run(make(), steps=5, collect=True, seed=1)["o"]
     assert len(told) == 1

@@ -1,4 +1,4 @@
-"""Which way short loops are run where nothing but earlier runs tells how long they are, or what goes round in them."""
+"""Which way short loops are run where nothing but earlier runs tells how long they are, or what is carried in them."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_what_is_of_another_type_from_the_second_iteration_on_is_not_stepped_wit
 
 
 def test_a_loop_that_was_over_soon_is_run_by_a_program_the_next_time():
-    """Nobody knows how long it takes this time: as long as the last time, most likely."""
+    """No one knows how long it takes this time: as long as the last time, most likely."""
     text = "b (int64 i, bool c, double x) => (bool d, double y, double z) { y = Add (x, k) z = Tanh (y) d = Less (y, limit) }"
     planned = compile(text)
     with options(engine="numpy"):

@@ -33,7 +33,7 @@ LEFT_OUT = {"Dropout", "BitCast", ("Cast", 1)}
 """No functions of one element, or of other attributes in that version."""
 
 EITHER_ZERO = {"Max", "Min"}
-"""Operators of which nobody says which of 0.0 and -0.0 they give."""
+"""Operators of which no one says which of 0.0 and -0.0 they give."""
 
 TOLERANCE = 3
 

@@ -17,9 +17,8 @@ from mdf_loop.step import records
 from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import RULES, IllegalStep, check, checked
 from mdf_loop.step.failing import TooLong
-from mdf_loop.step.liveness import END, Liveness
 from mdf_loop.step.lower import Lowering, lower_loop
-from mdf_loop.step.memory import assign
+from mdf_loop.step.memory import END, Liveness, assign
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import LoopRegion, Region, Shape, Size, Type, Value
@@ -263,7 +262,7 @@ def test_uses_count_only_what_is_read():
     b = Builder()
     x = b.param(NUMBER)
     y = b.neg(x)
-    b.abs(y)  # nobody reads it
+    b.abs(y)  # nothing reads it
     z = b.add(y, y)
     uses = uses_of(b.closed([z]))
     assert (uses.count(x), uses.count(y), uses.count(z)) == (1, 2, 1)
@@ -352,7 +351,7 @@ def test_axes_are_ordered_only_where_they_are_there(permutation):
 
 
 @pytest.mark.parametrize("engine", ["numpy", "jit"])
-def test_what_fails_and_nobody_reads_fails_in_programs_too(engine):
+def test_what_fails_and_nothing_reads_fails_in_programs_too(engine):
     if engine == "jit":
         pytest.importorskip("llvmlite")
     body = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, s) d = Transpose <perm = [0]> (m) }"

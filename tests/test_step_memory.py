@@ -14,8 +14,7 @@ from step_meaning import MEANINGS
 
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.check import check
-from mdf_loop.step.liveness import is_one_of_two
-from mdf_loop.step.memory import assign
+from mdf_loop.step.memory import assign, is_one_of_two
 from mdf_loop.step.primitives import INT64, PRIMITIVES
 from mdf_loop.step.records import UNKNOWN, LoopRegion, Type
 
@@ -127,13 +126,13 @@ class Memory:
         self.rows = dict.fromkeys(places.rows.values())
 
     def begin(self):
-        """A new iteration: what is in buffers, rows and arrays that wait for their turn, nobody may count on."""
+        """A new iteration: what is in buffers, rows and arrays that wait for their turn, is not to be counted on."""
         self.rows = {k: np.empty(parts(self.loop)[2][k].type.shape) for k in self.rows}
         for array in (*self.buffers, *self.others.values(), *self.rows.values()):
             array[...] = np.nan
 
     def place(self, value):
-        """The array that a value is written into, if it is told one."""
+        """The array that a value is written into, if it is given one."""
         for table, arrays in (
             (self.places.written, self.buffers),
             (self.places.over, self.states),
@@ -145,7 +144,7 @@ class Memory:
         return None
 
     def end(self, ends):
-        """What goes round takes its place, all at once."""
+        """What is carried takes its place, all at once."""
         self.others = {k: self.states[k] for k in self.others}
         self.states = list(ends)
 

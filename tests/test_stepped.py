@@ -160,6 +160,15 @@ def test_every_n_counts_from_when_its_node_ran_like_every_n_calls():
     assert evaluated(source).order_of_execution == ["L", "L", "W", "L", "L", "W", "L", "L"]
 
 
+@pytest.mark.parametrize("other", [Condition("AtPass", n=0), Condition("AtPass", n=2)])
+def test_every_n_counts_from_when_its_node_ran_whatever_let_it_run(other):
+    either = Condition("Any", dependencies=[other, Condition("EveryNLoopIterations", dependency="L", n=4)])
+    source = graph(loop_node(1), counter("W", "x"), edges=["L.x -> W.x"], conditions={"W": either}, until=FINISHED)
+    ran = [k for k, name in enumerate(n for n in evaluated(source).order_of_execution) if name == "W"]
+    first = other.kwargs["n"] + 1
+    assert [at - k for k, at in enumerate(ran)] == [first, first + 4, *([first + 8] if first + 8 <= 10 else [])]
+
+
 def test_conditions_stand_inside_others():
     late = Condition(
         "All", dependencies=[Condition("AfterNLoopIterations", dependency="L", n=4), Condition("Not", condition=FINISHED)]

@@ -234,7 +234,7 @@ def test_numbers_of_each_type_are_those_of_a_sweep_in_memory(code, lengths, tmp_
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-def test_a_number_that_stands_for_no_value_as_well_is_told(dtype, tmp_path, hasty):
+def test_a_number_that_stands_for_no_value_as_well_is_reported(dtype, tmp_path, hasty):
     end = int(np.iinfo(dtype).min if dtype == "int8" else np.iinfo(dtype).max)
     body = f"b (int64 i, bool c, {dtype} x) => (bool c, {dtype} x) {{ }}"
     graph = loop_graph(body, {"x": np.array(end, dtype)}, {"x": "x"}, ("run",))
@@ -327,7 +327,7 @@ def test_what_is_missing_is_made_again(kind, place):
         assert swept(store=place).identical(in_memory())
 
 
-def test_a_chunk_that_is_missing_is_told_when_it_is_opened(place):
+def test_a_chunk_that_is_missing_is_reported_when_it_is_opened(place):
     sorted((place / "evidence").glob("c.*"))[0].unlink()
     with pytest.warns(LoopWarning, match="1 of 12 chunks of 'evidence' are missing"):
         mdf_loop.open(place)
@@ -336,7 +336,7 @@ def test_a_chunk_that_is_missing_is_told_when_it_is_opened(place):
         mdf_loop.open(place)
 
 
-def test_a_point_that_takes_a_worker_long_is_told(tmp_path, monkeypatch):
+def test_a_point_that_takes_a_worker_long_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(chunked_run, "LONG_POINT", 0.0)
     with pytest.warns(LoopWarning, match="with checkpoint= instead of store=, workers share the trials of a point"):
         swept(reduce="mean", store=tmp_path / "s.zarr")

@@ -1,4 +1,4 @@
-"""Files of results that anybody may have written: what could do more than hold numbers is refused before it is decoded."""
+"""Files of results that anyone may have written: what could do more than hold numbers is refused before it is decoded."""
 
 import contextlib
 import json

@@ -175,7 +175,7 @@ def test_texts_of_older_versions_are_taken_and_nothing_else_of_that_name(tmp_pat
         load(yaml.safe_dump(content), tmp_path, ".json")
 
 
-def test_a_graph_in_the_place_of_a_node_is_told(tmp_path):
+def test_a_graph_in_the_place_of_a_node_is_reported(tmp_path):
     content = yaml.safe_load(GOOD)
     graph = content["m"]["graphs"]["g"]
     graph["nodes"]["inner"] = {"nodes": {"n": {}}, "edges": {}}

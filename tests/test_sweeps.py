@@ -43,7 +43,7 @@ def is_batched(monkeypatch):
 
 
 def alone(model, names, point, k, inputs, seed=1, **how):
-    """One run as anybody runs it."""
+    """One run as a user runs it."""
     return mdf_loop.run(model, seed=np.random.SeedSequence(seed, spawn_key=(point, k)), **inputs, **how)
 
 
@@ -336,7 +336,7 @@ def test_outputs_that_are_kept_and_what_is_made_of_trials():
     np.testing.assert_array_equal(both.evidence, (whole.evidence.values > 0).mean(axis=2))
 
 
-def test_points_that_fail_are_told_and_the_others_are_there():
+def test_points_that_fail_are_reported_and_the_others_are_there():
     graph = loop_graph(GATHERING, {"x": 0.0, "w": [1.0, 2.0, 3.0]}, {"x": "x"}, ("run[1]",))
     s = mdf_loop.sweep(graph, {"m": [2, 9, 3]})
     assert s.o0.values[0, :2].tolist() == [1, 2]

@@ -21,7 +21,7 @@ ENDLESS = 10**15
 
 @pytest.fixture
 def ticks(monkeypatch):
-    """A clock that goes on by one second whenever somebody looks at it; how often that was."""
+    """A clock that goes on by one second whenever something looks at it; how often that was."""
     seen = SimpleNamespace(count=0)
 
     def monotonic():

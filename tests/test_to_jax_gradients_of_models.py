@@ -42,6 +42,7 @@ EXAMPLES = [
     "newton.yaml",
     "newton_mdf.yaml",
     "oscillator.yaml",
+    "power_iteration.yaml",
     "gallery/bifurcation.yaml",
     "gallery/drift_and_bound.yaml",
     "gallery/drift_diffusion.yaml",
@@ -50,6 +51,7 @@ EXAMPLES = [
     "gallery/hodgkin_huxley.yaml",
     "gallery/leaky_competing_accumulator.yaml",
     "gallery/lorenz.yaml",
+    "gallery/power_iteration.yaml",
     "gallery/predator_and_prey.yaml",
     "gallery/rnn.yaml",
     "gallery/rnn_weights.yaml",
@@ -58,8 +60,6 @@ EXAMPLES = [
 
 WITHOUT = {
     "accumulate.yaml": "it computes in float32, in which a difference says little",
-    "power_iteration.yaml": "a condition counts iterations of a loop, which has no form",
-    "gallery/power_iteration.yaml": "a condition counts iterations of a loop, which has no form",
     "rnn.yaml": "it computes in float32, in which a difference says little",
     "gallery/game_of_life.yaml": "its cells are whole numbers",
     "gallery/greedy_decoding.yaml": "its tokens are whole numbers, and its score is that of the tokens",

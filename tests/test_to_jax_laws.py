@@ -13,7 +13,7 @@ from test_generated import read_by
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.errors import LoopError, LoopWarning, NotLowered, UnsupportedOp
+from mdf_loop.errors import LoopError, LoopWarning, UnsupportedOp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -92,9 +92,6 @@ def test_exported_loops(name):
     assert differences(tuple(of_jax(jax, prepared.body, given)), work.expected) == ""
 
 
-REFUSED = {"power_iteration.yaml", "gallery/power_iteration.yaml"}
-"""A condition counts iterations of a loop inside, which has no counterpart in a loop over passes."""
-
 ROWS = {"gallery/lorenz.yaml": 3000}
 """Rows of a chaotic model before the last digits of numbers decide where it goes."""
 
@@ -115,10 +112,6 @@ def test_examples(path):
         for n, p in model.inputs.items()
         if p.required
     }
-    if path in REFUSED:
-        with pytest.raises(NotLowered, match="EveryNLoopIterations"):
-            mdf_loop.to_jax(model)(**given)
-        return
     f = mdf_loop.to_jax(model, max_steps=1000)
     with options(engine="interpret", seed=7):
         want = model(**given)

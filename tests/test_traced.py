@@ -209,7 +209,7 @@ def static_axis(i, go, x):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_cannot_be_read_is_told_with_its_line_and_how_to_write_it(function, line, advice):
+def test_what_cannot_be_read_is_reported_with_its_line_and_how_to_write_it(function, line, advice):
     with pytest.raises(TracedBranch) as caught:
         mdf_loop.loop(3, True, np.array([1.0]), body=mdf_loop.body(function))
     said = str(caught.value)
@@ -296,6 +296,67 @@ def test_models_hold_traced_functions_and_onnx_gets_them():
     written = mdf_loop.to_onnx(model, inputs=["a"])
     assert mdf_loop.backend.run_model(written, {"a": np.array(9.0)})[0] == 3
     assert mdf_loop.run(mdf_loop.convert(written), a=9.0)["root"] == 3
+
+
+STEPS = np.array([1.0, 2.0])
+
+
+@mdf_loop.body
+def scaled(i, go, v, *, k=3.0, w=STEPS, kind="relu"):
+    return True, (np.maximum(v * k, 0) if kind == "relu" else v) + w.sum()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("given", [{}, {"k": 2.0}, {"w": np.ones(3)}, {"k": 0.5, "w": np.zeros(1)}], ids=str)
+@pytest.mark.parametrize("v", [1.0, np.float32(1), np.array([1.0, -2.0]), 2], ids=repr)
+def test_defaults_of_keyword_parameters_are_used_where_a_call_does_not_give_them(engine, given, v):
+    """They were said to be missing."""
+    all_of_them = {"k": 3.0, "w": STEPS, **given}
+    with mdf_loop.options(engine=engine):
+        for call in (mdf_loop.loop, mdf_loop.compile(scaled)):
+            found, wanted = (
+                call(4, True, v, **named, **({"body": scaled} if call is mdf_loop.loop else {})) for named in (given, all_of_them)
+            )
+            np.testing.assert_array_equal(found, wanted)
+            assert np.asarray(found).dtype == np.asarray(wanted).dtype
+
+
+def test_loops_and_branches_inside_a_function_and_scans_take_defaults():
+    @mdf_loop.body
+    def outer(i, go, v, *, q=2):
+        return True, mdf_loop.loop(q, True, v, body=scaled), mdf_loop.loop(q, True, v, body=scaled, k=1.0)
+
+    assert [x.tolist() for x in mdf_loop.loop(2, True, 1.0, body=outer)] == [201, [7, 27]]
+    assert [x.tolist() for x in mdf_loop.loop(2, True, 1.0, body=outer, q=1)] == [21, [4, 9]]
+    plus, minus = mdf_loop.body(lambda *, a=2.0: a + 1), mdf_loop.body(lambda *, a=2.0: a - 1)
+    assert mdf_loop.if_(True, then_branch=plus, else_branch=minus) == 3
+    assert mdf_loop.if_(False, then_branch=plus, else_branch=minus, a=5.0) == 4
+    sums = mdf_loop.body(lambda s, x, *, gain=2.0: (s + gain * x, s))
+    assert mdf_loop.scan(0.0, np.arange(3.0), body=sums, num_scan_inputs=1)[0] == 6
+
+
+def test_a_model_uses_its_own_values_in_the_place_of_defaults():
+    @mdf_loop.body
+    def newton(i, go, x, *, a=4.0, tolerance=1e-12, half=0.5):
+        better = half * (x + a / x)
+        return np.abs(better - x) > tolerance, better, better
+
+    model = mdf_loop.load("examples/newton.yaml")
+    model.graphs[0].nodes[0].get_parameter("body").value = newton
+    assert mdf_loop.run(model, a=9.0)["root"] == 3
+    written = mdf_loop.to_onnx(model, inputs=["a"])
+    assert mdf_loop.backend.run_model(written, {"a": np.array(9.0)})[0] == 3
+    assert mdf_loop.run(mdf_loop.convert(written), a=9.0)["root"] == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["traced", "equations", "called"])
+def test_a_condition_of_several_elements_says_what_makes_one_of_them(engine, kind):
+    traced = mdf_loop.body(lambda i, go, v: (v < 5, v * 2))
+    body = {"traced": traced, "equations": "v: v * 2\nwhile: v < 5", "called": lambda i, go, v: (v < 5, v * 2)}[kind]
+    with mdf_loop.options(engine=engine), pytest.raises(LoopError, match="must be one boolean") as caught:
+        mdf_loop.loop(9, True, np.ones(3), body=body)
+    assert any("np.any(...) or np.all(...)" in note for note in caught.value.__notes__)
 
 
 def test_a_known_formula_is_given_for_a_function_that_has_no_kernel():

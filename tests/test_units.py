@@ -54,10 +54,14 @@ def test_axes_have_time_and_units(trials):
 
 
 def test_lines_of_one_picture_have_units_in_the_legend():
+    from matplotlib import figure
+
     graph = decay("mV")
     graph.nodes[0].get_parameter("body").value["collected"]["half"] = "v / 2"
     graph.nodes[0].output_ports.append(mdf.OutputPort(id="half", value="run.half"))
-    ax = mdf_loop.run(graph).plot()
+    results = mdf_loop.run(graph)
+    assert [ax.get_ylabel() for ax in results.plot().figure.axes] == ["path (mV)", "half"]  # which differ in their units
+    ax = results.plot(ax=figure.Figure().subplots())
     assert {text.get_text() for text in ax.get_legend().get_texts()} == {"path (mV)", "half"}
 
 

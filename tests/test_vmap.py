@@ -23,9 +23,10 @@ from mdf_loop.options import start_run
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx.loop_records import loop_record
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
+from mdf_loop.step.records import Type
 from mdf_loop.step.structure import adds_up_little, gives_same_bits, values_in
 from mdf_loop.step.trace import definition_of, is_traced
 from mdf_loop.step.vmap import vmap
@@ -160,6 +161,17 @@ def is_tried(made, case):
             return False  # programs leave them to the interpreter
     assert_rows(results, are_stacked, expected, case.exact or (made is in_llvm and adds_up_little(step)))
     return True
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(float, int), (float, np.int64), (int, np.int8), (int, np.uint64)])
+def test_numbers_of_which_python_may_refuse_one_stay_one_by_one(given, wanted):
+    b = Builder()
+    x = b.param(Type(np.dtype(given), (), weak=True))
+    step = b.closed([b.python(x, int) if wanted is int else b.cast(x, np.dtype(wanted))])
+    with pytest.raises((FallBack, OverflowError, ValueError)):
+        in_python(step)(start_run(), given("nan") if given is float else -(1 << 63))
+    with pytest.raises(CannotLower, match="Python may refuse one"):
+        vmap(step, [True], N)
 
 
 @pytest.mark.parametrize("flags", [(False, True, False), (False, False, True)], ids=["the carried value", "the captured one"])

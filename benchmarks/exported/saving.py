@@ -29,7 +29,7 @@ def save(name: str, model: onnx.ModelProto, inputs: Sequence[Any], outputs: Sequ
 
 
 def without_notes(model: onnx.ModelProto) -> None:
-    """Take away documentation and metadata: stack traces of whoever exported it."""
+    """Take away documentation and metadata: stack traces of its exporter."""
     del model.metadata_props[:]
     model.doc_string = ""
     for function in model.functions:

@@ -19,7 +19,7 @@ from mdf_loop.ir import Body, Carried, Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import Builder, CannotLower
-from mdf_loop.step.fixpoint import Settling
+from mdf_loop.step.fixpoint import Fixpoint
 from mdf_loop.step.loop_types import joined
 from mdf_loop.step.lower import Lowering, Names
 from mdf_loop.step.primitives import FLOAT64, PRIMITIVES
@@ -48,9 +48,10 @@ def sample(type: Type) -> Any:
 class StaticBuilder(Builder):
     """A builder of Steps all of whose element types are known."""
 
-    def strong(self, x: Value) -> Value:
+    def strong(self, x: Value, dtype: np.dtype | None = None) -> Value:
         """A value with an element type of ONNX's: Python's numbers get that which they have in numpy."""
-        return self.cast(x, FLOAT64 if x.type.kind == "O" else x.type.dtype) if x.type.weak else x  # type: ignore[arg-type]
+        own = FLOAT64 if x.type.kind == "O" else x.type.dtype
+        return super().strong(x, dtype or own) if x.type.weak or dtype is not None else x
 
     def as_array(self, x: Value) -> Value:
         """A number as an array without dimensions, which is what a number is there."""
@@ -147,11 +148,11 @@ class StaticLowering(Lowering):
                 raise UnsupportedOp(f"{'/'.join(self.path)}: {error}") from error
         return [*found[:n], *found[n + len(initial) :]]
 
-    def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
+    def fixpoint(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Fixpoint:
         """The body of a loop; carried values begin with a type that holds what they become."""
         mark, given = self.b.mark(), list(carried)
         for _ in range(MOST_WIDER):
-            found = super().settled(record, given, scanned, scope)
+            found = super().fixpoint(record, given, scanned, scope)
             narrow = [k for k, type in enumerate(found.types) if type.dtype is None or type.shape is None or type.kind == "O"]
             targets = {k: found.first_ends[k] for k in narrow if found.first_ends[k].dtype is not None}
             targets |= {k: Type(FLOAT64, (), weak=True) for k in narrow if found.types[k].kind == "O"}

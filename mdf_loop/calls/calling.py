@@ -93,7 +93,7 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
 
 
 def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False) -> Any:
-    """:func:`loop` with its arguments told apart: captures may have any name here, ``M`` and ``cond`` too.
+    """:func:`loop` with its arguments separated: captures may have any name here, ``M`` and ``cond`` too.
 
     ``is_listed`` says that the carried values came as one tuple or list, which may mean one vector.
     """
@@ -230,7 +230,7 @@ def if_(cond: Any = None, *, then_branch: Any = None, else_branch: Any = None, *
 
 
 def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
-    """:func:`if_` with its arguments told apart: captures may have any name here, ``cond`` too."""
+    """:func:`if_` with its arguments separated: captures may have any name here, ``cond`` too."""
     if _omitted(cond) is None:
         raise ArgumentError("if_: the condition cond is missing")
     functions = {f"the function {name}": Called(source) for name, source in sources.items() if is_callable(source)}

@@ -14,11 +14,12 @@ from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
 from mdf_loop.settings.engines import JIT, can_compile
 from mdf_loop.system.html import folded, preformatted, table
 
-_CONDITION = {
+CONDITIONS = {
     "given": "the trip count is given",
     "batched": "the condition is looked at for a block of iterations; the first false one ends it",
     "stepped": "the condition is looked at in each iteration",
 }
+"""How a loop finds out that it is over."""
 
 
 class Explanation(str):
@@ -77,6 +78,11 @@ def explained(loop: NumpyLoop, source: bool = False, steps: bool = False) -> Exp
     return text
 
 
+def plan_of(loop: NumpyLoop) -> Plan:
+    """The plan by which a loop ran last, or would run."""
+    return (loop.latest or loop.blocks).plan
+
+
 def _table(content: dict[str, Any]) -> str:
     """A plan as HTML: a table for each loop, those of inner loops inside."""
     rows = [(node["how"], node["node"], node["why"]) for node in content["nodes"]]
@@ -87,12 +93,12 @@ def _table(content: dict[str, Any]) -> str:
 
 
 def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
-    plan = (loop.latest or loop.blocks).plan
+    plan = plan_of(loop)
     name = plan.loop.name or "loop"
     if plan.refusal:
         yield f"{name} over {plan.loop.body.name}: interpreted, node by node: {plan.refusal}"
         return
-    yield f"{name} over {plan.loop.body.name}: {_CONDITION[plan.condition]}"
+    yield f"{name} over {plan.loop.body.name}: {CONDITIONS[plan.condition]}"
     yield from _nodes("aliases, second names for values:", plan.aliases)
     yield from _nodes("hoisted, run once:", plan.hoisted)
     yield from _nodes("hoisted from the second iteration on:", plan.late)
@@ -103,20 +109,27 @@ def _lines(loop: NumpyLoop, wanted: Wanted) -> Iterator[str]:
                 yield f"  {_unit(unit, plan)}"
         else:
             yield from _stepped(loop, part, plan, wanted)
+    yield from how_it_ran(loop)
     if loop.last_program:
-        yield f"the last run, of {loop.last_length} iterations, was one program in {loop.last_program.form}"
         yield from _program(loop.last_program, wanted)
-    elif loop.last_length:
-        forms = _forms_of_parts(loop)
-        yield f"the last block had {loop.last_length} iterations{''.join(f', a part of them in {form}' for form in forms)}"
-        if not forms and loop.why_not_compiled:
-            yield f"not machine code: {loop.why_not_compiled}"
     if loop.last_failure:
         yield f"a block that failed: {loop.last_failure}"
     for step in loop.program.steps:
         for inner in step.loops:
             yield f"inside {step.node.called} -> {', '.join(filter(None, step.node.outputs))}:"
             yield from (f"  {line}" for line in _lines(inner, wanted))
+
+
+def how_it_ran(loop: NumpyLoop, each: str = "iterations") -> Iterator[str]:
+    """How many iterations the last run had, and as what they ran."""
+    if loop.last_program:
+        yield f"the last run, of {loop.last_length} {each}, was one program in {loop.last_program.form}"
+    elif loop.lasted:
+        forms = _forms_of_parts(loop)
+        shown = "".join(f", a part of them in {form}" for form in forms) if loop.latest is not None else ", interpreted"
+        yield f"the last run had {loop.lasted} {each}{shown}"
+        if not forms and loop.why_not_compiled:
+            yield f"not machine code: {loop.why_not_compiled}"
 
 
 def _forms_of_parts(loop: NumpyLoop) -> list[str]:
@@ -127,7 +140,7 @@ def _forms_of_parts(loop: NumpyLoop) -> list[str]:
 
 def _what_is_missing(loop: NumpyLoop) -> Iterator[str]:
     """What installing llvmlite would bring, if it is not there."""
-    if not can_compile() and not (loop.latest or loop.blocks).plan.refusal:
+    if not can_compile() and not plan_of(loop).refusal:
         yield f"not machine code, llvmlite is not installed; it brings {JIT}"
 
 
@@ -139,7 +152,7 @@ def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:
 
 def _unit(unit: Node | Shift | Idiom, plan: Plan) -> str:
     if isinstance(unit, Shift):
-        return f"{unit.name} = {plan.rounds[unit.name]} of the iteration before"
+        return f"{unit.name} = {plan.carried[unit.name]} of the iteration before"
     return f"{unit.node}  [{unit.words}]" if isinstance(unit, Idiom) else str(unit)
 
 
@@ -148,8 +161,8 @@ def _stepped(loop: NumpyLoop, part: Stepped, plan: Plan, wanted: Wanted) -> Iter
     for node in part.nodes:
         why = plan.reasons.get(first_output(node))
         yield f"  {node}" + (f"  ({why})" if why else "")
-    for name in part.rounds:
-        yield f"  {name} = {plan.rounds[name]} of the iteration before"
+    for name in part.carried:
+        yield f"  {name} = {plan.carried[name]} of the iteration before"
     if not loop.last_program and (program := (loop.latest or loop.blocks).latest(part)):
         if program.size:
             yield f"  in {program.form}"
@@ -178,12 +191,12 @@ def plan_content(loop: NumpyLoop) -> dict[str, Any]:
         ``nodes`` and ``inner`` (the same for loops inside).  Each node has ``node`` (its text), ``op``, ``outputs``, ``how``
         (one of :data:`WAYS`) and ``why`` (empty where there is nothing to say).
     """
-    plan = (loop.latest or loop.blocks).plan
+    plan = plan_of(loop)
     inner = [{"inside": first_output(step.node), **plan_content(found)} for step in loop.program.steps for found in step.loops]
     return {
         "loop": plan.loop.name or "loop",
         "body": plan.loop.body.name,
-        "condition": "" if plan.refusal else _CONDITION[plan.condition],
+        "condition": "" if plan.refusal else CONDITIONS[plan.condition],
         "refusal": plan.refusal,
         "nodes": [_node_content(node, how, why) for node, how, why in ways(plan)],
         "inner": inner,

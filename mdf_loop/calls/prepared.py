@@ -84,7 +84,7 @@ class PreparedLoop:
         values, captured = self._fitted(inputs, {**self.by_default, **named} if self.by_default else named)
         carried, scanned = values[: len(record.carried)], values[len(record.carried) :]
         if not record.body.typed:
-            carried = [*map(_as_it_goes_round, carried)]
+            carried = [*map(_as_carried, carried)]
         if record.scanned:
             return Arguments(shared_length(record, scanned), True, carried, scanned, captured=captured)
         limit, goes = trip_count(count), condition(go)
@@ -120,7 +120,7 @@ class PreparedLoop:
         return values, [values[name] for name in body.captures]
 
 
-def _as_it_goes_round(value: Any) -> Any:
+def _as_carried(value: Any) -> Any:
     """A number as numpy's functions give it: an array without dimensions would be something else in the first iteration alone."""
     is_one = type(value) is np.ndarray and value.ndim == 0 and value.dtype.kind in "biuf"
     return value[()] if is_one else value

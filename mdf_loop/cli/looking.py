@@ -62,6 +62,7 @@ def explain(
     input_: Input = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
+    operators: Annotated[bool, typer.Option("--operators", help="Show each operator of the plan, not your equations.")] = False,
     source: Annotated[bool, typer.Option("--source", help="Also show the Python source of programs.")] = False,
     show_steps: Annotated[bool, typer.Option("--show-steps", help="Also show the Steps that programs are made from.")] = False,
     obey_body_condition: ObeyBodyCondition = False,
@@ -69,9 +70,10 @@ def explain(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model once, and print how each of its loops ran: what ran once, in blocks, or step by step, and why.
+    """Run a model once, and print how each of its loops ran: what ran once, many iterations at once, or one by one, and why.
 
-    Inputs that are not given are drawn by their declared types.
+    Inputs that are not given are drawn by their declared types.  A model that goes on from step to step runs 100 steps, or
+    --steps.
     """
     from mdf_loop.models.explaining import explain_model, plans_of
     from mdf_loop.options import options
@@ -81,7 +83,7 @@ def explain(
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, inputs)})
             return
-        texts = explain_model(file, inputs, source, show_steps)
+        texts = explain_model(file, inputs, source, show_steps, operators)
     out = console()
     for text in texts:
         out.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -76,8 +76,8 @@ def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -
     notes = list(dict.fromkeys([*hints_of(error), *notes]))
     message = as_typed("; ".join([str(error) or "interrupted", *notes]), options)
     if as_json:
-        told = {"type": type(error).__name__, "message": message, "file": None if file is None else str(file), "line": line}
-        print(json.dumps({"error": told}), file=sys.stderr)
+        found = {"type": type(error).__name__, "message": message, "file": None if file is None else str(file), "line": line}
+        print(json.dumps({"error": found}), file=sys.stderr)
     else:
         print(f"mdf-loop: {f'{file}:{line}: ' if line else ''}{message}", file=sys.stderr)
 

@@ -17,6 +17,7 @@ from mdf_loop.cli.parameters import (
     Seed,
     Set,
     Steps,
+    TimeIncrement,
     Trials,
     Trusted,
     given_inputs,
@@ -59,7 +60,10 @@ def save_picture(source: Any, path: Path, names: list[str] | None = None) -> Non
 
 def plot(
     file: Annotated[Path, typer.Argument(help="Results: a .npz, .nc or .zarr file of `run -o` or `sweep -o`.")],
-    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values; the default is all.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="A value; or several, to plot the others against the first: t v.  The default is all."),
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path("plot.png"),
     debug: Debug = False,
     json_: Json = False,
@@ -75,7 +79,7 @@ def plot(
 
 def explore(
     file: File,
-    names: Annotated[list[str] | None, typer.Argument(help="Outputs or recorded values to draw.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="What to draw, as `plot` takes it; the default is all.")] = None,
     over: Annotated[list[str] | None, typer.Option("--over", metavar="NAME=FROM:TO", help="A slider: drift=0:2.")] = None,
     trials: Trials = None,
     seed: Seed = 0,
@@ -83,6 +87,7 @@ def explore(
     input_: Input = None,
     record: Record = None,
     steps: Steps = None,
+    time_increment: TimeIncrement = None,
     port: Annotated[int, typer.Option("--port", help="Port of the page; 0 chooses a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     trusted: Trusted = False,
@@ -101,7 +106,8 @@ def explore(
 
     with at_work(file), options(trusted=trusted):
         given = given_inputs(set_, input_) | dict(map(_range, over or []))
-        explore_model(file, *names or (), trials=trials, seed=seed, record=record, steps=steps, **given).show(port, browser, say)
+        how: dict[str, Any] = {"trials": trials, "seed": seed, "record": record, "steps": steps, "time_increment": time_increment}
+        explore_model(file, *names or (), **how, **given).show(port, browser, say)
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:
@@ -132,6 +138,7 @@ def report(
     input_: Input = None,
     record: Record = None,
     steps: Steps = None,
+    time_increment: TimeIncrement = None,
     trusted: Trusted = False,
     json_: Json = False,
     debug: Debug = False,
@@ -144,7 +151,7 @@ def report(
     with at_work(file), options(trusted=trusted):
         if output.suffix.lower() not in (".html", ".htm"):
             raise MalformedBody(f"a report is written to an .html file; got {str(output)!r}")
-        arguments = given_inputs(set_, input_) | stepping(steps, None, seed=seed) | recording(None, record, 1, None)
+        arguments = given_inputs(set_, input_) | stepping(steps, time_increment, seed=seed) | recording(None, record, 1, None)
         page = report_of(file, arguments, dict(map(axis, over or [])), trials)
         with replacing(output) as written:
             written.write(page.encode())

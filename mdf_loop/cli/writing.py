@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,12 +80,20 @@ KINDS = {".onnx": "onnx", ".xml": "openvino", ".yaml": "mdf", ".yml": "mdf", ".j
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A model: .onnx, .yaml, .json, or .xml of OpenVINO.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .yaml or .json for MDF, .onnx for ONNX.")],
-    body: Annotated[str, typer.Option("--body", help="Bodies of loops in MDF: mdf for MDF graphs, onnx for ONNX text.")] = "mdf",
+    body: Annotated[
+        str | None,
+        typer.Option(
+            "--body", metavar="mdf|onnx", help="Bodies of loops in MDF: mdf for MDF graphs, the default, or onnx for ONNX text."
+        ),
+    ] = None,
     inline: Annotated[
         int, typer.Option("--inline", help="Weights with more elements go to a .npz file next to the MDF file.")
     ] = 1024,
     inputs: Annotated[
-        list[str] | None, typer.Option("--as-input", help="A parameter that becomes an input in ONNX, like ports.")
+        list[str] | None,
+        typer.Option(
+            "--as-input", metavar="NAME", help="A parameter that becomes an input in ONNX, as ports do; others are constants."
+        ),
     ] = None,
     steps: Steps = None,
     time_increment: TimeIncrement = None,
@@ -98,15 +107,19 @@ def convert(
     with at_work(source), options(trusted=trusted):
         to_mdf = {"body": body, "inline": inline}
         to_onnx = {"inputs": inputs or (), "steps": steps, "time_increment": time_increment}
-        _convert(source, target, to_mdf, to_onnx)
+        constants = _convert(source, target, to_mdf, to_onnx)
     if json_:
-        as_json({"read": str(source), "written": str(target)})
-    else:
-        say_written(target)
+        as_json({"read": str(source), "written": str(target), "constants": constants})
+        return
+    say_written(target)
+    if constants:
+        print(
+            f"mdf-loop: constants in it: {', '.join(constants)} (--as-input {constants[0]} makes one an input)", file=sys.stderr
+        )
 
 
-def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> None:
-    """Convert by what the names of the files say, each way with its own settings."""
+def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> list[str]:
+    """Convert by what the names of the files say, each way with its own settings; returns what ONNX has as constants."""
     from mdf_loop.convert import mdf_to_onnx, onnx_to_mdf, rewriting
 
     if source.exists() and target.exists() and source.samefile(target):
@@ -116,6 +129,7 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
         onnx_to_mdf.convert(source, target, **to_mdf)
     elif kinds == ("mdf", "onnx"):
         mdf_to_onnx.to_onnx(source, target, **to_onnx)
+        return mdf_to_onnx.constants_of(source, to_onnx["inputs"]) if to_onnx["steps"] is None else []
     elif kinds == ("mdf", "mdf"):
         rewriting.rewrite(source, target)
     elif kinds == ("openvino", "onnx"):
@@ -130,3 +144,4 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
             f"IN is .onnx, .xml, .yaml or .json and OUT .yaml, .json or .onnx, of another kind than IN; "
             f"got {str(source)!r} and {str(target)!r}"
         )
+    return []

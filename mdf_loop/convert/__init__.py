@@ -1,1 +1,1 @@
-"""From one model format to another, and mending what others wrote."""
+"""From one model format to another, and repairing what others wrote."""

@@ -1,6 +1,6 @@
 """JSON and YAML as dicts and lists, and the lines where things stand in them.
 
-A file may come from anybody.  Only plain data are read, nothing is nested deeper than :data:`DEEPEST`, and what aliases
+A file may come from anyone.  Only plain data are read, nothing is nested deeper than :data:`DEEPEST`, and what aliases
 and merged maps of YAML repeat is counted before it is made.
 """
 
@@ -107,10 +107,10 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
-        told = ", ".join(
+        problem = ", ".join(
             filter(None, (error.context, error.problem, "it is a tab: YAML is indented by spaces" if is_tab else ""))
         )
-        raise ValueError(where + told) from error
+        raise ValueError(where + problem) from error
     except yaml.reader.ReaderError as error:  # which knows no line
         number = text.count("\n", 0, error.position) + 1
         raise ValueError(f"line {number}: the character {chr(error.character)!r} is not allowed in YAML") from error
@@ -300,6 +300,28 @@ def model_text(content: Any, suffix: str) -> str:
     return str(text)
 
 
+SMALL = 110
+"""Letters of a map that stands on one line."""
+
+
+def _is_small(value: dict[str, Any]) -> bool:
+    """Whether a map reads well on one line: names and values, or such maps; expressions that stand alone."""
+    return _is_shallow(value, 2) and len(json.dumps(value, ensure_ascii=False)) <= SMALL
+
+
+def _is_shallow(value: dict[str, Any], depth: int) -> bool:
+    """Whether a map has so many levels of maps at most."""
+    words = [item for item in value.values() if isinstance(item, str)]
+    is_plain = len(value) == 1 or not any(" " in word for word in words)
+    inner = [item for item in value.values() if isinstance(item, dict)]
+    leaves = [item for item in value.values() if not isinstance(item, dict)]
+    return (
+        is_plain
+        and all(map(_is_leaf, leaves))
+        and all(not item or (depth > 1 and _is_shallow(item, depth - 1)) for item in inner)
+    )
+
+
 def _is_array(value: Any) -> bool:
     """Whether a list holds numbers, texts and such lists, and no dict: it fits on a line."""
     return isinstance(value, list | tuple) and all(not isinstance(item, dict) and _is_leaf(item) for item in value)
@@ -330,12 +352,16 @@ def _dumper() -> Any:
     def sequence(dumper: Any, value: Any) -> Any:
         return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=_is_array(value))
 
+    def mapping(dumper: Any, value: Any) -> Any:
+        return dumper.represent_mapping("tag:yaml.org,2002:map", value, flow_style=_is_small(value))
+
     def text(dumper: Any, value: str) -> Any:
         lines = value.split("\n")
         is_plain = len(lines) > 1 and all(line.isprintable() and line == line.rstrip() for line in lines)
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if is_plain else None)
 
     Dumper.add_representer(str, text)
+    Dumper.add_representer(dict, mapping)
     Dumper.add_representer(list, sequence)
     Dumper.add_representer(tuple, sequence)
     return Dumper

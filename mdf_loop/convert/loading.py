@@ -11,8 +11,8 @@ from typing import Any
 
 from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.onnx_to_mdf import convert
-from mdf_loop.convert.repair.imported_models import mend
-from mdf_loop.convert.repair.port_shapes import mend_written_shapes
+from mdf_loop.convert.repair.imported_models import repaired
+from mdf_loop.convert.repair.port_shapes import model_as_written
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.weights_reading import read_weights
 from mdf_loop.errors import LoopError, MalformedBody, let_through, warn_user
@@ -88,7 +88,7 @@ def model_of(content: Any, path: Path) -> Any:
     except Exception as error:  # MDF's converters raise what they like
         let_through(error)
         raise MalformedBody(f"{name!r} is not {WHAT}: {_message(error)}") from error
-    return mend(model, name)
+    return repaired(model, name)
 
 
 def read_content(path: Path) -> Any:
@@ -140,14 +140,6 @@ def _told_of(path: Path, place: tuple[Any, ...] = ()) -> Iterator[None]:
         yield
     except ValueError as error:
         raise Misplaced(f"{os.fspath(path)!r}: {error}", place, ()) from error
-
-
-def model_as_written(content: Any) -> Any:
-    """What a file says as a model that is not repaired."""
-    from modeci_mdf.mdf import Model
-
-    mend_written_shapes(content)
-    return Model.from_dict(content)
 
 
 def _onnx_files(content: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -16,10 +16,12 @@ import onnx
 from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
-from mdf_loop.convert.loading import load
+from mdf_loop.convert.kept_model import keep
+from mdf_loop.convert.loading import load, read_content
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
 from mdf_loop.convert.repair.port_shapes import usable
 from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
+from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import options, public, random_stream
@@ -28,6 +30,7 @@ from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.types.schemas import LARGEST_VERSION
@@ -56,7 +59,8 @@ def to_onnx(
     model : modeci_mdf Model or Graph, str or path-like
         A model with one graph, a graph, or the path of a model file.
     path : str or path-like, optional
-        Write the ONNX model to this file as well.
+        Write the ONNX model to this file as well.  If ``model`` is a small MDF file too, the new file keeps it in its
+        metadata, and :func:`mdf_loop.convert` gives it back.
     inputs : sequence of str
         Parameters that become inputs of the ONNX model too, by their ids or as ``node.id``.  Input ports with a default value
         are inputs anyway.  The values of both are initializers of the same names, so they may be left out.
@@ -94,20 +98,39 @@ def to_onnx(
     >>> [node.op_type for node in scheduled.graph.node]
     ['Loop']
     """
+    source = _content(model) if path is not None and not inputs and steps is None and time_increment is None else None
     model = load(model) if isinstance(model, str | os.PathLike) else model
     graph = _graph(model)
     check_structure(graph)
     graph = graph_by_place(graph, read)
-    if steps is None and time_increment is None and (is_typed(graph) or not has_conditions(graph)):
+    if steps is None and time_increment is None and (is_typed(graph) or not (has_conditions(graph) or has_stepped_loops(graph))):
         written = write_checked(read_whole(graph, inputs), _ir_version(model))
         written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
     else:
         written = _scheduled(graph, steps, time_increment, inputs)
+    if source is not None and not is_typed(graph):
+        keep(written, source)
     if path is not None:
         form = registry.get_format_from_file_extension(Path(path).suffix) or "protobuf"
         with replacing(path) as file:
             file.write(registry.get(form).serialize_proto(written))
     return written
+
+
+def constants_of(path: Path, inputs: Sequence[str] = ()) -> list[str]:
+    """The parameters of a model file that :func:`to_onnx` writes as constants, and could write as inputs."""
+    graph = _graph(load(path))
+    if is_typed(graph) or has_conditions(graph):
+        return []
+    known = named_values(graph_by_place(graph, read))
+    chosen = asked_for(known, inputs)
+    return [each.name for each in known if not each.is_port and each not in chosen]
+
+
+def _content(model: Any) -> Any:
+    """What the file of an MDF model says; None for what is no such file."""
+    is_file = isinstance(model, str | os.PathLike) and Path(model).suffix.lower() in SUFFIXES
+    return read_content(Path(model)) if is_file else None
 
 
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:

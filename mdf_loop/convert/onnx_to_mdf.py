@@ -22,6 +22,7 @@ from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Para
 from mdf_loop import ir
 from mdf_loop.convert.body_text import body_text
 from mdf_loop.convert.identifiers import ORIGINAL
+from mdf_loop.convert.kept_model import kept
 from mdf_loop.convert.naming import Naming, readable
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.convert.repair.imported_models import REQUIRED
@@ -45,7 +46,7 @@ MOST_ZEROS = 1 << 20
 
 
 @public
-def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "mdf", inline: int = 1024) -> Any:
+def convert(model: Any, path: str | os.PathLike | None = None, *, body: str | None = None, inline: int = 1024) -> Any:
     """Convert an ONNX model, or an OpenVINO model, to an MDF model that gives the same outputs.
 
     Parameters
@@ -54,8 +55,9 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
         A model, or the path of an ``.onnx`` file, or of the ``.xml`` file of an OpenVINO model.
     path : str or path-like, optional
         Write the MDF model to this ``.json``, ``.yaml`` or ``.yml`` file as well.
-    body : {"mdf", "onnx"}
-        Whether the bodies of loops and the branches of an If become MDF graphs, or ONNX text.
+    body : {None, "mdf", "onnx"}
+        Whether the bodies of loops and the branches of an If become MDF graphs, or ONNX text.  The default gives back the MDF
+        model that :func:`mdf_loop.to_onnx` wrote the file from, with its equations, if the file keeps it; else MDF graphs.
     inline : int
         Weights with more elements than this go to a ``.npz`` file in the same folder, which never replaces another file.
 
@@ -87,7 +89,7 @@ def convert(model: Any, path: str | os.PathLike | None = None, *, body: str = "m
     >>> mdf_loop.run(model, x=[1.0, 2.0])["body"]
     array([2., 4.], dtype=float32)
     """
-    if body not in FORMS:
+    if body not in (None, *FORMS):
         raise ArgumentError(f"body must be one of {', '.join(FORMS)}; got {body!r}")
     converted = _converted(model, body)
     if path is not None:
@@ -104,14 +106,16 @@ def convert_body(read: ir.Body, form: str = "mdf") -> Any:
     return Model(id=f"{graph.id}_model", graphs=[graph], onnx_opset_version=str(read.opsets.get("", "")) or None)
 
 
-def _converted(model: Any, form: str) -> Any:
+def _converted(model: Any, form: str | None) -> Any:
     """The MDF model of an ONNX model, or of the path of one."""
     if isinstance(model, str | os.PathLike):
         is_openvino = Path(model).suffix.lower() == ".xml"
         return _converted(openvino_to_onnx(model) if is_openvino else load_onnx(model), form)
     if not isinstance(model, onnx.ModelProto):
         raise KindError(f"convert takes an ONNX model or the path of one; got {type(model).__name__}")
-    converted = convert_body(read_model(model), form)
+    if form is None and (written := kept(model)) is not None:
+        return written
+    converted = convert_body(read_model(model), form or "mdf")
     converted.metadata = said_of_file(model)
     if model.graph.doc_string:
         converted.graphs[0].metadata[DOC_STRING] = model.graph.doc_string
@@ -208,7 +212,7 @@ class GraphWriter:
 
     def _node(self, node: ir.Node) -> None:
         node = as_onnx(node)
-        made = Node(id=self.naming.fresh(node.name or node.op))
+        made = Node(id=self._node_id(node))
         is_said = node.name and (node.name != made.id or self.called[node.name] > 1)
         said: dict[str, Any] = {ORIGINAL: node.name} if is_said else {}
         if self.body.opsets.get(node.domain, node.opset) != node.opset:
@@ -231,6 +235,13 @@ class GraphWriter:
             value = made.id if is_only else f"{made.id}[{k}]"
             made.output_ports.append(OutputPort(id=id, value=value, **_said(self.body.type_of(node.outputs[k]))))
         self._put(made, [name for name in node.outputs if name])
+
+    def _node_id(self, node: ir.Node) -> str:
+        """What a node is called in ONNX, as far as nothing else is: its own only output may be."""
+        is_alone = len(node.outputs) == 1 and node.op not in BODIES and self.called[node.name] == 1
+        if is_alone and node.name == node.outputs[0]:
+            return self.naming[node.name]
+        return self.naming.fresh(node.name or node.op)
 
     def _give(self, node: Any, name: str) -> None:
         """Give a node a value: a port with an edge or without, or a constant of its own."""

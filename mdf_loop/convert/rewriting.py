@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.convert.file_text import model_text
+from mdf_loop.convert.kept_model import files_in
 from mdf_loop.convert.loading import read_content
 from mdf_loop.errors import MalformedBody
 from mdf_loop.writers.atomic_files import replacing
@@ -33,7 +34,7 @@ def rewrite(source: Path, target: Path) -> None:
         The target cannot be written; what was there is unchanged.
     """
     content = read_content(source)
-    beside = sorted(set(_files(content)))
+    beside = sorted(set(files_in(content)))
     if beside and source.resolve().parent != target.resolve().parent:
         raise MalformedBody(
             f"{os.fspath(source)!r} names files beside it ({', '.join(beside)}), so {os.fspath(target)!r} must lie in the same "
@@ -43,13 +44,6 @@ def rewrite(source: Path, target: Path) -> None:
     written = model_text(content, target.suffix.lower()).encode()
     with replacing(target) as file:
         file.write(written)
-
-
-def _files(content: Any) -> Iterator[str]:
-    """The names of other files: weights, and bodies of loops."""
-    for value in _values(content):
-        if isinstance(value, dict):
-            yield from (value[key] for key in ("npz", "onnx_file") if isinstance(value.get(key), str))
 
 
 def _refuse_foreign(content: Any, source: Path) -> None:

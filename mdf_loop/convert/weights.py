@@ -1,7 +1,7 @@
 """Large weights beside a model file.
 
 In the file a weight is ``{npz: <file>, name: <name>}``: the name of an array in a ``.npz`` file in the same folder.  The
-file may come from anybody: its name is a name without a folder, nothing in it is unpickled, and no array is made that is
+file may come from anyone: its name is a name without a folder, nothing in it is unpickled, and no array is made that is
 larger than what the file holds.
 """
 

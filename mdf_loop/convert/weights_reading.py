@@ -1,6 +1,6 @@
 """Reading the large weights that lie beside a model file; :mod:`mdf_loop.convert.weights` writes them.
 
-The file may come from anybody: its name is a name without a folder, nothing in it is unpickled, and no array is made that
+The file may come from anyone: its name is a name without a folder, nothing in it is unpickled, and no array is made that
 is larger than what the file holds.  An array is read once, however many parameters name it.
 """
 

@@ -1,4 +1,4 @@
-"""One block of iterations: every part of the plan run for all of them, nothing taken over before all is done."""
+"""One block of iterations: every part of the plan run for all of them, nothing is committed before all is done."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Batch:
         return History.of_values([self.single(name)] * self.length, self.calls.exact)
 
     def is_array(self, value: Any) -> bool:
-        """Whether a value without dimensions is an array, and to be told from a number."""
+        """Whether a value without dimensions is an array, and not a number."""
         return self.calls.type(value).is_array
 
     def keep(self, name: str, rows: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""The parts of a plan, run for a block of iterations, and what they give taken over by the session."""
+"""The parts of a plan, run for a block of iterations, and how the session commits what they give."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Blocks:
         return session.moment.hidden[self.hidden[name]]
 
     def run(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> tuple[Batch, dict[str, Any], bool]:
-        """Compute a block of iterations; nothing is taken over yet."""
+        """Compute a block of iterations; nothing is committed yet."""
         plan = self.plan
         batch = self._inputs(session, same, slices, length)
-        now = {name: self.now(session, name) for name in plan.rounds if name not in plan.same}
+        now = {name: self.now(session, name) for name in plan.carried if name not in plan.same}
         finals: dict[str, Any] = {}
         going = True
         for part in plan.parts:
@@ -75,7 +75,7 @@ class Blocks:
     ) -> Iterator[tuple[SteppedPart, dict[str, Any], dict[str, History], dict[str, Any]]]:
         """The stepped parts, and what they would be given in the next iteration."""
         batch = self._inputs(session, same, slices, 1)
-        now = {name: self.now(session, name) for name in self.plan.rounds if name not in self.plan.same}
+        now = {name: self.now(session, name) for name in self.plan.carried if name not in self.plan.same}
         for stepped in self.stepped.values():
             streams, once = self._read_by(batch, stepped)
             yield stepped, once, streams, now
@@ -112,7 +112,7 @@ class Blocks:
 
     def _shift(self, batch: Batch, name: str, now: dict[str, Any]) -> None:
         """A value fed from outside its own recurrence: what it was fed one iteration before."""
-        batch.histories[name] = batch.history(self.plan.rounds[name]).shifted(now[name], self.calls.exact)
+        batch.histories[name] = batch.history(self.plan.carried[name]).shifted(now[name], self.calls.exact)
 
     def _idiom(self, session: Session, batch: Batch, idiom: Idiom, now: dict[str, Any], finals: dict[str, Any]) -> None:
         try:
@@ -138,7 +138,7 @@ class Blocks:
         finals.update(stretch.finals)
         if stepped.condition:
             finals[""] = stretch.condition
-        for name in stepped.rounds:
+        for name in stepped.carried:
             if name in self.wanted and name not in batch.histories:
                 self._shift(batch, name, now)
         return stretch.going
@@ -187,11 +187,11 @@ class Blocks:
         batch.head(first + 1)
         return False
 
-    # Taking over
+    # Committing
 
-    def take_over(self, session: Session, batch: Batch, finals: dict[str, Any], going: bool) -> None:
+    def commit(self, session: Session, batch: Batch, finals: dict[str, Any], going: bool) -> None:
         """Everything that can fail first; then the results of the block are the session's, all at once."""
-        progress, loop, rounds, before = session.progress, self.loop, self.plan.rounds, session.moment
+        progress, loop, fed, before = session.progress, self.loop, self.plan.carried, session.moment
         most = self._most(session)
         gathered = [self._gathered(batch, name) for name in (c.output for c in loop.collected)]
         for gathering, value in zip(progress.gatherings, gathered, strict=True):
@@ -201,8 +201,8 @@ class Blocks:
             value = finals[name] if name in finals else self._last(batch, output)
             return value() if callable(value) else value
 
-        carried = [final(c.input, rounds.get(c.input, c.output)) for c in loop.carried]
-        hidden = [final(s.input, rounds.get(s.input, s.output)) for s in loop.body.state]
+        carried = [final(c.input, fed.get(c.input, c.output)) for c in loop.carried]
+        hidden = [final(s.input, fed.get(s.input, s.output)) for s in loop.body.state]
         last = [final(self.ends[name], name) if name in self.ends else self._last(batch, name) for name in loop.last]
         condition = before.condition
         if self.plan.deciding:
@@ -225,12 +225,12 @@ class Blocks:
 
     def _stepped(self, part: Stepped) -> SteppedPart:
         plan = self.plan
-        return SteppedPart(part, self.body, self.calls, plan.rounds, plan.same, plan.deciding, self.wanted)
+        return SteppedPart(part, self.body, self.calls, plan.carried, plan.same, plan.deciding, self.wanted)
 
 
 def known_at_the_end(plan: Plan) -> dict[str, str]:
     """Values of the last iteration that a stepped part gives as carried values of the next, and under which name."""
-    return {plan.rounds[name]: name for part in plan.parts if isinstance(part, Stepped) for name in part.rounds}
+    return {plan.carried[name]: name for part in plan.parts if isinstance(part, Stepped) for name in part.carried}
 
 
 def wanted_histories(plan: Plan) -> set[str]:
@@ -242,23 +242,23 @@ def wanted_histories(plan: Plan) -> set[str]:
     if plan.condition == "batched":
         wanted.add(plan.deciding)
     units = [unit for part in plan.parts if isinstance(part, Batched) for unit in part.units]
-    known_at_end = {name for part in plan.parts if isinstance(part, Stepped) for name in part.rounds}
+    known_at_end = {name for part in plan.parts if isinstance(part, Stepped) for name in part.carried}
     known_at_end |= {unit.name for unit in units if isinstance(unit, Idiom)}
-    wanted |= {plan.rounds[name] for name in loop.goes_round if name not in known_at_end}
-    wanted |= {plan.rounds[unit.name] for unit in units if isinstance(unit, Shift)}
+    wanted |= {plan.carried[name] for name in loop.all_carried if name not in known_at_end}
+    wanted |= {plan.carried[unit.name] for unit in units if isinstance(unit, Shift)}
     for part in plan.parts:
         if isinstance(part, Batched):
             for unit in part.units:
                 wanted |= set() if isinstance(unit, Shift) else set(unit.reads)
         else:
             written = {name for node in part.nodes for name in node.outputs if name}
-            rounds = part.rounds if isinstance(part, Stepped) else ()
-            reads = {name for node in part.nodes for name in node.reads} | {plan.rounds[name] for name in rounds}
-            wanted |= reads - written - set(rounds)
-    todo = list(wanted & set(plan.rounds))
+            carried = part.carried if isinstance(part, Stepped) else ()
+            reads = {name for node in part.nodes for name in node.reads} | {plan.carried[name] for name in carried}
+            wanted |= reads - written - set(carried)
+    todo = list(wanted & set(plan.carried))
     while todo:
-        output = plan.rounds[todo.pop()]
-        if output in plan.rounds and output not in wanted:
+        output = plan.carried[todo.pop()]
+        if output in plan.carried and output not in wanted:
             todo.append(output)
         wanted.add(output)
     return wanted

@@ -81,7 +81,7 @@ class Growing:
         self.length = min(self.length, length)
 
     def rows(self) -> np.ndarray:
-        """What there is; room that is left over is given back."""
+        """What there is; memory that is left over is released."""
         if len(self._array) == self.length:
             return self._array
         try:

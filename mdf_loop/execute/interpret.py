@@ -52,7 +52,7 @@ class Arguments:
 class Moment(NamedTuple):
     """Where a loop stands after so many iterations.
 
-    An iteration, or a block of them, is taken over by putting a new moment in the place of the one before, in a single
+    An iteration, or a block of them, is committed by putting a new moment in the place of the one before, in a single
     assignment.  So whatever strikes, and wherever - Ctrl-C may do so between any two instructions - there is the old
     moment or the new one, never parts of both.  Of what was collected the first ``iteration`` values count.
 
@@ -292,14 +292,14 @@ class InterpretedLoop:
                 env[slot] = part(moment.iteration)
             env[self.index], env[self.condition] = self.number(moment.iteration), moment.condition
             program.run(env)
-            self._take_over(session, env)
+            self._commit(session, env)
             if watch is not None:  # counted here: a call in each iteration would be the larger part of what watching costs
                 watch.countdown -= 1
                 if watch.countdown <= 0:
                     watch.look()
 
-    def _take_over(self, session: Session, env: list[Any]) -> None:
-        """Take over what an iteration produced, all at once: nothing of one that failed is kept."""
+    def _commit(self, session: Session, env: list[Any]) -> None:
+        """Commit what an iteration produced, all at once: nothing of one that failed is kept."""
         progress, before = session.progress, session.moment
         condition, going = self._decided(session, env[self.keep_going]) if self.keep_going else (before.condition, before.going)
         values = [env[slot] for slot in self.collected]
@@ -317,7 +317,7 @@ class InterpretedLoop:
         try:
             stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
         except KindError as error:
-            raise IterationError(str(error)) from error
+            raise IterationError(str(error)).with_notes_of(error) from error
         if session.obeyed:
             return condition, stays
         if not stays:
@@ -439,7 +439,7 @@ class InterpretedBody:
     def known(self, env: list[Any], run: Run, partial: Sequence[Any] | None) -> dict[str, Any]:
         """The outputs as far as they are there after a run that ended early, by name.
 
-        ``partial`` is what the outermost loop had computed; it stands for the outputs of that loop's node.
+        ``partial`` is what the outermost loop had computed; it takes the place of the outputs of that loop's node.
         """
         values = dict(zip(self.body.outputs, (env[slot] for slot in self.program.outputs), strict=True))
         for step in self.program.steps:

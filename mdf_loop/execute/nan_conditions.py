@@ -1,4 +1,4 @@
-"""Loops that end because their condition compares nan, which no comparison holds for: told, since it looks like an end."""
+"""Loops that end because their condition compares nan, which no comparison holds for: reported, since it looks like an end."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
-from mdf_loop.plan.comparisons import compared
+from mdf_loop.plan.comparisons import MOST, compared, shows_nan
 from mdf_loop.plan.invariants import is_pure
-
-MOST = 1 << 16
-"""Elements of a value that is looked at: a loop must not cost more for this."""
 
 
 class Compared:
@@ -61,7 +58,7 @@ class Compared:
         if (lasted > 1 or self._computed is None) and self._are_usual(ends, given):
             return
         values = {name: ends[k] for k, name in self.carried} | {name: given.captured[k] for k, name in self.captured}
-        found = [name for name, value in values.items() if _has_nan(_plain(value))]
+        found = [name for name, value in values.items() if shows_nan(_plain(value))]
         if not found and self._has_computed_nan(results, given, run):
             found = [f"what is computed of {', '.join(values)}"]
         if found:
@@ -86,7 +83,7 @@ class Compared:
         """Whether hardly any operator makes nan of the values: looking closer takes longer than a short loop."""
         for places, values in ((self.carried, results), (self.captured, given.captured)):
             for k, _ in places:
-                if not _is_usual(values[k]) and (self._computed is not None or _has_nan(_plain(values[k]))):
+                if not _is_usual(values[k]) and (self._computed is not None or shows_nan(_plain(values[k]))):
                     return False
         return True
 
@@ -101,7 +98,7 @@ class Compared:
             return False
         try:
             with np.errstate(all="ignore"):
-                return any(map(_has_nan, map(_plain, self._computed([known[name] for name in inputs], (), run))))
+                return any(map(shows_nan, map(_plain, self._computed([known[name] for name in inputs], (), run))))
         except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
             return False
 
@@ -121,11 +118,5 @@ def _is_usual(value: Any) -> bool:
     if not isinstance(value, float):  # as those of numpy are
         value = _plain(value)
         if not isinstance(value, _NUMBERS):
-            return not _has_nan(value)
+            return not shows_nan(value)
     return 0 < value < math.inf or -math.inf < value < 0
-
-
-def _has_nan(value: Any) -> bool:
-    if isinstance(value, float):
-        return value != value
-    return isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.size <= MOST and bool(np.isnan(value).any())

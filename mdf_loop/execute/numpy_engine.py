@@ -1,4 +1,4 @@
-"""The vectorising executor: a plan, run in blocks of iterations that are taken over whole or not at all.
+"""The vectorising executor: a plan, run in blocks of iterations that are committed completely or not at all.
 
 The first iteration is interpreted, and so are short loops and whatever a block cannot do: a block that fails
 changes nothing, the random stream is put back, and the interpreter runs the same iterations and finds out what
@@ -25,6 +25,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
+from mdf_loop.execute.nan_carried import warn_of_new_nan
 from mdf_loop.execute.nan_conditions import Compared
 from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
@@ -88,7 +89,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
-        self.account = account_of(loop.body)
+        self.account, self._draws = account_of(loop.body), any(map(draws_numbers, loop.body.nodes))
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
         self.last_program: Specialised | None = None
@@ -152,20 +153,21 @@ class NumpyLoop(InterpretedLoop):
         is_long = given.trip_count is None or given.trip_count > FEW_STEPS or is_compiled
         form = given.trip_count is not None, given.go is not None, is_long
         if form not in self._programs:
-            draws = any(draws_numbers(node) for node in self.loop.body.nodes)
 
             def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
                 return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
-            self._programs[form] = Programs(lower, draws, has_loops=False, exact=self.calls.exact, least=least)
+            self._programs[form] = Programs(lower, self._draws, has_loops=False, exact=self.calls.exact, least=least)
         return self._programs[form]
 
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
+        drawn = run.stream.save() if self._draws else None
         results = self.account.timed(run.options, self._results, given, run)
         if self.compared.may_be_nan:
             self.compared.warn_of_nan(results, given, run, self.lasted)
+        warn_of_new_nan(self, results, given, run, drawn, self.lasted)
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
@@ -366,7 +368,7 @@ class NumpyLoop(InterpretedLoop):
         plan, env, slot = self.plan, session.env, self.program.slot
         names = [name for name in plan.same.always if name in self.program]
         same = {name: env[slot(name)] for name in names}
-        same.update((name, self.blocks.now(session, name)) for name in plan.rounds if name in plan.same.late)
+        same.update((name, self.blocks.now(session, name)) for name in plan.carried if name in plan.same.late)
         late = Batch(1, same, self.calls, session.run)
         try:
             with session.run.computing_ahead():
@@ -415,7 +417,7 @@ class NumpyLoop(InterpretedLoop):
         try:
             with session.run.computing_ahead():
                 batch, finals, going = stage.run(session, length, saved)
-            blocks.take_over(session, batch, finals, going)
+            blocks.commit(session, batch, finals, going)
         except MemoryError as error:
             if length <= SMALLEST:
                 raise IterationError("there is not enough memory for the next iterations") from error

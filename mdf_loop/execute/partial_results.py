@@ -20,8 +20,8 @@ Named = Callable[[PartialResults], dict[str, Any]]
 def keeping(run: Run, call: Callable[[], T], named: Named | None = None, begun: Callable[[], None] | None = None) -> T:
     """Call something; what ends it early keeps what the outermost loop of the run had computed.
 
-    Ctrl-C becomes LoopInterrupted wherever it strikes, also while results are stacked and copied, or while an error is
-    told what had been computed: then this is done a second time.  So everything that makes results of a run has to
+    Ctrl-C becomes LoopInterrupted wherever it strikes, also while results are stacked and copied, or while an error
+    gets what had been computed: then this is done a second time.  So everything that makes results of a run has to
     happen inside ``call``.  What else comes from outside leaves as itself, with the same attributes.  The random stream
     goes back to where it was at the moment whose results are kept.
 

@@ -131,7 +131,7 @@ class Program:
         return self._slots[name]
 
     def _bound(self, nodes: Sequence[Node]) -> list[Bound]:
-        """The kernels of the nodes; all are looked at before one that there is not is told."""
+        """The kernels of the nodes; all are looked at before a missing one is reported."""
         found, together = [], Together()
         for node in nodes:
             try:
@@ -224,7 +224,7 @@ def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as
     """The error for a condition that is no boolean, with notes that say what was probably meant."""
     error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}")
     if given.size > 1:
-        error.add_note("any(...) or all(...) makes one of several")
+        error.add_note("any(...) or all(...) makes one of several; in Python write np.any(...) or np.all(...)")
     if given.dtype.kind not in "bOUS":
         error.add_note(meant)
     return error

@@ -39,7 +39,7 @@ Written = tuple[Specialised | str, tuple[Type, ...]]
 
 @dataclass
 class Stretch:
-    """What a stepped part gave for a block: iterations done, whether it goes on, histories, and values that went round."""
+    """What a stepped part gave for a block: iterations done, whether it goes on, columns, and carried values."""
 
     done: int
     going: bool
@@ -56,23 +56,23 @@ class SteppedPart:
         part: Stepped,
         body: Body,
         calls: Calls,
-        rounds: Mapping[str, str],
+        carried: Mapping[str, str],
         same: Invariants,
         condition: str,
         wanted: Collection[str],
     ) -> None:
         self.part, self.calls, self.exact = part, calls, calls.exact
-        self.rounds = {name: rounds[name] for name in part.rounds}
+        self.carried = {name: carried[name] for name in part.carried}
         self.draws = any(map(draws, part.nodes))
         self.condition = condition if part.decides else ""
         written = {name for node in part.nodes for name in node.outputs if name}
-        reads = {name for node in part.nodes for name in node.reads} | set(self.rounds.values()) | ({self.condition} - {""})
-        outside = sorted(reads - written - set(self.rounds))
+        reads = {name for node in part.nodes for name in node.reads} | set(self.carried.values()) | ({self.condition} - {""})
+        outside = sorted(reads - written - set(self.carried))
         constants = {name: body.constants[name] for name in outside if name in body.constants}
         self.once = [name for name in outside if name in same and name not in constants]
         self.streams = [name for name in outside if name not in same and name not in constants]
-        handed_on = {name for name, output in self.rounds.items() if output in self.rounds}
-        self.recorded = sorted((written | handed_on) & set(wanted))
+        passed_on = {name for name, output in self.carried.items() if output in self.carried}
+        self.recorded = sorted((written | passed_on) & set(wanted))
         self.record = self._as_loop(body, constants)
         self._programs, self._machine = Recent[Written](MOST_SIGNATURES), Recent[Written](MOST_SIGNATURES)
         self._orders = Recent[tuple[Order, tuple[Type, ...]]](MOST_SIGNATURES)
@@ -83,12 +83,12 @@ class SteppedPart:
 
     def _as_loop(self, body: Body, constants: Mapping[str, Any]) -> Loop:
         """The part as a loop of its own: what it reads is given, what is wanted of it is collected."""
-        outputs = tuple(dict.fromkeys([*self.rounds.values(), *self.recorded, *([self.condition] if self.condition else [])]))
-        inputs, once = (*self.rounds, *self.streams), tuple(self.once)
+        outputs = tuple(dict.fromkeys([*self.carried.values(), *self.recorded, *([self.condition] if self.condition else [])]))
+        inputs, once = (*self.carried, *self.streams), tuple(self.once)
         inner = replace(body, inputs=inputs, outputs=outputs, nodes=self.part.nodes, constants=constants, captures=once, state=())
         return Loop(
             inner,
-            tuple(Carried(name, output) for name, output in self.rounds.items()),
+            tuple(Carried(name, output) for name, output in self.carried.items()),
             tuple(map(Scanned, self.streams)),
             tuple(map(Collected, self.recorded)),
             keep_going=self.condition or None,
@@ -114,7 +114,7 @@ class SteppedPart:
         now : mapping
             What is carried, at the start of the block.
         """
-        once, carried = [same[name] for name in self.once], [now[name] for name in self.rounds]
+        once, carried = [same[name] for name in self.once], [now[name] for name in self.carried]
         histories = [streams[name] for name in self.streams]
         types = self._types(carried, histories, once)
         found = self._by_machine_code(types, n, run, carried, histories, once) if is_compiled else None
@@ -146,7 +146,7 @@ class SteppedPart:
     def _types_of(self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Types:
         """The types of what ``run`` is given."""
         histories = [streams[name] for name in self.streams]
-        return self._types([now[name] for name in self.rounds], histories, [same[name] for name in self.once])
+        return self._types([now[name] for name in self.carried], histories, [same[name] for name in self.once])
 
     def _machine_code(self, types: Types) -> Written:
         return self._machine.of(types, lambda: self._made(types, lambda region: in_machine_code(region, is_block=True)))
@@ -208,11 +208,11 @@ class SteppedPart:
         with writing():
             region = self._lowered(types)
             made = make(region)
-        return made, tuple(x.type for x in region.results[len(self.rounds) : len(self.rounds) + len(self.recorded)])
+        return made, tuple(x.type for x in region.results[len(self.carried) : len(self.carried) + len(self.recorded)])
 
     def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:
         *found, done, condition = results
-        finals = dict(zip(self.rounds, found, strict=False))
+        finals = dict(zip(self.carried, found, strict=False))
         columns = zip(self.recorded, found[len(finals) :], types, strict=True)
         recorded = {name: self._history(rows, type) for name, rows, type in columns}
         stays = bool(np.all(condition)) if self.condition else True

@@ -18,6 +18,7 @@ from mdf_loop.options import Run
 from mdf_loop.step.before_lowering import allows
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.failing import FallBack
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Size, Type
 from mdf_loop.step.trace import meaning_of
 from mdf_loop.step.vmap import vmap
@@ -107,8 +108,8 @@ class StepsOfMany:
         try:
             found = make(b, *args)
             region = b.closed(found if isinstance(found, tuple) else (found,))
-            if any(v.op == "pow" and v.args[0].type.is_number for v in region.values):
-                return None  # numpy takes roots of arrays in another way: those of -0.0 and of minus infinity differ
+            if any(v.op in PRIMITIVES and PRIMITIVES[v.op].is_apart and v.args[0].type.is_number for v in region.values):
+                return None
             many, are_stacked = vmap(region, [flags[k] for k in places], Size("n"))
         except (CannotLower, ValueError):  # what is wrong with it, if anything is, its kernel says
             return None

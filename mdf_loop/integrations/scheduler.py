@@ -1,8 +1,4 @@
-"""Stepped loops: an ``onnx::Loop`` of an MDF node that runs some iterations at each execution of the node.
-
-A loop is stepped if the metadata of its node, or of the parameter or function itself, say so::
-
-    metadata: {loop: {iterations_per_execution: 10}}
+"""Stepped loops in MDF's engine: some iterations at each execution of the node (:mod:`mdf_loop.readers.mdf.stepped_loops`).
 
 Each evaluation of the graph starts it afresh.  In the first execution of its node a loop takes its inputs and runs
 the first iterations; each further execution runs the next ones.  Its value is what the loop would have given if it had
@@ -20,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,14 +28,12 @@ from graph_scheduler.time import TimeScale
 from mdf_loop.calls.calling import alone_or_all, changeable, prepared_loop
 from mdf_loop.calls.control_flow import condition
 from mdf_loop.convert.scheduled.conditions import name_of
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, in_words
+from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.options import part_of, random_stream, start_run
-from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.stepped_loops import ITERATIONS, STEPPED, Steps, stepped_loop
 from mdf_loop.types.fitting import handed_out
-
-KEY, ITERATIONS = STEPPED, "iterations_per_execution"
 
 
 @dataclass
@@ -81,20 +75,20 @@ class SteppedLoop:
 
     Attributes
     ----------
-    name : str
-        Id of its parameter or function.
-    iterations : int
-        How many run at each execution.
+    steps : Steps
+        What the model says of it.
     begun : Begun or None
         The loop since its node ran first.
-    watched : dict
-        What conditions keep of it: the iteration at which their node ran last.
+    calls : callable
+        How often each node was called in this evaluation of the graph.
+    ran : dict
+        For nodes that were called before the loop ran last: how often, and the iteration at which they were called last.
     """
 
-    name: str
-    iterations: int
+    steps: Steps
     begun: Begun | None = None
-    watched: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    calls: Callable[[], Mapping[Any, int]] = dict
+    ran: dict[Any, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def iteration(self) -> int:
@@ -106,28 +100,48 @@ class SteppedLoop:
         """Whether it has run to its end."""
         return self.begun is not None and self.begun.is_finished
 
-    def restart(self) -> None:
+    def restart(self, scheduler: Any) -> None:
         """Forget everything: the next execution begins the loop."""
-        self.begun = None
-        self.watched.clear()
+        self.begun, self.calls = None, _calls_in(weakref.ref(scheduler))
+        self.ran.clear()
+
+    def since(self, node: Any) -> int:
+        """How many iterations are complete since a node was called last; since the loop began, where it was not."""
+        count = self.calls().get(node, 0)
+        before, iteration = self.ran.get(node, (0, 0))
+        return self.iteration - iteration if count == before else 0
 
     def execute(self, m: Any, cond: Any, carried: list[Any], body: Any, captured: Mapping[str, Any]) -> Any:
         """Run the next iterations; the value of the loop so far.
 
         What it is given counts at the beginning; later only ``cond`` does, which ends the loop when it is false.
         """
+        for node, count in self.calls().items():
+            if self.ran.get(node, (0, 0))[0] != count:
+                self.ran[node] = count, self.iteration
         if self.begun is None:
             own = dict(zip(captured, changeable([*captured.values()]), strict=True))
             prepared, given = prepared_loop(m, cond, changeable([*carried]), body, own)
             self.begun = Begun(prepared.execute, prepared.execute.begin(given, start_run()))
         elif condition(cond) is False:
             self.begun.session.end()
-        return self.begun.advance(self.iterations)
+        return self.begun.advance(self.steps.iterations)
 
     def publish(self, known: Any) -> None:
         """Add its iteration and whether it is finished to the values of its node."""
-        known[f"{self.name}_iteration"] = self.iteration
-        known[f"{self.name}_finished"] = self.is_finished
+        known.update(zip(self.steps.published, (self.iteration, self.is_finished), strict=True))
+
+
+def _calls_in(scheduler: weakref.ref[Any]) -> Callable[[], Mapping[Any, int]]:
+    """How often nodes were called in the evaluation of a graph that a scheduler is in."""
+
+    def calls() -> Mapping[Any, int]:
+        owner = scheduler()
+        assert owner is not None  # it runs the nodes and looks at the conditions
+        counts: Mapping[Any, int] = owner.counts_total[owner.default_execution_id][TimeScale.ENVIRONMENT_STATE_UPDATE]
+        return counts
+
+    return calls
 
 
 _stepped: weakref.WeakKeyDictionary[Any, SteppedLoop] = weakref.WeakKeyDictionary()
@@ -143,50 +157,17 @@ def stepped_of(evaluable: Any) -> SteppedLoop | None:
 
 
 def mark_stepped(evaluable_node: Any) -> None:
-    """Find the stepped loops of a node.
+    """Find the stepped loop of a node.
 
     Raises
     ------
     MalformedBody
         The metadata is not what it must be, or names clash.
     """
-    node = evaluable_node.node
-    found = []
-    for evaluable, thing in _loops(evaluable_node):
-        iterations = _iterations(thing, (node.id, thing.id)) or _iterations(node, (node.id,))
-        if iterations is not None:
-            _stepped[evaluable] = SteppedLoop(thing.id, iterations)
-            found.append(thing.id)
-    if len(found) > 1:
-        raise MalformedBody(f"loops {' and '.join(map(repr, found))} are both stepped; a node has one stepped loop", (node.id,))
-    ids = {thing.id for thing in (*node.input_ports, *node.parameters, *node.functions)}
-    for name in found:
-        if clash := ids & {f"{name}_iteration", f"{name}_finished"}:
-            raise MalformedBody(
-                f"{clash.pop()!r} is what the stepped loop {name!r} publishes; call the other thing otherwise", (node.id,)
-            )
-
-
-def _loops(evaluable_node: Any) -> Iterator[tuple[Any, Any]]:
-    for evaluable in evaluable_node.evaluable_parameters.values():
-        if evaluable.parameter.function == "onnx::Loop" and evaluable.parameter.value is None:
-            yield evaluable, evaluable.parameter
-    for evaluable in evaluable_node.evaluable_functions.values():
-        if evaluable.function.function == "onnx::Loop":
-            yield evaluable, evaluable.function
-
-
-def _iterations(thing: Any, path: tuple[str, ...]) -> int | None:
-    """How many iterations an execution runs, as the metadata of something says."""
-    said = (thing.metadata or {}).get(KEY)
-    if said is None:
-        return None
-    if not isinstance(said, Mapping) or set(said) != {ITERATIONS}:
-        raise MalformedBody(f"metadata {KEY} must be {{{ITERATIONS}: <whole number>}}; got {said!r}", path)
-    count = said[ITERATIONS]
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise MalformedBody(f"metadata {KEY}: {ITERATIONS} must be a whole number from 1 on; got {in_words(count)}", path)
-    return count
+    steps = stepped_loop(evaluable_node.node)
+    if steps is not None:
+        found = evaluable_node.evaluable_parameters.get(steps.id) or evaluable_node.evaluable_functions[steps.id]
+        _stepped[found] = SteppedLoop(steps)
 
 
 def starting_afresh(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,12 +177,16 @@ def starting_afresh(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
         _graphs[self.scheduler] = weakref.ref(self)
         for node in self.enodes.values():
-            for evaluable, _ in _loops(node):
-                if stepped := stepped_of(evaluable):
-                    stepped.restart()
+            if (stepped := _stepped_in(node)) is not None:
+                stepped.restart(self.scheduler)
         return original(self, *args, **kwargs)
 
     return evaluate
+
+
+def _stepped_in(evaluable_node: Any) -> SteppedLoop | None:
+    things = (*evaluable_node.evaluable_parameters.values(), *evaluable_node.evaluable_functions.values())
+    return next((stepped for thing in things if (stepped := stepped_of(thing)) is not None), None)
 
 
 def stepped_loop_of(node: Any, scheduler: Any) -> SteppedLoop | None:
@@ -209,9 +194,7 @@ def stepped_loop_of(node: Any, scheduler: Any) -> SteppedLoop | None:
     found = _graphs.get(scheduler)
     graph = found() if found is not None else None
     evaluable = graph.enodes.get(getattr(node, "id", None)) if graph is not None else None
-    if evaluable is None:
-        return None
-    return next((stepped for e, _ in _loops(evaluable) if (stepped := stepped_of(e)) is not None), None)
+    return None if evaluable is None else _stepped_in(evaluable)
 
 
 class LoopFinished(Condition):
@@ -263,14 +246,8 @@ class EveryNLoopIterations(Condition):
     def __init__(self, dependency: Any, n: int) -> None:
         super().__init__(self._holds, dependency, _count(self, n, 1))
 
-    def _holds(self, dependency: Any, n: int, scheduler: Any = None, execution_id: Any = None) -> bool:
-        loop = _watched(self, dependency, scheduler)
-        calls = scheduler.counts_total[execution_id][TimeScale.LIFE].get(self.owner, 0)
-        before, since, last = loop.watched.get(id(self), (calls, 0, 0))
-        if calls != before:  # the node ran when it was looked at last
-            since = last
-        loop.watched[id(self)] = (calls, since, loop.iteration)
-        return loop.iteration - since >= n
+    def _holds(self, dependency: Any, n: int, scheduler: Any = None) -> bool:
+        return _watched(self, dependency, scheduler).since(self.owner) >= n
 
 
 class WhenFinished(Condition):
@@ -368,6 +345,6 @@ def _watched(of: Condition, node: Any, scheduler: Any) -> SteppedLoop:
         name = getattr(node, "id", node)
         raise ArgumentError(
             f"{type(of).__name__} depends on {name!r}, which is not a node with a stepped loop: an onnx::Loop in a graph that "
-            f"MDF's engine evaluates, with metadata {{{KEY}: {{{ITERATIONS}: <n>}}}}"
+            f"MDF's engine evaluates, with metadata {{{STEPPED}: {{{ITERATIONS}: <n>}}}}"
         )
     return loop

@@ -2,7 +2,7 @@
 
 MDF evaluates ONNX operators through float64, one output at a time and under one version of ONNX for all.  In a graph
 whose metadata says ``types`` (see :mod:`mdf_loop.readers.mdf.typed`) the nodes that are ONNX operators or constants are
-taken over when the graph is made evaluable: graph-scheduler still decides when they run, and values travel along MDF's
+replaced when the graph is made evaluable: graph-scheduler still decides when they run, and values travel along MDF's
 edges, with the types they have in ONNX.  No text of such a node is evaluated; MDF evaluates those of other nodes, if they
 are on the list of :mod:`mdf_loop.readers.expressions.expression_text`.
 """

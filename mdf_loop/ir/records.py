@@ -6,7 +6,7 @@ nodes, and code that wants the consumers of a value builds that dict in one line
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, dataclass_transform
 
@@ -145,13 +145,12 @@ class Node:
         return self.op if loop is None else loop.name.partition(" ")[0] or self.op
 
     @property
-    def bodies(self) -> Iterator[tuple[str, Body]]:
+    def bodies(self) -> Sequence[tuple[str, Body]]:
         """The sub-graphs of this node, by attribute name; that of a loop is called ``body``."""
-        for key, value in self.attrs.items():
-            if isinstance(value, Body):
-                yield key, value
-            elif isinstance(value, Loop):
-                yield "body", value.body
+        if not self.attrs:
+            return ()
+        found = [(key, value) for key, value in self.attrs.items() if isinstance(value, (Body, Loop))]
+        return [(key, value) if isinstance(value, Body) else ("body", value.body) for key, value in found]
 
     def with_bodies(self, bodies: Mapping[str, Body]) -> Node:
         """The same node with other sub-graphs, by attribute name; those that are not among them stay."""
@@ -231,9 +230,10 @@ class Body:
         return {**self.constants, **self.defaults} if self.defaults else self.constants
 
     def with_values(self, values: Mapping[str, Any]) -> Body:
-        """The same body with these values: those of inputs are defaults, all others constants."""
-        constants = {name: value for name, value in values.items() if name not in self.inputs}
-        return replace(self, constants=constants, defaults={name: values[name] for name in values if name in self.inputs})
+        """The same body with these values: those of inputs and captures are defaults, all others constants."""
+        given = {*self.inputs, *self.captures}
+        constants = {name: value for name, value in values.items() if name not in given}
+        return replace(self, constants=constants, defaults={name: values[name] for name in values if name in given})
 
     def taking(self, count: int | None) -> Body:
         """The same body for a caller that gives it so many inputs in order: of more, those that have defaults are captured.
@@ -241,7 +241,7 @@ class Body:
         Files of ONNX's first versions list each initializer of a body among its inputs.  None is as many as have no default.
         """
         needed = tuple(name for name in self.inputs if name not in self.defaults)
-        if not self.defaults or count == len(self.inputs) or count not in (None, len(needed)):
+        if len(needed) == len(self.inputs) or count == len(self.inputs) or count not in (None, len(needed)):
             return self
         return replace(self, inputs=needed, captures=(*self.captures, *self.defaults))
 
@@ -327,7 +327,7 @@ class Loop:
     Attributes
     ----------
     carried, scanned, collected
-        How values go in, round and out.
+        How values are given, carried and returned.
     last : tuple of str
         Body outputs of which the last iteration's value is returned.
     invariant : tuple of str
@@ -412,7 +412,7 @@ class Loop:
         return (*(c.output for c in self.carried), *self.last, *(c.output for c in self.collected))
 
     @property
-    def goes_round(self) -> dict[str, str]:
+    def all_carried(self) -> dict[str, str]:
         """Loop-carried body inputs, hidden ones included, each with the value that feeds it."""
         carried = {value.input: value.output for value in self.carried}
         return carried | {value.input: value.output for value in self.body.state}

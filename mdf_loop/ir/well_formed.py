@@ -34,8 +34,8 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     known |= given
     if clash := sorted(given & set(body.constants)):
         raise MalformedBody(f"{clash[0]!r} is an input and a constant; a value that an input has by itself is a default", path)
-    if unknown := sorted(set(body.defaults) - given):
-        raise MalformedBody(f"{unknown[0]!r} has a default, but is not an input", path)
+    if unknown := sorted(set(body.defaults) - given - set(body.captures)):
+        raise MalformedBody(f"{unknown[0]!r} has a default, but is not an input, and is not captured", path)
     hidden = {state.input for state in body.state}
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)

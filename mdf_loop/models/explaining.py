@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -10,21 +11,29 @@ from mdf_loop.errors import LoopError
 from mdf_loop.execute.numpy_engine import NumpyLoop, watched_loops
 from mdf_loop.execute.programs import watched_programs
 from mdf_loop.ir import ValueType
+from mdf_loop.models.as_written import equations_in_nodes, of_loop
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, needed_in
-from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, lines_of
+from mdf_loop.readers.expressions.equation_texts import lines_of
 from mdf_loop.readers.mdf.node import is_stateful
 
 SEED = 0
 """Of the values that are drawn for inputs that are not given."""
 
+STEPS = 100
+"""Evaluations of a model that goes on from step to step, where none are asked for."""
+
 
 def explain_model(
-    model: Any, inputs: Mapping[str, Any] | None = None, source: bool = False, show_steps: bool = False
+    model: Any,
+    inputs: Mapping[str, Any] | None = None,
+    source: bool = False,
+    show_steps: bool = False,
+    operators: bool = False,
 ) -> list[str]:
-    """The plan of each loop that a model runs, in words.
+    """How each loop of a model runs, in words.
 
     Parameters
     ----------
@@ -34,6 +43,9 @@ def explain_model(
         As :func:`mdf_loop.run` takes them, ``steps`` and ``time_increment`` among them.  Those that the model needs and
         that are not given are drawn by their declared types, as ``mdf-loop verify`` draws them.
     source, show_steps : bool
+        Also show the programs of the plan, as Python or as Steps.
+    operators : bool
+        Show the plan, operator by operator, also of loops over equations and of scheduled models.
 
     Returns
     -------
@@ -46,45 +58,44 @@ def explain_model(
     LoopError
         The model cannot be run.
     """
-    return explain_prepared(prepare(model), inputs or {}, source, show_steps)
+    return explain_prepared(prepare(model), inputs or {}, source, show_steps, operators)
 
 
-def explain_prepared(model: Model, inputs: Mapping[str, Any], source: bool = False, show_steps: bool = False) -> list[str]:
+def explain_prepared(
+    model: Model, inputs: Mapping[str, Any], source: bool = False, show_steps: bool = False, operators: bool = False
+) -> list[str]:
     """The same of a model that is prepared."""
     with watched_programs() as graphs:
         loops = loops_of(model, inputs)
     of_loops = {id(loop.last_program) for loop in loops}
     whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
-    whole = [*_equations(model), *whole]
-    return [*whole, *(explained(loop, source, show_steps) for loop in loops)] or [_nothing(model, inputs)]
+    written = [] if operators or source or show_steps else [_as_written(model, loop) for loop in loops]
+    if not any(written):
+        return [*_equations(model), *whole, *(explained(loop, source, show_steps) for loop in loops)] or ["no Loop or Scan ran"]
+    texts = [text or explained(loop) for text, loop in zip(written, loops, strict=True)]
+    return [*whole, *texts, "each operator of the plan: explain(operators=True), or mdf-loop explain --operators"]
+
+
+def _as_written(model: Model, loop: NumpyLoop) -> str:
+    """How a loop ran in the words of the model's author, where those are no operators."""
+    return "\n".join(of_loop(model.graph, loop)) if isinstance(model, MdfModel) else ""
 
 
 def _equations(model: Model) -> list[str]:
     """Equations as the model has them, differential ones as the carried values that they become; plans have their parts."""
     found = list[str]()
-    for node in model.graph.nodes if isinstance(model, MdfModel) else ():
-        for parameter in node.parameters:
-            if not isinstance(parameter.value, Mapping) or not is_equations(parameter.value):
-                continue
-            said, place = equations_in(parameter.value), f"{node.id}.{parameter.id}"
-            parts = "".join(f", whose parts are {name}_next, {name}_next~2, ... below" for name in [*said.carried][:1])
-            title = f"derivatives of {place} become" if said.derivatives else f"equations of {place}{parts}"
-            found.append("\n".join([title, *(f"  {line}" for line in lines_of(said))]))
+    for node, parameter, said in equations_in_nodes(model.graph) if isinstance(model, MdfModel) else ():
+        parts = "".join(f", whose parts are {name}_next, {name}_next~2, ... below" for name in [*said.carried][:1])
+        place = f"{node.id}.{parameter.id}"
+        title = f"derivatives of {place} become" if said.derivatives else f"equations of {place}{parts}"
+        found.append("\n".join([title, *(f"  {line}" for line in lines_of(said))]))
     return found
 
 
-def _nothing(model: Model, inputs: Mapping[str, Any]) -> str:
-    """What is said where no loop ran: a model that goes on from step to step is one if it is given some."""
-    if isinstance(model, MdfModel) and model.typed is None and _goes_on(model) and "steps" not in inputs:
-        return (
-            "no Loop or Scan ran in one evaluation of this model; it becomes a loop over steps, which "
-            "explain(steps=1000), or mdf-loop explain --steps 1000, shows"
-        )
-    return "no Loop or Scan ran"
-
-
-def _goes_on(model: MdfModel) -> bool:
+def _goes_on(model: Model) -> bool:
     """Whether a second evaluation would not be the first one again."""
+    if not isinstance(model, MdfModel) or model.typed is not None:
+        return False
     parameters = [parameter for node in model.graph.nodes for parameter in node.parameters]
     return model.once is None or any(is_stateful(each) or each.time_derivative is not None for each in parameters)
 
@@ -96,6 +107,14 @@ def plans_of(model: Any, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
     """The loops that a prepared model runs, without those inside another one; see :func:`explain_model`."""
+    loops = _loops_of(model, inputs)
+    if not loops and "steps" not in inputs and _goes_on(model):
+        with contextlib.suppress(LoopError):  # it cannot be run in steps, and ran without
+            return _loops_of(model, {**inputs, "steps": STEPS})
+    return loops
+
+
+def _loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
     with watched_loops() as loops:
         model(**{**_missing(model, inputs), **inputs})
     inner = [loop for outer in loops for loop in outer.program.loops]

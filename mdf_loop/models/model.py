@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.types.fitting import handed_out
 from mdf_loop.types.ports import Input, Output
+
+if TYPE_CHECKING:
+    from mdf_loop.pictures.drawing import Drawing
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
@@ -222,8 +225,11 @@ class Model:
         return ()
 
     @public
-    def explain(self, /, source: bool = False, show_steps: bool = False, **inputs: Any) -> str:
+    def explain(self, /, source: bool = False, show_steps: bool = False, operators: bool = False, **inputs: Any) -> str:
         """Show how the loops of the model run.  For this, the model is run once.
+
+        Equations, and the nodes of a scheduled model, are shown as they are written.  A model that goes on from step to
+        step runs 100 steps, if ``steps=`` does not say how many.
 
         Parameters
         ----------
@@ -231,6 +237,8 @@ class Model:
             Also show the Python source of programs.
         show_steps : bool
             Also show the Steps that programs are made from.  (``steps`` is the number of evaluations of a model.)
+        operators : bool
+            Show each operator of the plan instead of the equations and nodes that they come from.
         **inputs : array_like
             As in a call.  Missing inputs are drawn at random.
 
@@ -242,9 +250,9 @@ class Model:
         from mdf_loop.calls.explain import Explanations
         from mdf_loop.models.explaining import explain_prepared
 
-        asked = {"source": source, "show_steps": show_steps}
+        asked = {"source": source, "show_steps": show_steps, "operators": operators}
         inputs |= {name: value for name, value in asked.items() if not isinstance(value, bool)}  # which is an input of that name
-        return Explanations.of(explain_prepared(self, inputs, source is True, show_steps is True))
+        return Explanations.of(explain_prepared(self, inputs, source is True, show_steps is True, operators is True))
 
     @property
     def drawn(self) -> Any:
@@ -273,9 +281,30 @@ class Model:
         LoopError
             matplotlib is not installed.
         """
+        return self.draw(steps=steps, time_increment=time_increment, level=level).plot(ax)
+
+    @public
+    def draw(self, *, steps: int | None = None, time_increment: float | None = None, level: str = "equations") -> Drawing:
+        """Draw the model, see :func:`mdf_loop.draw`.  Nothing is run.
+
+        Parameters
+        ----------
+        steps, time_increment, level
+            As in :func:`mdf_loop.draw`.
+
+        Returns
+        -------
+        Drawing
+            A notebook shows it; ``save(path)`` writes it to a file.
+
+        Raises
+        ------
+        LoopError
+            As :func:`mdf_loop.draw`.
+        """
         from mdf_loop.pictures.drawing import draw
 
-        return draw(self, steps=steps, time_increment=time_increment, level=level).plot(ax)
+        return draw(self, steps=steps, time_increment=time_increment, level=level)
 
     @public
     def explore(self, /, *names: str, **over: Any) -> Any:

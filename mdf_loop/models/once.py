@@ -34,8 +34,8 @@ from mdf_loop.models.recordings.ways import Way
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, available
 from mdf_loop.readers.mdf.body import check_graph
-from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.input_ports import with_values
+from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.system.threads import Recent
@@ -73,7 +73,7 @@ class OnceGraph:
     def __init__(self, graph: Any) -> None:
         if is_typed(graph):
             raise NotOnce("it is an ONNX graph")
-        if STEPPED in (graph.metadata or {}):
+        if has_stepped_loops(graph):
             raise NotOnce("it has loops that run in steps")
         load_kernels()
         self.graph, self.places = graph, output_ports(graph)

@@ -161,7 +161,7 @@ class Results(dict[str, Any]):
         Parameters
         ----------
         *names : str
-            One output or recorded value; two for a phase plane; none for all lines.
+            One output or recorded value; two or more for a phase plane; none for all lines.
         ax : matplotlib Axes, optional
             The axes; the default is a new figure.
         **style

@@ -1,4 +1,4 @@
-"""Files of results that anybody may have written: what could do more than hold numbers is refused before it is decoded.
+"""Files of results from unknown sources: what could do more than hold numbers is refused before it is decoded.
 
 A ``.zarr`` folder is of zarr's format 3, with codecs and types of a list; a ``.nc`` file leads to no other file.  Neither may say
 that it is much larger than what is there.

@@ -20,13 +20,19 @@ MOST_BYTES = 1 << 28
 """So much is kept of what was made, in all; what is more is made each time."""
 
 
-class _Made:
+class _Made(weakref.ref[np.ndarray]):
     """What was made of one constant, by function and further arguments, which are kept alive with it."""
 
-    def __init__(self, constant: np.ndarray, place: int) -> None:
-        self.constant = weakref.ref(constant, lambda _: _forget(place))
-        self.found: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
-        self.bytes = 0
+    __slots__ = ("bytes", "found", "place")
+    place: int
+    bytes: int
+    found: dict[Any, tuple[Any, tuple[Any, ...]]]
+
+    def __new__(cls, constant: np.ndarray) -> _Made:
+        """Of this constant, nothing as yet."""
+        made = super().__new__(cls, constant, _forget)
+        made.place, made.bytes, made.found = id(constant), 0, {}
+        return made
 
 
 _lock = lock()  # what is freed while it is held may be a constant
@@ -39,25 +45,31 @@ def read_only(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     view = value.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
 def unchangeable(value: Any) -> Any:
     """A constant that cannot be written into: the body is used again."""
-    if (made := _known.get(id(value))) is not None and made.constant() is value:
+    if not isinstance(value, np.ndarray) or _made_of(value) is not None:
         return value
     view = read_only(value)
-    if isinstance(view, np.ndarray):
-        with _lock:
-            _known[id(view)] = _Made(view, id(view))
+    with _lock:
+        _known[id(view)] = _Made(view)
     return view
 
 
-def _forget(place: int) -> None:
+def _made_of(value: Any) -> _Made | None:
+    """What was made of a value, if it is a constant."""
+    made = _known.get(id(value))
+    return made if made is not None and made() is value else None
+
+
+def _forget(made: _Made) -> None:
     global _kept
     with _lock:
-        _kept -= _known.pop(place).bytes
+        del _known[made.place]
+        _kept -= made.bytes
 
 
 def once(make: Callable[..., T], constant: Any, *others: Any) -> T:
@@ -71,8 +83,8 @@ def once(make: Callable[..., T], constant: Any, *others: Any) -> T:
         Of which it is remembered.
     *others : array, number of numpy's or None
     """
-    made = _known.get(id(constant))
-    if made is None or made.constant() is not constant or not all(map(_is_constant, others)):
+    made = _made_of(constant)
+    if made is None or not all(map(_is_constant, others)):
         return make(constant, *others)
     key = (make, *map(_key, others))
     if key not in made.found:
@@ -83,10 +95,7 @@ def once(make: Callable[..., T], constant: Any, *others: Any) -> T:
 
 
 def _is_constant(value: Any) -> bool:
-    if value is None or isinstance(value, np.generic):
-        return True
-    made = _known.get(id(value))
-    return made is not None and made.constant() is value
+    return value is None or isinstance(value, np.generic) or _made_of(value) is not None
 
 
 def _key(value: Any) -> Any:
@@ -95,7 +104,7 @@ def _key(value: Any) -> Any:
 
 def _keep(made: _Made, key: Any, result: Any, others: tuple[Any, ...]) -> None:
     global _kept
-    constant, size = made.constant(), getattr(result, "nbytes", 0)
+    constant, size = made(), getattr(result, "nbytes", 0)
     if any(other is constant for other in others) or (isinstance(result, np.ndarray) and np.may_share_memory(result, constant)):
         return  # it would keep its own constant alive
     with _lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
@@ -42,10 +43,24 @@ def numpys(name: str) -> Callable[[Call], Call]:
     """Say what a function of numpy computes in terms of primitives; it gets a builder and the function's arguments."""
 
     def decorate(make: Call) -> Call:
-        FUNCTIONS[name] = make
+        FUNCTIONS[name] = of_given(make)
         return make
 
     return decorate
+
+
+def of_given(make: Call) -> Call:
+    """A definition that refuses inputs which were omitted, where it says nothing else for them."""
+    named = make.__code__.co_argcount - 1
+    least = named - len(make.__defaults__ or ()) if named else None
+
+    @functools.wraps(make)
+    def made(b: Any, *inputs: Any, **attrs: Any) -> Any:
+        if any(x is None for x in inputs[:least]):
+            raise ValueError("None is no number")
+        return make(b, *inputs, **attrs)
+
+    return made
 
 
 @record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdf_loop.options import public
@@ -17,6 +17,7 @@ def explore(
     trials: int | None = None,
     record: str | Sequence[str] | None = None,
     steps: int | None = None,
+    time_increment: float | None = None,
     seed: Seed | None = 0,
     **over: Any,
 ) -> Any:
@@ -26,9 +27,9 @@ def explore(
     ----------
     model : as in :func:`mdf_loop.run`
     *names : str
-        The outputs or recorded values to draw.  The default is all that :func:`mdf_loop.plot` can draw.
-    trials, record, steps
-        As in :func:`mdf_loop.run`.
+        What to draw, as :func:`mdf_loop.plot` takes it.  The default is all that it can draw.
+    trials, record, steps, time_increment
+        As in :func:`mdf_loop.run`.  With steps, outputs of every step are drawn unless values are recorded.
     seed : int, numpy.random.SeedSequence or None
         The seed of all runs, so that the noise does not change when a slider moves.  None draws new noise each time.
     **over : (low, high) or array_like
@@ -54,5 +55,10 @@ def explore(
     """
     from mdf_loop.pages.explorer import explorer_of
 
-    how = {"trials": trials, "record": record, "steps": steps, "seed": seed}
-    return explorer_of(model, names, over, {name: value for name, value in how.items() if value is not None})
+    how = {"trials": trials, "record": record, "steps": steps, "time_increment": time_increment, "seed": seed}
+    return explorer_of(model, names, over, with_steps({name: value for name, value in how.items() if value is not None}))
+
+
+def with_steps(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a run whose results are drawn: the last of several steps alone would be no picture."""
+    return {"collect": True, **arguments} if "steps" in arguments and "record" not in arguments else {**arguments}

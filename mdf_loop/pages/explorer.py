@@ -31,6 +31,18 @@ PAUSE = 0.02
 INK = ":host, :host * { color: var(--jp-ui-font-color1, var(--panel-on-background-color, inherit)) }"
 """Texts in the ink of JupyterLab, light or dark, and elsewhere in that of panel."""
 
+PAGE = """
+{% extends base %}
+{% block postamble %}
+<style>
+:root { color-scheme: light dark; --jp-ui-font-color1: CanvasText }
+body { margin: 1rem; background: Canvas; color: CanvasText }
+</style>
+{% endblock %}
+{% block contents %}{{ embed(roots.sliders) }}{% endblock %}
+"""
+"""A page of its own, light or dark as its reader likes it: a notebook has its own colours."""
+
 ADDRESS = "127.0.0.1"
 """Where the page is served: for this computer alone."""
 
@@ -118,7 +130,7 @@ class Explorer:
         """
         try:
             server = panel().io.server.get_server(
-                lambda: self.view().layout, port=port, address=ADDRESS, title=self.model.name, show=False, start=False
+                self._page, port=port, address=ADDRESS, title=self.model.name, show=False, start=False
             )
         except OSError as error:
             let_through(error)
@@ -131,6 +143,12 @@ class Explorer:
         with contextlib.suppress(KeyboardInterrupt):
             server.io_loop.start()
         server.stop()
+
+    def _page(self) -> Any:
+        """What each reader of the page gets."""
+        page = panel().Template(PAGE)
+        page.add_panel("sliders", self.view().layout)
+        return page
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         """What a notebook shows."""

@@ -15,6 +15,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import Results
+from mdf_loop.pages.explore import with_steps
 from mdf_loop.pictures.drawing import draw
 from mdf_loop.plots.plot import figure, written
 from mdf_loop.readers.model_files import read_bytes
@@ -27,7 +28,7 @@ TEXTS = (".yaml", ".yml", ".json", ".xml")
 
 STYLE = """
 :root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word }
 img { padding: 0.5rem; box-sizing: border-box; border-radius: 4px }
 pre { overflow-x: auto; font-size: 0.8rem; line-height: 1.35 }
 """
@@ -74,7 +75,7 @@ def report(file: Path, arguments: Mapping[str, Any], over: Mapping[str, Any] | N
     """
     model = prepare(file)
     parts = [_of_model(model, file)]
-    run = model(**arguments, trials=trials)
+    run = model(**with_steps(arguments), trials=trials)
     parts.append(f"<h2>Run</h2>{_picture(run, 'what the run gives')}{run._repr_html_()}")
     if over:
         said = {name: value for name, value in arguments.items() if name != "record"}

@@ -109,7 +109,7 @@ class BodyDrawer:
     def loop(
         self, loop: Loop, cluster: Cluster, outer: Scope, given: Mapping[str, str | None], outputs: tuple[str, ...]
     ) -> dict[str, str]:
-        """Draw the body of a loop with what goes in, round and out; returns where its outputs come from."""
+        """Draw the body of a loop with what is given, carried and returned; returns where its outputs come from."""
         scope = self._going_in(loop, cluster, outer, given)
         each = self.cluster(cluster, f"each iteration: {loop.body.name}")
         seen = (*loop.body.captures, *(state.input for state in loop.body.state))
@@ -117,7 +117,7 @@ class BodyDrawer:
         if loop.keep_going and scope.get(loop.keep_going) and loop.keep_going != loop.condition:
             going = self.box(cluster, "while", loop.keep_going, kind=CONDITION)
             self.arrow(scope[loop.keep_going], going)
-        for name, output in loop.goes_round.items():
+        for name, output in loop.all_carried.items():
             self.arrow(scope.get(output), scope.get(name, ""), "next iteration", is_back=True)
         return self._coming_out(loop, cluster, scope, outputs)
 

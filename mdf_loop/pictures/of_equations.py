@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import LoopError
+from mdf_loop.models.as_written import short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
 from mdf_loop.readers.expressions.equation_texts import Equations, check_names, equations_in, is_equations, texts_of
 from mdf_loop.readers.expressions.expression_text import refuse_length, tree_of, variables
-from mdf_loop.readers.mdf.input_ports import default_value_of
 
 WIDEST = 44
 """Letters in a line of a box: longer equations are broken."""
@@ -79,8 +79,8 @@ class EquationDrawer:
         if self.said.index in read and self.said.index not in outer:
             scope[self.said.index] = self.drawer.box(self.cluster, self.said.index, "iteration number", kind=INPUT)
         for name, word in each.items():
-            text = _short(given[name]) if name in given else ""
-            scope[name] = self.drawer.box(self.cluster, name, f"{word} {text}" if text else "", kind=INPUT)
+            text = short(given[name]) if name in given else ""
+            scope[name] = self.drawer.box(self.cluster, name, *(broken(f"{word} {text}") if text else [""]), kind=INPUT)
             for source in _names(text):
                 self.drawer.arrow(outer.get(source), scope[name])
         return scope
@@ -111,51 +111,6 @@ def names_in(said: Equations) -> Iterator[str]:
     """The names that equations read."""
     for _, _, text in texts_of(said):
         yield from _names(text)
-
-
-def node_lines(node: Any) -> list[str]:
-    """What a node of MDF says: its inputs with their defaults, its parameters and its outputs, a line each."""
-    inputs = [f"{port.id} = {_short(default_value_of(port))}" for port in node.input_ports if default_value_of(port) is not None]
-    functions = [f"{thing.id} = {_call(thing)}" for thing in node.functions]
-    parameters = [line for thing in node.parameters for line in _parameter(thing)]
-    outputs = [f"{port.id} = {port.value}" for port in node.output_ports if str(port.value) != port.id]
-    return [part for line in (*inputs, *functions, *parameters, *outputs) for part in broken(line)]
-
-
-def _parameter(parameter: Any) -> Iterator[str]:
-    if parameter.time_derivative is not None:
-        yield f"d{parameter.id}/dt = {parameter.time_derivative}"
-    elif parameter.function:
-        yield f"{parameter.id} = {_call(parameter)}"
-    elif parameter.value is not None:
-        yield f"{parameter.id} = {_short(parameter.value)}"
-    if parameter.default_initial_value is not None:
-        yield f"{parameter.id} starts at {_short(parameter.default_initial_value)}"
-
-
-def _call(thing: Any) -> str:
-    """A function of MDF with its arguments; one that has its text as its value."""
-    if not thing.function:
-        return str(thing.value)
-    given = ", ".join(f"{name}={_short(value)}" for name, value in (thing.args or {}).items())
-    return f"{thing.function}({given})"
-
-
-def condition_text(condition: Any) -> str:
-    """A condition of graph-scheduler with its arguments, those inside it too: ``EveryNCalls(leaky, 5)``."""
-    given = [_inner(value) for value in (condition.kwargs or {}).values() if value is not None]
-    return f"{condition.type}({', '.join(given)})" if given else str(condition.type)
-
-
-def _inner(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_inner, value))
-    return condition_text(value) if hasattr(value, "kwargs") else str(value)
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 24 else f"{text[:21]}..."
 
 
 def _names(text: str) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.models.as_written import condition_text, node_lines, short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
-from mdf_loop.pictures.of_equations import EquationDrawer, broken, condition_text, equations_of, names_in, node_lines
+from mdf_loop.pictures.of_equations import EquationDrawer, broken, equations_of, names_in
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES, signature_of
@@ -88,8 +89,8 @@ def _node(
     """A node of MDF: one box, or a cluster around the loops in it."""
     loops = [thing for thing in (*node.functions, *node.parameters) if thing.function in CONTROL]
     if not loops:
-        lines = [node.id, *(_functions(node) if drawer.of_operators else node_lines(node)), *broken(when)]
-        key = drawer.box(top, *lines, tip=", ".join(f"{p.id}: {p.value}" for p in node.output_ports))
+        said = _functions(node) if drawer.of_operators else [part for line in node_lines(node) for part in broken(line)]
+        key = drawer.box(top, node.id, *said, *broken(when), tip=", ".join(f"{p.id}: {p.value}" for p in node.output_ports))
         senders |= {(node.id, port.id): key for port in node.output_ports}
         receivers |= {(node.id, port.id): key for port in node.input_ports}
         return
@@ -97,11 +98,11 @@ def _node(
     scope = {port.id: drawer.box(around, port.id, _default(port), kind=INPUT, tip=port.type or "") for port in node.input_ports}
     receivers |= {(node.id, name): key for name, key in scope.items()}
     held = {parameter.id: parameter for parameter in node.parameters if parameter not in loops}
-    values = {name: _shown(parameter.value) for name, parameter in held.items() if not isinstance(parameter.value, dict)}
+    values = {name: short(parameter.value) for name, parameter in held.items() if not isinstance(parameter.value, dict)}
     if drawer.of_operators or any(equations_of(_source((thing.args or {}).get("body"), held)) is None for thing in loops):
-        scope |= {name: drawer.box(around, name, text, kind=INPUT) for name, text in values.items()}
+        scope |= {name: drawer.box(around, name, *broken(text), kind=INPUT) for name, text in values.items()}
     elif values:  # equations name what they read
-        drawer.box(around, *(f"{name} = {text}" for name, text in values.items()), kind=INPUT)
+        drawer.box(around, *(line for name, text in values.items() for line in broken(f"{name} = {text}")), kind=INPUT)
     found = {thing.id: _control(drawer, thing, around, scope, held) for thing in loops}
     for port in node.output_ports:
         senders[node.id, port.id] = _port(drawer, port, around, scope, found)
@@ -109,7 +110,7 @@ def _node(
 
 def _default(port: Any) -> str:
     value = default_value_of(port)
-    return "" if value is None else f"default {_shown(value)}"
+    return "" if value is None else f"default {short(value)}"
 
 
 def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:
@@ -122,7 +123,7 @@ def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, st
         if text == id and outputs:
             drawer.arrow(next(iter(outputs.values())), key := drawer.box(around, port.id, kind=OUTPUT))
             return key
-    key = drawer.box(around, port.id, f"= {text}", kind=OUTPUT)
+    key = drawer.box(around, port.id, *broken(f"= {text}"), kind=OUTPUT)
     results = {name: tail for outputs in found.values() for name, tail in outputs.items()}
     read = [tail for name, tail in results.items() if re.search(rf"(?<!\w){re.escape(name)}", text)]
     read += [tail for name, tail in scope.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
@@ -195,8 +196,3 @@ def _when(graph: Any, node: str) -> str:
     """The condition of a node, as graph-scheduler calls it."""
     conditions = getattr(graph.conditions, "node_specific", None) or {}
     return f"when {condition_text(conditions[node])}" if node in conditions else ""
-
-
-def _shown(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 24 else f"{text[:21]}..."

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop, Node, State, record
+from mdf_loop.ir import Loop, Node, State, record
 from mdf_loop.ops.registry import lookup
 from mdf_loop.ops.rows import Known
 from mdf_loop.types.required import said_type
@@ -55,8 +55,8 @@ class _Aliases:
         self.nodes: list[Node] = []
         self.names: dict[str, str] = {}
         self._found: set[int] = set()
-        self._values = body.constants
-        self._dtypes = _known_types(body) | ({loop.index: np.dtype(np.int64)} if loop.index and body.typed else {})
+        self._body, self._index = body, loop.index
+        self._writers = {node.outputs[0]: node for node in body.nodes if node.outputs}
         captured = {name for node in body.nodes for name in node.captures}
         for node in body.nodes:
             if node.outputs and node.outputs[0] and node.outputs[0] not in captured and self._is_alias(node):
@@ -78,18 +78,16 @@ class _Aliases:
         return alias is not None and alias(*[self._known(self.name(n)) if n else None for n in node.inputs], **node.attrs)
 
     def _known(self, name: str) -> Known:
-        return Known(self._dtypes.get(name), self._values.get(name))
+        return Known(self._sure_type(name) if self._body.typed else None, self._body.constants.get(name))
 
-
-def _known_types(body: Body) -> dict[str, np.dtype]:
-    """Element types that are sure, whatever a body declares: those of constants, and those that attributes say."""
-    found = {name: value.dtype for name, value in body.constants.items() if isinstance(value, np.ndarray | np.generic)}
-    for node in body.nodes if body.typed else ():
-        if node.outputs and node.outputs[0] and lookup(node.op, node.opset, node.domain).built_in:
-            dtype = said_type(node)
-            if dtype is not None:
-                found[node.outputs[0]] = dtype
-    return found if body.typed else {}
+    def _sure_type(self, name: str) -> np.dtype | None:
+        """The element type of a value, whatever a body declares: that of a constant, or what an attribute of its node says."""
+        if name in self._body.constants:
+            return getattr(self._body.constants[name], "dtype", None)
+        if name == self._index:
+            return np.dtype(np.int64)
+        node = self._writers.get(name)
+        return said_type(node) if node is not None and lookup(node.op, node.opset, node.domain).built_in else None
 
 
 def _renamed(node: Node, names: Mapping[str, str]) -> Node:

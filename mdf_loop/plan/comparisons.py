@@ -1,12 +1,17 @@
-"""What the condition of a loop is computed of."""
+"""What the condition of a loop is computed of, and what is nan."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.ops.registry import facts
+
+MOST = 1 << 16
+"""Elements of a value that is looked at for nan: a loop must not cost more for this."""
 
 
 def part_computing(body: Body, outputs: Iterable[str], known: Container[str] = ()) -> Body:
@@ -18,7 +23,8 @@ def part_computing(body: Body, outputs: Iterable[str], known: Container[str] = (
             needed.update(node.reads)
     made = {output for node in nodes for output in node.outputs if output not in known}
     inputs = tuple(sorted(needed - made - body.constants.keys() - {""}))
-    return replace(body, inputs=inputs, outputs=tuple(outputs), nodes=tuple(nodes[::-1]), captures=(), state=(), types={})
+    constants = {name: value for name, value in body.constants.items() if name in needed}
+    return Body(body.name, inputs, tuple(outputs), tuple(nodes[::-1]), constants, opsets=body.opsets, typed=body.typed)
 
 
 def compared(loop: Loop) -> tuple[set[str], set[str]]:
@@ -33,3 +39,26 @@ def compared(loop: Loop) -> tuple[set[str], set[str]]:
         if read.intersection(node.outputs) - known or compared.intersection(node.outputs) - known:
             read.update(node.reads)
     return compared, read | compared
+
+
+_FLOATS = float, np.inexact
+
+
+def has_nan(value: Any) -> bool:
+    """Whether a value is nan, or an array with nan in it."""
+    if isinstance(value, np.ndarray):  # to count takes a quarter of the time of ``any`` for short arrays
+        return value.dtype.kind in "fc" and bool(np.count_nonzero(np.isnan(value)))
+    return isinstance(value, _FLOATS) and bool(value != value)
+
+
+def shows_nan(value: Any) -> bool:
+    """The same of a value that is small enough to be looked at after each run."""
+    kind = type(value)
+    if kind is np.float64 or kind is float:
+        return bool(value != value)
+    return (kind is not np.ndarray or value.size <= MOST) and has_nan(value)
+
+
+def writes_nan(body: Body) -> bool:
+    """Whether a body has nan as a constant, so that nan is meant."""
+    return any(map(has_nan, body.constants.values())) or any(writes_nan(inner) for node in body.nodes for _, inner in node.bodies)

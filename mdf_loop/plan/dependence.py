@@ -19,28 +19,28 @@ class Component:
     """
 
     nodes: tuple[Node, ...]
-    rounds: tuple[str, ...]
+    carried: tuple[str, ...]
     cyclic: bool
     needs: frozenset[int] = frozenset()
 
 
-def components(nodes: Sequence[Node], round_trips: Mapping[str, str], tied: Sequence[Node] = ()) -> list[Component]:
+def components(nodes: Sequence[Node], carried: Mapping[str, str], tied: Sequence[Node] = ()) -> list[Component]:
     """Strongly connected components, each behind those that it needs.
 
     Parameters
     ----------
     nodes : sequence of Node
         In the order of the body.
-    round_trips : mapping
-        Carried value -> the value that feeds it, see :func:`~mdf_loop.plan.invariants.rounds`.
+    carried : mapping
+        Carried value -> the value that feeds it, see :func:`~mdf_loop.plan.invariants.carried_from`.
     tied : sequence of Node
         Nodes that have to take turns in their order, such as those that draw random numbers.
     """
-    names = list(round_trips)
+    names = list(carried)
     writer = {name: k for k, node in enumerate(nodes) for name in node.outputs if name}
     writer |= {name: len(nodes) + k for k, name in enumerate(names)}
     needs = [[writer[name] for name in node.reads if name in writer] for node in nodes]
-    needs += [[writer[round_trips[name]]] if round_trips[name] in writer else [] for name in names]
+    needs += [[writer[carried[name]]] if carried[name] in writer else [] for name in names]
     place = {id(node): k for k, node in enumerate(nodes)}
     knot = [place[id(node)] for node in tied]
     for before, after in zip(knot, knot[1:] + knot[:1], strict=True):

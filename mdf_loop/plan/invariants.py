@@ -65,9 +65,9 @@ class Invariants:
         return name in self.always or name in self.late
 
 
-def rounds(loop: Loop) -> dict[str, str]:
+def carried_from(loop: Loop) -> dict[str, str]:
     """Carried body inputs, hidden ones and the condition among them, with the value that feeds each."""
-    found = dict(loop.goes_round)
+    found = dict(loop.all_carried)
     if loop.condition and loop.keep_going:
         found[loop.condition] = loop.keep_going
     return found
@@ -75,19 +75,19 @@ def rounds(loop: Loop) -> dict[str, str]:
 
 def invariants(loop: Loop) -> Invariants:
     """Follow constants, captures and carried values that never change through all pure nodes."""
-    body, round_trips = loop.body, rounds(loop)
-    same = {*body.constants, *body.captures, *loop.invariant} | {name for name, output in round_trips.items() if name == output}
+    body, carried = loop.body, carried_from(loop)
+    same = {*body.constants, *body.captures, *loop.invariant} | {name for name, output in carried.items() if name == output}
     if loop.condition and not loop.keep_going:
         same.add(loop.condition)
     always = _closed(body.nodes, same)
-    settled = {name for name, output in round_trips.items() if output in always}
-    return Invariants(frozenset(always), frozenset(_closed(body.nodes, always | settled) - always))
+    later = {name for name, output in carried.items() if output in always}
+    return Invariants(frozenset(always), frozenset(_closed(body.nodes, always | later) - always))
 
 
 def lasting(loop: Loop) -> set[str]:
     """What is the same in every iteration as long as each one gives a true condition."""
     body = loop.body
-    unchanged = {name for name, output in loop.goes_round.items() if name == output}
+    unchanged = {name for name, output in loop.all_carried.items() if name == output}
     return _closed(body.nodes, {*body.constants, *body.captures, *loop.invariant, *unchanged, loop.condition or ""})
 
 

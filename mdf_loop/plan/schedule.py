@@ -17,7 +17,7 @@ from mdf_loop.plan.aliases import without_aliases
 from mdf_loop.plan.dependence import Component, components
 from mdf_loop.plan.idioms import find_idiom
 from mdf_loop.plan.idioms.record import Idiom
-from mdf_loop.plan.invariants import Invariants, draws, invariants, is_pure, is_repeatable, rounds
+from mdf_loop.plan.invariants import Invariants, carried_from, draws, invariants, is_pure, is_repeatable
 from mdf_loop.plan.regrouping import regrouped
 
 
@@ -40,7 +40,7 @@ class Stepped:
     """Work for one iteration after the other; ``decides`` says that the condition is among it."""
 
     nodes: tuple[Node, ...]
-    rounds: tuple[str, ...]
+    carried: tuple[str, ...]
     decides: bool = False
 
 
@@ -60,7 +60,7 @@ class Plan:
         The others.
     parts : tuple of (Batched or Stepped)
         In the order in which a block runs them.
-    rounds : mapping
+    carried : mapping
         Carried values -> the value that feeds each.
     condition : str
         How the trip count is known: ``"given"``, ``"batched"`` or ``"stepped"``.
@@ -82,7 +82,7 @@ class Plan:
     late: tuple[Node, ...] = ()
     varying: tuple[Node, ...] = ()
     parts: tuple[Batched | Stepped, ...] = ()
-    rounds: Mapping[str, str] = field(default_factory=dict)
+    carried: Mapping[str, str] = field(default_factory=dict)
     same: Invariants = field(default_factory=lambda: Invariants(frozenset(), frozenset()))
     condition: str = "given"
     deciding: str = ""
@@ -124,11 +124,11 @@ def make_plan(loop: Loop) -> Plan:
         return Plan(loop, refusal=f"{_called(stubborn[0])} may do more than compute, so it runs exactly once an iteration")
     unaliased = without_aliases(loop)
     loop = unaliased.loop
-    nodes, same, round_trips = loop.body.nodes, invariants(loop), rounds(loop)
+    nodes, same, carried = loop.body.nodes, invariants(loop), carried_from(loop)
     varying = [node for node in nodes if not _is_same(node, same)]
     deciding = _deciding(loop, same)
-    moving = _moving(loop, varying, round_trips, same)
-    varying = regrouped(varying, moving, same, {*loop.body.outputs, *loop.last, *round_trips.values(), deciding})
+    moving = _moving(loop, varying, carried, same)
+    varying = regrouped(varying, moving, same, {*loop.body.outputs, *loop.last, *carried.values(), deciding})
     tied = [node for node in varying if draws(node)]
     found = components(varying, moving, tied)
     scheduled = _Schedule(loop, varying, found, moving, deciding, same)
@@ -138,7 +138,7 @@ def make_plan(loop: Loop) -> Plan:
         late=tuple(n for n in nodes if _is_same(n, same) and not all(o in same.always for o in n.outputs if o)),
         varying=tuple(varying),
         parts=tuple(scheduled.parts()),
-        rounds=round_trips,
+        carried=carried,
         same=same,
         deciding=deciding,
         bounds=tuple(scheduled.bounds),
@@ -157,7 +157,7 @@ def all_stepped(plan: Plan, why: str, are_wide: bool = False) -> Plan:
     names = {name for part in plan.parts for name in _names_of(part)}
     rows = [node for node in plan.varying if _is_row(plan, node)] if are_wide else []
     rest = tuple(node for node in plan.varying if node not in rows)
-    part = Stepped(rest, tuple(name for name in plan.rounds if name in names), bool(plan.deciding))
+    part = Stepped(rest, tuple(name for name in plan.carried if name in names), bool(plan.deciding))
     parts = (*((Batched(tuple(rows)),) if rows else ()), part)
     reasons = {_first(node): plan.reasons.get(_first(node), why) for node in rest}
     return replace(plan, parts=parts, condition="stepped" if plan.deciding else "given", reasons=reasons)
@@ -172,7 +172,7 @@ def _is_row(plan: Plan, node: Node) -> bool:
 def _names_of(part: Batched | Stepped) -> set[str]:
     """Carried values of a part."""
     if isinstance(part, Stepped):
-        return set(part.rounds)
+        return set(part.carried)
     return {unit.name for unit in part.units if not isinstance(unit, Node)}
 
 
@@ -190,11 +190,11 @@ def _deciding(loop: Loop, same: Invariants) -> str:
     return "" if output in same.always or output == loop.condition else output
 
 
-def _moving(loop: Loop, varying: Sequence[Node], round_trips: Mapping[str, str], same: Invariants) -> dict[str, str]:
+def _moving(loop: Loop, varying: Sequence[Node], carried: Mapping[str, str], same: Invariants) -> dict[str, str]:
     """Carried values that change and are read."""
     read = {name for node in varying for name in node.reads} | {c.output for c in loop.collected} | set(loop.last)
-    read |= set(round_trips.values()) | {_deciding(loop, same)}
-    return {name: output for name, output in round_trips.items() if name not in same and name in read}
+    read |= set(carried.values()) | {_deciding(loop, same)}
+    return {name: output for name, output in carried.items() if name not in same and name in read}
 
 
 def _is_same(node: Node, same: Invariants) -> bool:
@@ -227,7 +227,7 @@ class _Schedule:
         self.order = {id(node): k for k, node in enumerate(nodes)}
         self.units = [self._unit(component) for component in found]
         self.writers = {name: k for k, component in enumerate(found) for node in component.nodes for name in node.outputs if name}
-        self.writers |= {name: k for k, component in enumerate(found) for name in component.rounds}
+        self.writers |= {name: k for k, component in enumerate(found) for name in component.carried}
         self.bounds = list(self._bounds(deciding))
         self.needed_for_bounds = frozenset[int]().union(*map(self._needed_for, self.bounds))
         self.decider = self._decider()
@@ -262,7 +262,7 @@ class _Schedule:
 
     def _stepped(self, chosen: Iterable[int], decides: bool) -> Stepped:
         nodes = [node for k in chosen for node in self.found[k].nodes]
-        names = [name for k in chosen for name in self.found[k].rounds]
+        names = [name for k in chosen for name in self.found[k].carried]
         return Stepped(tuple(sorted(nodes, key=lambda node: self.order[id(node)])), tuple(names), decides)
 
     def _only_a_place(self, node: Node) -> bool:
@@ -275,7 +275,7 @@ class _Schedule:
         """What a component is as batched work; None if it has to be stepped."""
         if not component.cyclic:
             if not component.nodes:
-                return (Shift(component.rounds[0]),)
+                return (Shift(component.carried[0]),)
             node = component.nodes[0]
             if self._only_a_place(node):
                 self.reasons[_first(node)] = "the iteration number, for something that is stepped"
@@ -290,12 +290,12 @@ class _Schedule:
         if idiom is not None:
             return (idiom, *idiom.nodes_between)
         for node in component.nodes:
-            drawing = draws(node) and not component.rounds
+            drawing = draws(node) and not component.carried
             self.reasons[_first(node)] = "draws random numbers, in order" if drawing else self._needs_itself(component)
         return None
 
     def _needs_itself(self, component: Component) -> str:
-        return f"{' and '.join(component.rounds)} of the iteration before {'are' if len(component.rounds) > 1 else 'is'} needed"
+        return f"{' and '.join(component.carried)} of the iteration before {'are' if len(component.carried) > 1 else 'is'} needed"
 
     def _needed_for(self, name: str) -> frozenset[int]:
         """Components that a value needs, and its own."""

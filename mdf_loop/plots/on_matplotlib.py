@@ -105,9 +105,14 @@ def _shape(series: Series) -> str:
 
 
 def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None = None, **style: Any) -> None:
-    """A line along the axis there is, and a band of one standard deviation where it is a mean of trials."""
-    along = series.along(series.dims[0])
-    (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **style})
+    """A line along the axis there is, and a band of one standard deviation where it is a mean of trials.
+
+    A few elements are points: there is nothing between them.
+    """
+    along, dim = series.along(series.dims[0]), series.dims[0]
+    is_vector = dim not in series.coordinates and not _is_run(dim) and len(along) <= MOST_LINES
+    form = {"marker": "o", "linestyle": ""} if is_vector else {}
+    (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **form, **style})
     if spread is not None:
         low, high = series.values - spread, series.values + spread
         ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
@@ -156,6 +161,11 @@ def _places(along: np.ndarray) -> np.ndarray:
 
 
 def _ticks(axis: Any, along: np.ndarray) -> None:
+    """Whole numbers for what is counted, and words for what is no number."""
+    from matplotlib.ticker import MaxNLocator
+
+    if along.dtype.kind in "iu" and isinstance(locator := axis.get_major_locator(), MaxNLocator):
+        locator.set_params(integer=True)
     if along.dtype.kind not in "iuf":
         axis.set_ticks(np.arange(len(along)), [literal(str(at)) for at in along])
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError
 from mdf_loop.options import public
-from mdf_loop.plots.on_matplotlib import legend, new_axes, plot_one, plot_phase, pyplot
-from mdf_loop.plots.series import TRIAL, Series, chosen, series_of
+from mdf_loop.plots.on_matplotlib import legend, literal, plot_one, plot_phase, pyplot
+from mdf_loop.plots.panels import Panel, panels
 
 
 @public
@@ -17,24 +17,27 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     """Plot results: trajectories, histograms of trials, phase planes, curves and heat maps of sweeps.
 
     The results decide the kind of plot.  A value of each iteration is a line, with one line for each of a few elements, or a
-    heat map for many.  A number of each trial is a histogram.  With other axes, trials are a mean and a band of one standard
-    deviation.  A sweep over one input is a curve, a sweep over two inputs a heat map.
+    heat map for many.  Lines share axes if they have one unit, or no units and one scale; others have axes of their own.  The
+    time of the model, a value called ``t`` or ``time`` that grows, is on the x axis.  A number of each trial is a histogram.
+    With other axes, trials are a mean and a band of one standard deviation.  A sweep over one input is a curve, a sweep over
+    two inputs a heat map.
 
     Parameters
     ----------
     source : Results or xarray.Dataset
         The result of :func:`mdf_loop.run`, :func:`mdf_loop.sweep` or :meth:`Results.to_xarray`.
     *names : str
-        One output or recorded value; or two, to draw the second against the first (a phase plane).  Without names, all lines
-        are drawn in one picture: those of the recorded values, if there are any.
+        One output or recorded value; or several, to draw the others against the first (a phase plane).  Without names, all
+        lines are drawn: those of the recorded values, if there are any.
     ax : matplotlib Axes, optional
-        The axes; the default is a new figure.
+        The axes for all lines; the default is a new figure.
     **style
         Passed to matplotlib's ``plot``, ``hist`` or ``pcolormesh``.
 
     Returns
     -------
     matplotlib.axes.Axes
+        The first ones, if lines of several scales have axes of their own: ``.figure.axes`` has all.
 
     Raises
     ------
@@ -52,16 +55,20 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     >>> mdf_loop.plot(r, "sums").get_xlabel()                            # doctest: +SKIP
     'iteration'
     """
-    if len(names) > 2:
-        raise ArgumentError(f"plot takes one name, or two for a phase plane; got {len(names)}")
-    shown = groups(source, names)
-    ax = new_axes() if ax is None else ax
+    shown = panels(source, names)
+    if not names:
+        shown = [panel for panel in shown if panel.is_like(shown[0])]
+    if ax is not None:
+        shown = [Panel([series for panel in shown for series in panel.series], shown[0].x)]
+    axes = (
+        stacked(pyplot().figure(figsize=_size(len(shown)) if shown[1:] else None, layout="constrained"), len(shown))
+        if ax is None
+        else [ax]
+    )
     try:
-        if len(names) < 2:
-            return drawn(shown[0], ax, **style)
-        (x,), (y,) = shown
-        plot_phase(x, y, ax, **style)
-        return ax
+        for panel, each in zip(shown, axes, strict=True):
+            drawn(panel, each, **style)
+        return axes[0]
     except (AttributeError, TypeError) as error:
         if not style:
             raise
@@ -69,62 +76,16 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     raise ArgumentError(f"matplotlib does not take {', '.join(style)} here: {wrong}")
 
 
-def drawn(shown: Sequence[Series], ax: Any, **style: Any) -> Any:
-    """Some series on the same axes."""
-    for series in shown:
-        plot_one(series, ax, **style)
-    if len(shown) > 1:
+def drawn(panel: Panel, ax: Any, **style: Any) -> None:
+    """What a panel has, on axes."""
+    for series in panel.series:
+        if panel.x is None:
+            plot_one(series, ax, **style)
+        else:
+            plot_phase(panel.x, series, ax, **{"label": literal(series.name), **style})
+    if len(panel.series) > 1:
         ax.set_ylabel("")
     legend(ax)
-    return ax
-
-
-def groups(source: Any, names: Sequence[str] = ()) -> list[list[Series]]:
-    """What belongs on axes of its own: each name; or without names all lines of one kind, and all else that can be drawn.
-
-    Raises
-    ------
-    ArgumentError
-        There is nothing of a name, or nothing that can be drawn.
-    """
-    known = series_of(source)
-    if names:
-        return [[series] for series in chosen(known, names)]
-    about = getattr(source, "about", None)
-    recorded = {} if about is None else about.recorded
-    lengths = _lengths_in(known) if about is None else ()
-    shown = [name for name in dict.fromkeys([*recorded, *known]) if name not in lengths]
-    found = [series for name in shown if (series := _with_axes(known, name)) is not None]
-    if not found:
-        raise ArgumentError(
-            f"there are only single numbers here ({', '.join(known) or 'none'}); record=, trials= or a sweep give more"
-        )
-    kept = [series for series in found if series.name in recorded] or found
-    lines = [series for series in kept if series.over_trials()[0].values.ndim == 1]
-    alike = [series for series in lines if series.dims == lines[0].dims]
-    first = alike or [series for series in kept if _is_flat(series)][:1] or kept[:1]
-    together = {series.name for series in first}
-    return [first, *([series] for series in found if series.name not in together and _is_flat(series))]
-
-
-def _lengths_in(known: Collection[str]) -> set[str]:
-    """The variables of a Dataset that say how long the rows of others are."""
-    said = {name: f"length of {name}" for name in known}
-    return {said[name] if said[name] in known else f"{name}_length" for name in known}
-
-
-def _with_axes(known: Mapping[str, Callable[[], Series]], name: str) -> Series | None:
-    """What has axes: neither a single number nor text."""
-    try:
-        series = known[name]()
-    except LoopError:
-        return None
-    return series if series.values.ndim else None
-
-
-def _is_flat(series: Series) -> bool:
-    """Whether a picture can show it as a whole."""
-    return series.dims == (TRIAL,) or series.over_trials()[0].values.ndim in (1, 2)
 
 
 MOST, WIDTH, HEIGHT = 6, 7.0, 3.0
@@ -135,7 +96,7 @@ KINDS = ("png", "svg", "pdf")
 
 
 def figure(source: Any, names: Sequence[str] = ()) -> Any:
-    """A figure of results: axes for each name; or without names for all that can be drawn, lines of one kind together.
+    """A figure of all that can be drawn; or of some names, as :func:`plot` draws them.
 
     Parameters
     ----------
@@ -153,14 +114,23 @@ def figure(source: Any, names: Sequence[str] = ()) -> Any:
     LoopError
         matplotlib is not installed.
     """
-    shown = groups(source, names)[:MOST]
+    shown = panels(source, names)[:MOST]
     pyplot()
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(WIDTH, HEIGHT * len(shown)), layout="constrained")
-    for k, series in enumerate(shown):
-        drawn(series, made.add_subplot(len(shown), 1, k + 1))
+    made = Figure(figsize=_size(len(shown)), layout="constrained")
+    for panel, ax in zip(shown, stacked(made, len(shown)), strict=True):
+        drawn(panel, ax)
     return made
+
+
+def _size(count: int) -> tuple[float, float]:
+    return WIDTH, HEIGHT * count
+
+
+def stacked(made: Any, count: int) -> list[Any]:
+    """Axes in a figure, one below the other."""
+    return [made.add_subplot(count, 1, k + 1) for k in range(count)]
 
 
 def written(made: Any, kind: str = "png", dpi: int = 100) -> bytes:

@@ -14,7 +14,7 @@ from mdf_loop.errors import ArgumentError, KindError, did_you_mean
 TRIAL, ITERATION, TIME = "trial", "iteration", "time"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Series:
     """Values with names for their axes.
 
@@ -29,6 +29,8 @@ class Series:
         What stands along an axis; 0, 1, 2, ... where nothing is said.
     labels : mapping of str to str
         What to write at an axis, or for the values, if it is not the name: a name with its unit.
+    unit : str or None
+        Of the values.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Series:
     values: np.ndarray
     coordinates: Mapping[str, np.ndarray] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    unit: str | None = None
 
     def label(self, name: str) -> str:
         """What to write at the axis of a dimension, or for the values."""
@@ -100,13 +103,20 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     """A value of a run; along its iterations stand their numbers, or the time at the end of each."""
     values = _numbers(name, value)
     dims = (*dims[: values.ndim], *(f"{name}_{k}" for k in range(values.ndim - len(dims))))
-    labels = {name: with_unit(name, about.units.get(name))}
+    unit = about.units.get(name)
+    own = [dim for dim in dims if dim not in (TRIAL, ITERATION)]
+    labels = {name: with_unit(name, unit), **({own[0]: f"element of {name}"} if len(own) == 1 else {})}
     if ITERATION not in dims:
-        return Series(name, dims, values, {}, labels)
+        return Series(name, dims, values, {}, labels, unit)
     along = every * np.arange(values.shape[dims.index(ITERATION)])
     if about.dt is not None:
         along, labels[ITERATION] = about.dt * (along + 1), with_unit(TIME, about.units.get("dt"))
-    return Series(name, dims, values, {ITERATION: along}, labels)
+    return Series(name, dims, values, {ITERATION: along}, labels, unit)
+
+
+def is_run(series: Series, dim: str) -> bool:
+    """Whether an axis of a series may be that of iterations: by its name, or because nothing is known of it."""
+    return dim.endswith(ITERATION) or (dim != TRIAL and dim not in series.coordinates)
 
 
 def with_unit(name: str, unit: str | None) -> str:
@@ -123,7 +133,7 @@ def _of_variable(variable: Any) -> Series:
     units = {key: variable.coords[at].attrs.get("units") for key, at in named.items() if at in variable.coords}
     units[name] = variable.attrs.get("units")
     labels = {key: with_unit(at, units.get(key)) for key, at in named.items()}
-    return Series(name, dims, _numbers(name, variable.values), coordinates, labels)
+    return Series(name, dims, _numbers(name, variable.values), coordinates, labels, units[name])
 
 
 def _time_along(variable: Any, dim: str) -> str:

@@ -1,6 +1,6 @@
 """Opening the files that a model consists of: regular files alone, and those that a file names in its own folder.
 
-A path may come from a model that anybody wrote.  A device or a pipe is never opened: reading it might not end.
+A path may come from a model from an unknown source.  A device or a pipe is never opened: reading it might not end.
 """
 
 from __future__ import annotations

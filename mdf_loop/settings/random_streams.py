@@ -161,7 +161,7 @@ class RandomStream:
             self.shared().bit_generator.state = shared
         self._own = {node: rng for node, rng in self._own.items() if node in own}
         for node, state in own.items():
-            self._own[node].bit_generator.state = state
+            self._own.setdefault(node, generator_of(0)).bit_generator.state = state
         self._saved = saved
 
 

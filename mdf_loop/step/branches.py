@@ -71,7 +71,7 @@ class OfBranches:
         regions = self._sides(bodies, names) if behind is None else [self._side(body, names, (), behind) for body in bodies]
         if condition.op == "const" and condition.type.dtype == BOOL and np.size(condition.attr) == 1:
             chosen = regions[0 if np.asarray(condition.attr).item() else 1]
-            self.b.take_over(chosen)
+            self.b.inline(chosen)
             return list(chosen.results)
         then, other, lists = alike(self.b, *regions)
         types = [joined(a.type, b.type) for a, b in zip(then.results, other.results, strict=False)]

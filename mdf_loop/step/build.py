@@ -28,6 +28,7 @@ from mdf_loop.step.primitives import (
     type_of_result,
 )
 from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
+from mdf_loop.step.weak import OfWeak
 
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""
@@ -57,7 +58,7 @@ def type_of_value(value: Any, exact: bool = False) -> Type:
     return UNKNOWN
 
 
-class Builder(OfLists):
+class Builder(OfLists, OfWeak):
     """Makes the values of a Step.
 
     Attributes
@@ -89,7 +90,7 @@ class Builder(OfLists):
         finally:
             self._scopes.pop()
 
-    def take_over(self, region: Region) -> None:
+    def inline(self, region: Region) -> None:
         """Put the values of a region that was closed into the one that is open, each where it belongs."""
         for value in region.values:
             self._put(value, self._key(value))
@@ -176,10 +177,6 @@ class Builder(OfLists):
 
     # Elements
 
-    def result_type(self, name: str, *args: Value) -> Type:
-        """The type that a primitive of some values would have."""
-        return type_of_result(name, [x.type for x in args])
-
     def type_by(self, ufunc: np.ufunc, *args: Value) -> np.dtype | None:
         """The element type that a universal function gives; None if it takes no such values."""
         return dtype_of_result(ufunc, [x.type for x in args])
@@ -192,10 +189,11 @@ class Builder(OfLists):
     def element(self, name: str, *given: Given) -> Value:
         """A primitive of some values; numbers among them take the element type of the first value."""
         like = next(x for x in given if isinstance(x, Value))
-        args = [self.number(x, like) for x in given]
+        args: Sequence[Value] = [self.number(x, like) for x in given]
         found = type_of_result(name, [x.type for x in args])
         if found.dtype is None:
             raise CannotLower(f"{name} of {', '.join(str(x.type) for x in args)}")
+        args = self.taken(name, args, found)
         return self._folded(name, args, found) or self._one_by_one(name, args, found) or self.put_in(name, args, found)
 
     def _one_by_one(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
@@ -220,7 +218,7 @@ class Builder(OfLists):
                 return None
         if not type.is_static or type.size > MOST_FOLDED:
             return None
-        if type.weak and PRIMITIVES[name].grows:
+        if type.weak and PRIMITIVES[name].bounded:
             return None  # the run looks at their size
         try:
             with np.errstate(all="ignore"):

@@ -201,6 +201,7 @@ def _check_value(value: Value) -> None:
     if value.op in PRIMITIVES:
         found = type_of_result(value.op, [x.type for x in value.args])
         _require(_same(found, value.type), value, f"is {value.type}, the rule says {found}")
+        _require(len({x.type.weak for x in value.args}) == 1, value, "has numbers of Python's beside numpy's")
         return
     _require(value.op in RULES, value, "is no operation")
     for words, holds in RULES[value.op]:

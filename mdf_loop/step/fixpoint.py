@@ -15,14 +15,14 @@ from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Region, Type, Value
 from mdf_loop.step.sequences import CarriedList, carried_lists
 
-ROUNDS = 6
+WIDENINGS = 6
 """How often the types of carried values may widen; then nothing is known of them."""
 
 _CONDITION = -1
 """The place of the condition among what may stay the same."""
 
 
-class Settling:
+class Fixpoint:
     """One loop; ``body_of`` lowers a body with the names that it reads.
 
     Attributes
@@ -60,12 +60,12 @@ class Settling:
         """What is known of carried values behind the first iteration."""
         return [value.type for value in self.first.results[1 : 1 + len(self.types)]]
 
-    def settle(self) -> None:
+    def find(self) -> None:
         """Find the types that hold and the region; what never changes is outside it."""
         mark, attempt = self.b.mark(), 0
         while True:
             self.b.rewind(mark)
-            if attempt >= ROUNDS:
+            if attempt >= WIDENINGS:
                 self._know_nothing()
             self.region = self._loop_body()
             if self._have_learned():
@@ -73,17 +73,17 @@ class Settling:
             if not attempt:
                 self.first = self.region
             attempt += 1
-            if self._is_settled(self.region) or attempt >= ROUNDS + len(self.types):
+            if self._is_reached(self.region) or attempt >= WIDENINGS + len(self.types):
                 return
 
-    def would_settle(self) -> bool:
+    def comes_later(self) -> bool:
         """Whether types hold from the second iteration on of which nothing is known from the first one on."""
         if all(type.dtype is not None for type in self.types) or any(type.dtype is None for type in self.first_ends):
             return False
         mark = self.b.mark()
         then = [Value("param", (), type) for type in self.first_ends]
-        later = Settling(self.b, self.body_of, self.record, then, self.scanned, self.scope)
-        later.settle()
+        later = Fixpoint(self.b, self.body_of, self.record, then, self.scanned, self.scope)
+        later.find()
         self.b.rewind(mark)
         return all(type.dtype is not None for type in later.types)
 
@@ -123,7 +123,7 @@ class Settling:
             self.same = self._passed_on()
         return bool(changed)
 
-    def _is_settled(self, region: Region) -> bool:
+    def _is_reached(self, region: Region) -> bool:
         """Whether types hold and nothing more stays the same; what is known from now on."""
         n, initial = len(self.types), self.initial
         stays, *ends = region.results[: 1 + n]

@@ -1,7 +1,7 @@
 """Lists as the rows of an array: what a builder makes of them.
 
 A list all of whose elements have one type and one shape is an array with one axis more, as long as the list.  It stays an array
-wherever it goes, in loops and branches as well; ``rows`` stands for the list that it is.
+wherever it goes, in loops and branches as well; ``rows`` is that list.
 """
 
 from __future__ import annotations

@@ -17,14 +17,14 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.comparisons import compared, part_computing
+from mdf_loop.plan.comparisons import MOST, compared, part_computing, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.before_lowering import allows, of_constants
 from mdf_loop.step.branches import OfBranches
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.check import checked
-from mdf_loop.step.fixpoint import Settling
+from mdf_loop.step.fixpoint import Fixpoint
 from mdf_loop.step.loop_types import (
     as_declared,
     is_never_begun,
@@ -33,7 +33,7 @@ from mdf_loop.step.loop_types import (
     types_of_results,
     with_rows_of,
 )
-from mdf_loop.step.memory import can_be_told
+from mdf_loop.step.memory import can_be_placed
 from mdf_loop.step.obstacles import first_unknown
 from mdf_loop.step.primitives import INT64
 from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
@@ -274,25 +274,37 @@ class Lowering(OfBranches):
         scope = {**captured, **dict(zip(record.invariant, invariant, strict=True))}
         results = self.loop(record, count, condition, obeyed, carried, scanned, scope, whole)  # type: ignore[arg-type]
         if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
-            for before in (results, carried):
-                self._end_at_nan(
-                    record, results, {**captured, **dict(zip((c.input for c in record.carried), before, strict=False))}
-                )
+            self._end_at_nan(record, carried, results, captured)  # type: ignore[arg-type]
+        if self.sees_nan and not self.depth and not writes_nan(record.body):
+            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()])
         return results
 
-    def _end_at_nan(self, record: Loop, results: Sequence[Value], known: Names) -> None:
+    def _end_at_nan(self, record: Loop, carried: Sequence[Value], results: Sequence[Value], captured: Names) -> None:
         """End the program where the condition of a loop was false at last and may have compared nan, as far as it is known."""
         b, going = self.b, results[-1]
-        known = {**known, **dict(zip((c.output for c in record.carried), results, strict=False))}
-        wanted, _ = compared(record)
-        part = part_computing(record.body, sorted(wanted), known)
-        if not known.keys() >= {*part.inputs} or not all(map(is_pure, part.nodes)):
+        ends = {**captured, **dict(zip((c.output for c in record.carried), results, strict=False))}
+        inputs = [c.input for c in record.carried]
+        part = part_computing(record.body, sorted(compared(record)[0]), {*ends, *inputs})
+        if not part.outputs or not {*ends, *inputs}.issuperset(part.inputs) or not all(map(is_pure, part.nodes)):
             return
-        for x in self.body(part, known):
-            if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
-                is_nan = b.ne(x, x) if not x.type.shape else b.reduce(b.ne(x, x), "any", range(x.type.rank or 0))
-                ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
-                b.put_in("place_in", (b.cast(b.and_(is_nan, ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
+        for before in (results, carried):  # what the last condition was computed of, and what the first one was
+            for x in self.body(part, {**dict(zip(inputs, before, strict=False)), **ends}):
+                if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
+                    ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
+                    b.put_in("place_in", (b.cast(b.and_(self._has_nan(x), ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
+
+    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None]) -> None:
+        """End the program where a loop has made nan of finite numbers."""
+        b = self.b
+        made = [self._has_nan(x) for x in _small_floats(results) if not any(x is y for y in given)]
+        if made:
+            others = [self._has_nan(b.sub(x, x)) for x in _small_floats(given)]  # infinity less itself is nan too
+            ended = functools.reduce(b.and_, map(b.not_, others), functools.reduce(b.or_, made))
+            b.put_in("place_in", (b.cast(ended, INT64), b.const(np.int64(1))), Type(INT64, ()))
+
+    def _has_nan(self, x: Value) -> Value:
+        is_nan = self.b.ne(x, x)
+        return is_nan if not x.type.shape else self.b.reduce(is_nan, "any", range(x.type.rank or 0))
 
     def loop(
         self,
@@ -312,12 +324,12 @@ class Lowering(OfBranches):
         if is_never_begun(record, count, condition):
             return [*carried, self.b.const(np.int64(0)), self.b.const(np.True_)]
         record, carried, lists = collecting(record, carried)
-        settled = self.settled(record, carried, scanned, scope)
-        if self.is_long and not self.depth and settled.would_settle():
+        found = self.fixpoint(record, carried, scanned, scope)
+        if self.is_long and not self.depth and found.comes_later():
             raise CannotLower("a carried value has its type from the second iteration on")
         operator, operands, worth = whole or (None, (), None)
         attr = LoopRegion(
-            settled.region,
+            found.region,
             len(carried),
             record.scanned,
             len(record.last),
@@ -331,9 +343,9 @@ class Lowering(OfBranches):
             worth=worth,
         )
         given = (x if x is not None else self.b.const(None) for x in (count, condition))
-        value = self.b.put_in("loop", (*given, *settled.initial, *scanned, *operands), UNKNOWN, attr)
-        types = as_declared(record.body, record.results, types_of_results(attr, settled.types, count, scanned))
-        return with_lists(self.b, settled.results(self.b.items(value, types)), lists)
+        value = self.b.put_in("loop", (*given, *found.initial, *scanned, *operands), UNKNOWN, attr)
+        types = as_declared(record.body, record.results, types_of_results(attr, found.types, count, scanned))
+        return with_lists(self.b, found.results(self.b.items(value, types)), lists)
 
     def _see_inputs(self, record: Loop, values: Sequence[Value], scope: Mapping[str, Value]) -> None:
         """See that what is the same in every iteration is there; remember what carried and scanned values are called."""
@@ -342,12 +354,12 @@ class Lowering(OfBranches):
         inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
         self.scopes[id(record)] = (), dict(zip(inputs, values, strict=True))
 
-    def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
+    def fixpoint(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Fixpoint:
         """The body of a loop, as a region whose types hold for every iteration."""
-        found = Settling(self.b, self.body, record, carried, scanned, scope)
+        found = Fixpoint(self.b, self.body, record, carried, scanned, scope)
         self.depth += 1
         try:
-            found.settle()
+            found.find()
         finally:
             self.depth -= 1
         for state, x in zip(found.region.params[2:], found.initial, strict=False):
@@ -395,7 +407,13 @@ _LITTLE, _SMALL = 10, 1 << 12
 def _is_little(values: Sequence[Value]) -> bool:
     """Whether what a definition says about arrays may stand in the open."""
     arrays = [v for v in values if v.type.shape != () and v.op not in _CHEAP]
-    return len(arrays) <= _LITTLE and all(can_be_told(v) and v.type.size <= _SMALL for v in arrays)
+    return len(arrays) <= _LITTLE and all(can_be_placed(v) and v.type.size <= _SMALL for v in arrays)
+
+
+def _small_floats(values: Sequence[Value | None]) -> list[Value]:
+    """What may be nan, and is not too large to be looked at."""
+    there = [x for x in values if x is not None and x.op != "const" and x.type.kind == "f" and x.type.is_static]
+    return [x for x in there if x.type.size <= MOST]
 
 
 def _adds_up(values: Sequence[Value]) -> bool:

@@ -1,16 +1,92 @@
 """Where the arrays of a loop's body are written: buffers made once, or the memory of a carried value that has no readers left.
 
-Decided on what operations are, never on operators: element-wise results, products and updates have a place they can be told.
+Decided on what operations are, never on operators: element-wise results, products and updates can be given a place.
+A value is needed as long as anything reads what shares its memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from mdf_loop.step.liveness import Liveness, is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES
-from mdf_loop.step.records import Apply, LoopRegion, Type, Value
+from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
+from mdf_loop.step.structure import regions_of
+
+_FRESH = "cast pack concat gather broadcast put insert reduce dot const length place_in as_array"
+FRESH = {*_FRESH.split()}
+"""Operations besides the primitives whose result is memory of its own."""
+
+END = 1 << 60
+"""The place of what is read when an iteration is over."""
+
+
+class Liveness:
+    """The values of one region: whose memory they may be, and the last place that reads that memory.
+
+    Places are numbers of values in order; what an inner region reads is read where the loop or branch stands that holds it.
+    """
+
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.place = {value: k for k, value in enumerate(region.values)}
+        self._roots: dict[Value, frozenset[Value]] = {}
+        self._last: dict[Value, int] = {}
+        for k, value in enumerate(region.values):
+            for x in read_by(value):
+                self._read(x, k)
+        for x in region.results:
+            self._read(x, END)
+
+    def roots(self, value: Value) -> frozenset[Value]:
+        """The values whose memory a value may be: itself, or what it looks at."""
+        found = self._roots.get(value)
+        if found is None:
+            found = self._roots[value] = frozenset((value,))  # while it is worked out, and for what is outside
+            if value in self.place and not _is_fresh(value):
+                found = self._roots[value] = found.union(*[self.roots(x) for x in _looked_at(value)])
+        return found
+
+    def last_read(self, value: Value) -> int:
+        """The last place that reads the memory of a value; before all others if nothing does."""
+        return self._last.get(value, -1)
+
+    def _read(self, value: Value, place: int) -> None:
+        for root in self.roots(value):
+            if self._last.get(root, -1) < place:
+                self._last[root] = place
+
+
+def read_by(value: Value) -> Iterable[Value]:
+    """What a value reads, inside its regions as well."""
+    yield from value.args
+    for region in regions_of(value):
+        yield from region.results
+        for inner in region.values:
+            yield from read_by(inner)
+
+
+def is_one_of_two(value: Value) -> bool:
+    """Whether ``select`` gives one of two values rather than elements of both."""
+    condition, x, y = value.args
+    return condition.type.is_number and ((x.type == y.type and x.type.is_static) or value.type.weak)
+
+
+def _is_fresh(value: Value) -> bool:
+    if value.op == "select" and not is_one_of_two(value):
+        return True
+    if isinstance(value.attr, Apply) and value.attr.routine is not None:
+        return True
+    return value.op in PRIMITIVES or value.op in FRESH or value.type.is_number
+
+
+def _looked_at(value: Value) -> Iterable[Value]:
+    """What the memory of a value may be, if it is not its own."""
+    if value.op == "select":
+        return value.args[1:]
+    if isinstance(value.attr, Apply | BranchRegion) or value.op in ("loop", "item"):
+        return read_by(value)
+    return value.args[:1]
 
 
 @dataclass
@@ -61,7 +137,7 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
     found, live = Places(), Liveness(loop.body)
     for k, value in enumerate(loop.rows):
         is_first = value in copied and value in live.place and value not in found.rows
-        if is_first and can_be_told(value) and size_of(value.type) >= least:
+        if is_first and can_be_placed(value) and size_of(value.type) >= least:
             found.rows[value] = k
     ends = loop.ends + loop.last
     handed_on = [x for x in loop.body.results[1:] if x not in copied or x in ends]
@@ -77,7 +153,7 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
             not is_placed
             and value not in kept
             and live.last_read(value) >= 0
-            and can_be_told(value)
+            and can_be_placed(value)
             and size_of(value.type) >= least
         ):
             _assign_temporary(found, live, cells, value)
@@ -119,7 +195,7 @@ def _assign_end(found: Places, live: Liveness, k: int, state: Value, end: Value)
     if end.op == "put":
         if end.args[0] is state and live.last_read(state) <= place:
             found.over[end] = k
-    elif can_be_told(end):
+    elif can_be_placed(end):
         (found.over if _may_be_over(live, end, state, live.last_read(state)) else found.turns)[end] = k
 
 
@@ -163,8 +239,8 @@ def size_of(type: Type) -> int:
     return type.size * type.dtype.itemsize
 
 
-def can_be_told(value: Value) -> bool:
-    """Whether an operation can be told where to write its result."""
+def can_be_placed(value: Value) -> bool:
+    """Whether an operation can be given the place where to write its result."""
     if not value.type.is_static or not value.type.shape:
         return False
     if value.op in ("dot", "cast", "broadcast", "concat", "select"):

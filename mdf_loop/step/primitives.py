@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import record
+from mdf_loop.kernels.mdf import expression_operators as expression
 from mdf_loop.kernels.numbers.arithmetic_operators import div
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.step.records import UNKNOWN, Length, Size, Type
@@ -47,10 +48,12 @@ class Primitive:
         Python may raise an error for numbers of its own, and not only for whole ones that are too large for a float.
     divides : bool
         Python's numbers are not divided by 0: numpy's are.
-    grows : bool
-        A weak whole number may become so large that the run looks at it first.
+    bounded : callable or None
+        The same for weak numbers, where a whole one may become so large that the run looks at it first.
     is_whole_apart : bool
         Whole numbers may give another number than floats of the same values: 1 // 0 is 0, and 1.0 // 0.0 is infinite.
+    is_apart : bool
+        numpy gives single numbers something else than elements of an array: roots of -0.0 and of minus infinity, say.
     leaves, wraps : bool
         Of whole numbers that do not wrap around by themselves: the result may leave the range of its type; it may be given
         what has left it, as wrapping around once, in the end, gives the same.
@@ -64,8 +67,9 @@ class Primitive:
     is_exact: bool = True
     refuses: bool = True
     divides: bool = False
-    grows: bool = False
+    bounded: Callable[..., Any] | None = None
     is_whole_apart: bool = False
+    is_apart: bool = False
     leaves: bool = False
     wraps: bool = False
 
@@ -92,15 +96,15 @@ _MATH = (
 PRIMITIVES: dict[str, Primitive] = {
     "add": Primitive(operator.add, np.add, cost=1, refuses=False, leaves=True, wraps=True),
     "sub": Primitive(operator.sub, np.subtract, cost=1, refuses=False, leaves=True, wraps=True),
-    "mul": Primitive(operator.mul, np.multiply, cost=1, refuses=False, grows=True, leaves=True, wraps=True),
+    "mul": Primitive(operator.mul, np.multiply, cost=1, refuses=False, bounded=expression.multiply, leaves=True, wraps=True),
     "neg": Primitive(operator.neg, np.negative, cost=1, refuses=False, leaves=True, wraps=True),
     "abs": Primitive(operator.abs, np.absolute, cost=1, refuses=False, leaves=True),  # the lowest number has no opposite
     "div": Primitive(operator.truediv, np.true_divide, cost=4, divides=True),
     "floordiv": Primitive(operator.floordiv, np.floor_divide, cost=DIVISION, divides=True, is_whole_apart=True, leaves=True),
     "mod": Primitive(operator.mod, np.remainder, cost=DIVISION, divides=True, is_whole_apart=True),
     "quotient": Primitive(div, None, cost=DIVISION, is_whole_apart=True, leaves=True),
-    "pow": Primitive(operator.pow, np.power, is_exact=False, grows=True),
-    "shl": Primitive(operator.lshift, np.left_shift, cost=1, grows=True),
+    "pow": Primitive(operator.pow, np.power, is_exact=False, is_apart=True, bounded=expression.power),
+    "shl": Primitive(operator.lshift, np.left_shift, cost=1, bounded=expression.left_shift),
     "shr": Primitive(operator.rshift, np.right_shift, cost=1),
     "and_": Primitive(operator.and_, np.bitwise_and, cost=1, refuses=False),
     "or_": Primitive(operator.or_, np.bitwise_or, cost=1, refuses=False),
@@ -124,7 +128,7 @@ PRIMITIVES: dict[str, Primitive] = {
     "erf": Primitive(error_function, None, is_exact=False),
     **{f"math.{name}": Primitive(getattr(math, name), None, is_python=True, is_exact=False) for name in _MATH.split()},
     "python.whole": Primitive(_whole, None, is_python=True, refuses=False),
-    "python.round": Primitive(round, None, is_python=True, grows=True),
+    "python.round": Primitive(round, None, is_python=True, bounded=expression.round_),
 }
 """All primitives by name."""
 
@@ -168,9 +172,14 @@ def type_of_result(name: str, types: Sequence[Type]) -> Type:
 
 def dtype_of_result(ufunc: np.ufunc, types: Sequence[Type]) -> np.dtype | None:
     """The element type that a universal function gives, by numpy's rules for weak numbers; None if it takes no such values."""
-    given = itertools.product(*[_KINDS.get(t.kind, (t.dtype,)) if t.weak else (t.dtype,) for t in types])
-    found = {_resolved(ufunc, some) for some in given}
-    return found.pop() if len(found) == 1 else None
+    return dtypes_of(ufunc, types)[-1]
+
+
+def dtypes_of(ufunc: np.ufunc, types: Sequence[Type]) -> list[np.dtype | None]:
+    """The element types that a universal function takes values in, and that of its result; None for one that types do not say."""
+    given = itertools.product(*[_KINDS.get(t.kind, (t.dtype,)) if t.weak and t.kind != "b" else (t.dtype,) for t in types])
+    found = [{*column} for column in zip(*[_resolved(ufunc, some) for some in given], strict=True)]
+    return [column.pop() if len(column) == 1 else None for column in found]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -190,12 +199,12 @@ def _asked(call: Callable[..., Any], given: Sequence[type]) -> type | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _resolved(ufunc: np.ufunc, given: tuple[Any, ...]) -> np.dtype | None:
-    """The element type that a universal function gives; None if it takes no such types."""
+def _resolved(ufunc: np.ufunc, given: tuple[Any, ...]) -> tuple[np.dtype | None, ...]:
+    """The element types that a universal function takes and gives; None if it takes no such types."""
     try:
-        return ufunc.resolve_dtypes((*given, None))[-1]
+        return ufunc.resolve_dtypes((*given, None))
     except TypeError:
-        return None
+        return (None,) * (len(given) + 1)
 
 
 def either_kind(one: Type, other: Type) -> Type:

@@ -182,7 +182,7 @@ class Region:
     results : tuple of Value
         What it gives: parameters, its own values, or values of the regions around it.
     scopes : sequence of (nodes, mapping)
-        Of a whole Step, for messages: nodes of the model, and what their names stand for.
+        Of a whole Step, for messages: nodes of the model, and the values of their names.
     """
 
     params: tuple[Value, ...] = ()
@@ -249,7 +249,7 @@ class LoopRegion:
     body : Region
         Its parameters are ``index``, ``going``, ``states`` and ``parts``, its results ``stays``, ``ends``, ``last`` and ``rows``.
     has_count, has_condition : bool
-        Whether the first two arguments count; if not they are constants that stand for nothing.
+        Whether the first two arguments count; if not they are constants without a meaning.
     obeyed : bool
         Whether the body's condition may end the loop.
     in_block : bool

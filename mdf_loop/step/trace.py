@@ -18,7 +18,6 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import places
-from mdf_loop.kernels.mdf.weak_numbers import element, of_numbers
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS, Kernel
 from mdf_loop.ops.rows import FUNCTIONS, Bound, Call
@@ -26,14 +25,14 @@ from mdf_loop.plan.outside import is_closed
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.python.tracing import IN_PLACE, Trace, Traced, TracedBranch
 from mdf_loop.step.build import FEW, MOST_FOLDED, Builder, CannotLower
-from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS, promoted
+from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Type, Value
 
 OF_FUNCTIONS = {
     call: name
     for name, row in PRIMITIVES.items()
     if row.is_python or row.ufunc is not None
-    for call in (row.ufunc, row.call)
+    for call in (row.ufunc, row.call, None if row.is_apart or row.is_python else row.bounded)
     if call is not None
 }
 """The primitive that a function is."""
@@ -64,9 +63,7 @@ def primitive_of(entry: Kernel) -> Call | None:
     name = OF_FUNCTIONS.get(entry.run) if entry.built_in else None
     if name is None:
         return None
-    if not entry.domain:
-        return lambda b, *inputs: b.element(name, *inputs)
-    return functools.partial(of_numbers if PRIMITIVES[name].is_python else element, primitive=name)
+    return lambda b, *inputs: (b.of_math if PRIMITIVES[name].is_python else b.element)(name, *inputs)
 
 
 def is_traced(entry: Kernel) -> bool:
@@ -117,12 +114,6 @@ def _unchangeable(x: Any) -> Any:
 
 _KINDS = {ufunc: kind for kind, ufunc in REDUCTIONS.items()}
 
-_WEAK = {"power", "left_shift", "right_shift", "numpy.ldexp", "numpy.float_power"}
-"""Functions that look at a number of Python's themselves."""
-
-_LOOKS = {"pow", "shl", "shr", "signbit", "ldexp", "lcm"}
-"""Primitives of which a definition says for what they are the same as numpy's function."""
-
 _ARRAYS = {"numpy.where", "numpy.squeeze", "numpy.reshape"}
 """Functions that give arrays without dimensions, where others give numbers."""
 
@@ -152,7 +143,7 @@ class KernelTrace(Trace):
 
     def primitive(self, name: str, inputs: Sequence[Any]) -> Any:
         """The result of a universal function that is a primitive."""
-        return self.made(name, lambda: element(self.builder, *self._typed([*map(self.value, inputs)]), primitive=name))
+        return self.made(name, lambda: self.builder.element(name, *map(self.value, inputs)))
 
     def made(self, what: str, make: Callable[[], Value]) -> Any:
         """What a part of the Step gives to the kernel."""
@@ -173,7 +164,7 @@ class KernelTrace(Trace):
 
         def make() -> Value:
             values = [None if x is None else self.value(x) for x in inputs]
-            return define(self.builder, *(self._typed(values) if is_ufunc and op not in _WEAK else values), **attrs)
+            return define(self.builder, *values, **attrs)
 
         found = self.made(op, make)
         is_new = is_ufunc or op.removeprefix("numpy.") in _NEW
@@ -184,14 +175,6 @@ class KernelTrace(Trace):
             found.is_array = op in _ARRAYS and found.value.type.shape == ()
             found.is_fresh = is_new
         return found
-
-    def _typed(self, values: Sequence[Any]) -> list[Any]:
-        """Python's numbers in the type that numpy brings them to, beside values that have one."""
-        strong = [x.type for x in values if not x.type.weak]
-        if not strong or len(strong) == len(values):
-            return list(values)
-        dtypes = {x: promoted([*strong, x.type]) for x in values if x.type.weak and x.op == "const"}
-        return [x if dtypes.get(x) is None else self.builder.const(dtypes[x].type(x.attr)) for x in values]  # type: ignore[union-attr]
 
     def wrap(self, value: Any) -> Any:
         """A value as the kernel gets it; of one that is known already, what it is."""
@@ -329,7 +312,7 @@ class TracedArray(Traced):
         where = named.pop("where", True)
         kind = _KINDS.get(ufunc) if method == "reduce" else None
         name = OF_FUNCTIONS.get(ufunc) if method == "__call__" and not named else None
-        if name is not None and name not in _LOOKS:
+        if name is not None and not (PRIMITIVES[name].is_apart or f"numpy.{ufunc.__name__}" in FUNCTIONS):
             found = self.trace.primitive(name, inputs)
         elif kind in ("max", "min") or (kind is not None and (named.get("dtype") is not None or "initial" in named)):
             found = self.trace.made(f"np.{ufunc.__name__}.reduce", functools.partial(self._reduced, ufunc, **named))

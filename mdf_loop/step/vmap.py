@@ -14,7 +14,7 @@ import numpy as np
 
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.check import checked
-from mdf_loop.step.primitives import PRIMITIVES, promoted
+from mdf_loop.step.primitives import INT64, PRIMITIVES
 from mdf_loop.step.records import UNKNOWN, Apply, BranchRegion, Length, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.structure import may_end
 
@@ -147,12 +147,6 @@ class Vmap:
             self.refuse_python(v, xs)
         elif PRIMITIVES[v.op].is_python:
             raise CannotLower(f"{v.op} for many at once")
-        if any(x.type.weak and flag for x, flag in zip(v.args, flags, strict=True)):
-            dtype = v.args[0].type.dtype if len(v.args) == 1 else promoted([x.type for x in v.args])
-            if dtype is None and not v.type.weak and not PRIMITIVES[v.op].is_question:
-                raise CannotLower(f"{v.op} of a number of Python's")
-            given = zip(xs, v.args, flags, strict=True)
-            xs = [self.b.cast(x, dtype) if flag and old.type.weak and dtype else x for x, old, flag in given]
         found = self.b.element(v.op, *self.aligned(xs, flags))
         if found.type.dtype != v.type.dtype:
             raise CannotLower(f"{v.op} as {found.type}")
@@ -228,10 +222,10 @@ class Vmap:
             raise CannotLower("a loop of other lengths, or of rows in lists, for many at once")
         count, condition, initial, scanned, _ = attr.split(xs)
         parts = flags[2 + attr.n_carried : 2 + attr.n_carried + len(scanned)]
-        states, settled, mark = flags[2 : 2 + attr.n_carried], None, self.b.mark()
-        while states != settled:
+        states, before, mark = flags[2 : 2 + attr.n_carried], None, self.b.mark()
+        while states != before:
             self.b.rewind(mark)
-            settled = states
+            before = states
             body, found = self._body(attr, states, parts)
             states = [a or b for a, b in zip(states, found[1 : 1 + attr.n_carried], strict=True)]
         first = self._wanted(list(zip(initial, flags[2:], strict=False)), states)
@@ -277,6 +271,9 @@ Rule = Callable[[Vmap, Value, Sequence[Value], Sequence[bool]], Value]
 
 
 def _cast(m: Vmap, v: Value, xs: Sequence[Value], flags: Sequence[bool]) -> Value:
+    (x,) = v.args
+    if x.type.weak and v.type.kind in "iu" and x.type.kind != "b" and (x.type.kind != "i" or v.type.dtype != INT64):
+        raise CannotLower("whole numbers of which Python may refuse one")
     return m.b.cast(xs[0], v.type.dtype)  # type: ignore[arg-type]
 
 

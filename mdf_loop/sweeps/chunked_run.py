@@ -120,7 +120,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
 
 @contextlib.contextmanager
 def _told(asked: Any) -> Iterator[None]:
-    """Who is told how far the sweep is: whom ``options(progress=)`` says, unless the sweep's own argument says otherwise."""
+    """What gets the progress of the sweep: what ``options(progress=)`` says, unless the sweep's own argument says otherwise."""
     if asked is None:
         yield
         return

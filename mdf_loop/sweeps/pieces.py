@@ -18,7 +18,7 @@ FIRST = 1024
 """Runs in a piece before anything is known of their pace: vectorised, they take hardly longer than one."""
 
 SMALL = 1 << 16
-"""Runs that are probably over in about a second: to cut them costs more than it gives, if nothing is told meanwhile."""
+"""Runs that are probably over in about a second: to cut them costs more than it gives, if nothing is reported meanwhile."""
 
 SOON, LONG, SHORT = 0.1, 1.0, 0.03
 """Seconds of the first piece of what is watched, of the others, and of the shortest ones that threads get when little is left."""

@@ -1,4 +1,4 @@
-"""The work of a sweep, cut into runs that are numbered: what anybody needs to run some of them, here or elsewhere."""
+"""The work of a sweep, cut into runs that are numbered: what is needed to run some of them, here or elsewhere."""
 
 from __future__ import annotations
 

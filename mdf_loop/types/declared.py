@@ -47,7 +47,7 @@ class _Computed(Groups):
         self.inside: list[str] = []
 
     def declare(self, body: Body, scope: Mapping[str, Key]) -> None:
-        """Take over what is declared of the inputs."""
+        """Add what is declared of the inputs."""
         self.inside.append(body.name)
         for name in body.inputs:
             self.know(scope[name], element_dtype(body.type_of(name)))
@@ -59,12 +59,12 @@ class _Computed(Groups):
         """See that operands that have one type by the operator's schema have one type as they are computed."""
         if len(keys) == 1:
             return
-        known = {key: self.dtype[root] for key in keys if (root := self.find(key)) in self.dtype}
-        first = next(iter(known), None)
-        for key, dtype in known.items():
-            if first is not None and dtype != known[first]:
+        known = [(key, self.dtype[root]) for key in keys if (root := self.find(key)) in self.dtype]
+        for key, dtype in known:
+            first, expected = known[0]
+            if dtype is not expected and dtype != expected:
                 raise MalformedBody(
-                    f"node {title(node)}: {first[1]!r} is {_word(known[first])} and {key[1]!r} is {_word(dtype)}, but "
+                    f"node {title(node)}: {first[1]!r} is {_word(expected)} and {key[1]!r} is {_word(dtype)}, but "
                     f"{node.op} takes operands of one type; put a Cast before it",
                     (self.inside[-1],),
                 )

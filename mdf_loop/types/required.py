@@ -44,13 +44,13 @@ class Groups:
 
     def unite(self, keys: Iterable[Key]) -> None:
         """These values have one element type."""
-        roots = list(dict.fromkeys(map(self.find, keys)))
-        for other in roots[1:]:
-            self.parent[other] = roots[0]
+        first, *others = dict.fromkeys(map(self.find, keys))
+        for other in others:
+            self.parent[other] = first
             if other in self.dtype:
-                self._settle(other, roots[0], self.dtype[other])
+                self._settle(other, first, self.dtype[other])
             if other in self.allowed:
-                self.allow(roots[0], self.allowed[other])
+                self.allow(first, self.allowed[other])
 
     def operate(self, node: Node, keys: list[Key]) -> None:
         """These operands and results of a node have one element type."""
@@ -77,7 +77,7 @@ class Groups:
             self.know(key, value.dtype)
 
     def declare(self, body: Body, scope: Mapping[str, Key]) -> None:
-        """Take over what a body declares of its values; ``scope`` has their keys."""
+        """Add what a body declares of its values; ``scope`` has their keys."""
         for name, kind in body.types.items():
             if name in scope:
                 self.know(scope[name], element_dtype(kind))

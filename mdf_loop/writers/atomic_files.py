@@ -98,7 +98,7 @@ class NewFile:
             self._resemble(old)
 
     def _resemble(self, old: os.stat_result) -> None:
-        """Take over what belongs to the old file itself; what only its owner could give is left as it is."""
+        """Copy what belongs to the old file itself; what only its owner could give is left as it is."""
         with contextlib.suppress(OSError):
             shutil.copystat(self.target, self.beside)  # access lists; the times change when it is written
         new = os.stat(self.beside)

@@ -222,7 +222,7 @@ def _chosen(choose: random.Random, call: Call) -> dict[str, Any]:
 
 
 def check(case: LoopCase, settings: Settings) -> None:
-    """Every engine against the interpreter, call after call; nobody's memory is shared or changed."""
+    """Every engine against the interpreter, call after call; no memory is shared or changed."""
     model = model_of(case)
     expected = [_interpreted(case, call, model) for call in case.calls]
     for engine in settings.engines:

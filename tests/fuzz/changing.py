@@ -1,4 +1,4 @@
-"""Loops in which values change their shape after the first iteration and meet others that go round."""
+"""Loops in which values change their shape after the first iteration and meet others that are carried."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Drawing:
     # What there is
 
     def any(self, fits: Callable[[Value], bool] = lambda value: True) -> Value | None:
-        """A value in scope that fits, more often one that goes round and a late one; None if there is none."""
+        """A value in scope that fits, more often one that is carried and a late one; None if there is none."""
         found = [value for value in self.scope if fits(value)]
         rounds = [value for value in found if value.roots]
         found = rounds if rounds and self.choose.random() < 0.6 else found
@@ -200,7 +200,7 @@ def graphs_of(node: NodeProto) -> list[GraphProto]:
 
 @functools.cache
 def _types(op: str) -> list[frozenset[str]]:
-    """The types that each input of an operator may have; the last one stands for all further ones."""
+    """The types that each input of an operator may have; the last one is that of all further ones."""
     schema = defs.get_schema(op, OPSET)
     return [frozenset(formal.types) for formal in schema.inputs]
 

@@ -71,7 +71,7 @@ def _number(d: Drawing) -> Value:
 
 
 def scanned(d: Drawing, steps: Steps) -> None:
-    """A Scan over the rows of one value, with another that goes round."""
+    """A Scan over the rows of one value, with another that is carried."""
     x = d.tensor(ranks=(1, 2, 3))
     if x is None or not x.shape[0] or d.depth >= DEEPEST:
         return

@@ -1,4 +1,4 @@
-"""Ideas for a node: reading and writing at places, which stay or move with the iteration number or with what goes round."""
+"""Ideas for a node: reading and writing at places, which stay or move with the iteration number or with what is carried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .drawing import Drawing, Value, fresh
 
 
 def place(d: Drawing, length: int) -> Value | None:
-    """A place of an axis: constant, the iteration number, one that goes round, or one of a table; sometimes outside."""
+    """A place of an axis: constant, the iteration number, one that is carried, or one of a table; sometimes outside."""
     way = d.choose.choice(["constant", "number", "round", "table", "any"])
     if way == "constant" or not length:
         return d.constant(d.choose.randint(-length, max(length - 1, 0)))

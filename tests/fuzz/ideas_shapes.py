@@ -152,7 +152,7 @@ def repeated(d: Drawing) -> None:
 
 
 def folded(d: Drawing) -> None:
-    """Two values that go round, in one array, and of that one number or row: it may hide what shape the array has."""
+    """Two values that are carried, in one array, and of that one number or row: it may hide what shape the array has."""
     x = d.any(lambda v: v.roots and v.dtype is not None)
     y = x and d.any(lambda v: v.roots and v.dtype == x.dtype)
     both = y and d.add(d.choose.choice(["Add", "Mul", "Sub", "Max", "Or"]), [x, y])

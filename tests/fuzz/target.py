@@ -29,7 +29,7 @@ class Failure(AssertionError):
 
 
 FAST = tuple(name for name in agreeing_engines() if name != "interpret")
-"""The engines that are held to the interpreter."""
+"""The engines that are compared with the interpreter."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def random_of(name: str, seed: int, number: int) -> random.Random:
 
 
 def failure_of(target: Target, case: Any, settings: Settings) -> Failure | None:
-    """What is wrong with a case; an exception that nobody expected is wrong as well."""
+    """What is wrong with a case; an exception that no one expected is wrong as well."""
     try:
         target.check(case, settings)
     except Failure as failure:

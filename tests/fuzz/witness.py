@@ -167,7 +167,7 @@ def through_identity(graph: GraphProto) -> GraphProto:
 
 
 def _declare_scalars(body: GraphProto) -> None:
-    """The iteration number and the condition of a Loop's body: onnxruntime wants to be told that they are scalars."""
+    """The iteration number and the condition of a Loop's body: onnxruntime needs to know that they are scalars."""
     for value, kind in zip(body.input, (7, 9), strict=False):
         value.CopyFrom(helper.make_tensor_value_info(value.name, kind, []))
 

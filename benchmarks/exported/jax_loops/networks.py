@@ -51,7 +51,7 @@ DDIM_W, DDIM_V, DDIM_T = 0.3 * f32(16, 48), 0.3 * f32(48, 16), f32(30, 48)
 
 @exported(f32(4, 16))
 def ddim(x):
-    """A diffusion model's sampler: 30 steps of a network that is told the time."""
+    """A diffusion model's sampler: 30 steps of a network that gets the time."""
     alphas = jnp.asarray(np.cumprod(np.linspace(0.995, 0.9, 31)).astype(np.float32))
 
     def step(k, x):

@@ -28,7 +28,7 @@ from mdf_loop.readers.onnx.inlining import written_out
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.failing import guessing
-from mdf_loop.step.fixpoint import Settling
+from mdf_loop.step.fixpoint import Fixpoint
 from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
@@ -134,9 +134,9 @@ class JaxLowering(StaticLowering):
         x, y = (self.b.python(z, {"b": bool, "i": int}.get(kind, float)) for z in (x, y))
         return self.b.select(test, x, y)
 
-    def settled(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Settling:
+    def fixpoint(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Fixpoint:
         """The body of a loop; a number that becomes an array is one from the start, where its elements are worked on alone."""
-        found = super().settled(record, carried, scanned, scope)
+        found = super().fixpoint(record, carried, scanned, scope)
         for k, (given, initial) in enumerate(zip(carried, found.initial, strict=True)):
             if given.type.shape == () != initial.type.shape and not _is_elementwise(found.region, found.region.params[2 + k]):
                 raise CannotLower(f"{record.carried[k].input!r} starts as a number and becomes an array: begin with an array")

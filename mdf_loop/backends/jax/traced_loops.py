@@ -284,7 +284,7 @@ def _differentiable(run: Callable[[Operands], Any], masked: Callable[[Operands],
 
 
 def _forward_alone(tangent: Any) -> Any:
-    """A derivative that is there in forward mode; reverse mode, which turns it round, is told what to give."""
+    """A derivative that is there in forward mode; reverse mode, which reverses it, raises an error that says what to give."""
     if tangent.dtype == jax.dtypes.float0:
         return tangent
     return linear_call(lambda _, x: x, _refuse_reverse, (), tangent)

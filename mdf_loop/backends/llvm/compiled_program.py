@@ -149,7 +149,7 @@ class MachineProgram:
         return ProgramTable(self.table, self._code["once"], self.constants, self.outside)
 
     def taken(self) -> ProgramTable:
-        """A table that no other call uses until it is given back."""
+        """A table that no other call uses until it is released."""
         return self._spare.pop() if self._spare else self.new_table()
 
     def exact(self, values: Sequence[Any]) -> Sequence[Any]:

@@ -168,4 +168,4 @@ FEWEST, MOST_GUESSED = 4, 1024
 """Rows from which on products with one matrix are computed together, and up to which where the run alone knows how many count."""
 
 UNKNOWN_COUNT = -1
-"""The number of iterations of a loop that is told when it begins."""
+"""The number of iterations of a loop that is known when it begins."""

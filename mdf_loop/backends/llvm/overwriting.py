@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 from mdf_loop.backends.llvm.fusion import ELEMENTWISE, VIEWS, Fusion, is_lazy, is_number
 from mdf_loop.ops.registry import facts
-from mdf_loop.step.liveness import END, read_by
+from mdf_loop.step.memory import END, read_by
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Value
 
 

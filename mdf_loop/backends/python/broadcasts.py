@@ -30,7 +30,7 @@ def whole_operands(p: Printer, v: Value, args: list[str], target: str) -> list[s
     others = [k for k, x in enumerate(v.args) if x.type.shape != v.type.shape]
     for k in others:
         x = v.args[k]
-        is_slow = (is_extreme if x.type.is_number else is_short) and not x.type.weak
+        is_slow = is_extreme if x.type.is_number else is_short
         if is_slow and x.op == "const":
             args[k] = p.source.use(p.spread(x.attr, Type(x.type.dtype, v.type.shape)), "k")
         elif is_slow and p.is_outside(x):

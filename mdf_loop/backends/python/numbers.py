@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.python import runtime
-from mdf_loop.kernels.mdf import expression_operators as expression
+from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Type, Value
 
 SIGNS = {
@@ -105,14 +105,6 @@ PYTHON_CASTS: dict[tuple[str, str], str] = {
 }
 """Conversions to Python's own numbers; the others are calls of their types."""
 
-UNBOUNDED: dict[str, Callable[..., Any]] = {
-    "mul": expression.multiply,
-    "pow": runtime.power,
-    "shl": expression.left_shift,
-    "python.round": expression.round_,
-}
-"""Primitives of weak numbers whose results have to be looked at."""
-
 _BOXES = {np.dtype(box): box for box in (np.float64, np.int64, np.int32, np.bool_)}
 
 
@@ -142,9 +134,10 @@ def box_of(type: Type) -> Callable[[Any], Any] | None:
 
 def unbounded(value: Value) -> Callable[..., Any] | None:
     """What looks at the size of a weak whole number that a primitive gives; None where it needs no look."""
-    if not value.type.weak or (value.op == "mul" and value.type.kind not in "iO"):
+    row = PRIMITIVES.get(value.op)
+    if row is None or not value.type.weak or (value.op == "mul" and value.type.kind not in "iO"):
         return None
-    return UNBOUNDED.get(value.op)
+    return runtime.power if value.op == "pow" else row.bounded
 
 
 def written(name: str, kind: str, weak: bool) -> tuple[str, bool] | None:

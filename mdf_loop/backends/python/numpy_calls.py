@@ -12,7 +12,7 @@ from mdf_loop.backends.python.broadcasts import whole_operands
 from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter
 from mdf_loop.kernels.numbers.wide import EXACT64
-from mdf_loop.step.liveness import is_one_of_two
+from mdf_loop.step.memory import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value
 
@@ -89,27 +89,19 @@ def writes(*ops: str) -> Callable[[Write], Write]:
 
 
 def _operands(p: Printer, v: Value) -> list[str]:
-    """The arguments of a primitive; a number of Python's is a weak one to numpy, as it may be beside arrays of its type."""
+    """The arguments of a primitive; a number may be Python's to numpy, beside arrays of its type."""
     others = {x.type.dtype for x in v.args if not is_native(x.type)}
-    if v.op in PRIMITIVES and PRIMITIVES[v.op].ufunc in (None, np.ldexp):  # a kernel; ldexp makes float16 of a weak whole number
+    if v.op in PRIMITIVES and PRIMITIVES[v.op].ufunc in (None, np.ldexp):  # ldexp makes float16 of Python's whole numbers
         return [*map(p.boxed, v.args)]
     return [_number(p, x, others) if x.type.is_number else p.boxed(x) for x in v.args]
-
-
-def _is_exact(x: Value, dtype: np.dtype) -> bool:
-    """Whether a constant number is one of an element type, or numpy makes one of it that is the same."""
-    if not x.type.weak:
-        return x.type.dtype == dtype and dtype.kind in "fiub"
-    return dtype.kind == "f" or (dtype.kind == "i" and type(x.attr) is int and abs(x.attr) < 1 << 7)
 
 
 def _number(p: Printer, x: Value, others: set[np.dtype | None]) -> str:
     """A number beside arrays; a constant as an array without dimensions, which numpy takes 0.3 us faster."""
     like = next(iter(others)) if len(others) == 1 else None
-    if x.op == "const" and like is not None and _is_exact(x, like):
+    if x.op == "const" and like is not None and x.type.dtype == like and like.kind in "fiub":
         return p.source.use(p.lone(x.attr, like), "k")
-    is_own = is_native(x.type) and (x.type.weak or others == {x.type.dtype})
-    return p.text(x) if is_own else p.boxed(x)
+    return p.text(x) if is_native(x.type) and like == x.type.dtype else p.boxed(x)
 
 
 def _primitive(p: Printer, v: Value) -> str:
@@ -302,7 +294,7 @@ def _reduced(p: Printer, x: Value, how: Reduction) -> str:
     if how.kind.startswith("arg"):
         return f"{p.boxed(x)}.{how.kind}({how.axes[0]}{keep})"
     axes: Any = how.axes if len(how.axes) > 1 else how.axes[0]
-    # numpy adds up small whole numbers in 64 bits if it is not told otherwise
+    # numpy adds up small whole numbers in 64 bits unless a type is given
     is_small = how.kind in ("sum", "prod") and x.type.kind in "iub"
     dtype = f", {p.source.use(x.type.dtype, 'd')}" if is_small else ""
     return f"{p.source.use(REDUCTIONS[how.kind].reduce, 'r')}({p.boxed(x)}, {axes}{dtype}{keep})"

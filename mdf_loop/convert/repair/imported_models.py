@@ -1,7 +1,7 @@
-"""Mending models that MDF's ONNX importer wrote.
+"""Repairing models that MDF's ONNX importer wrote.
 
 ``onnx_to_mdf`` writes models that MDF cannot run where they have loops, and others with names as exporters give them.
-:func:`mend` puts right what can be put right:
+:func:`repaired` puts right what can be put right:
 
 * ids that are no Python names (``x.3``, ``/A/Add``), which MDF's expressions cannot read
   (:mod:`mdf_loop.convert.identifiers`);
@@ -28,7 +28,7 @@ import onnx
 
 from mdf_loop.convert.identifiers import rename
 from mdf_loop.convert.repair.importer import CONTROL, bodies_of, check_imported, graphs_in, is_imported, open_bodies
-from mdf_loop.convert.repair.port_shapes import mend_shapes
+from mdf_loop.convert.repair.port_shapes import repair_shapes
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.graph_objects import check_structure
@@ -49,7 +49,7 @@ MODEL = "ONNX Model"
 ATTRIBUTES = ("num_scan_inputs", "scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
 
 
-def mend(model: Any, where: str) -> Any:
+def repaired(model: Any, where: str) -> Any:
     """A model that MDF's importer wrote, so that it runs; the one given is not changed.
 
     Parameters
@@ -67,29 +67,29 @@ def mend(model: Any, where: str) -> Any:
     """
     with malformed("this model cannot be read", (where,)):
         check_structure(model, (where,))
-        return model if model.graphs and all(map(is_typed, model.graphs)) else _mended(copy.deepcopy(model), where)
+        return model if model.graphs and all(map(is_typed, model.graphs)) else _repaired_copy(copy.deepcopy(model), where)
 
 
-def _mended(model: Any, where: str) -> Any:
+def _repaired_copy(model: Any, where: str) -> Any:
     """The same model, repaired."""
     opened = [body for graph in model.graphs for body in open_bodies(graph)]
     graphs = [inner for graph in model.graphs for inner in graphs_in(graph)]
     opset = _opset(model, [graph for graph in graphs if graph not in model.graphs])
     for graph in model.graphs:
-        _mend_graph(graph, (where, graph.id), opset)
+        _repair_graph(graph, (where, graph.id), opset)
         if is_imported(graph) and (model.id == MODEL or any("types" in (inner.metadata or {}) for inner in graphs_in(graph))):
             _check_engine(graph, (where, graph.id))
             _require(graph)
     for graph in graphs:
-        mend_shapes(graph)
+        repair_shapes(graph)
     rename(graphs, any(map(is_imported, model.graphs)))
     for body in reversed(opened):
         body.close()
     return model
 
 
-def _mend_graph(graph: Any, path: tuple[str, ...], opset: int) -> None:
-    """Mend a graph and the bodies in it."""
+def _repair_graph(graph: Any, path: tuple[str, ...], opset: int) -> None:
+    """Repair a graph and the bodies in it."""
     imported = is_imported(graph)
     if imported:
         check_imported(graph, path)
@@ -98,7 +98,7 @@ def _mend_graph(graph: Any, path: tuple[str, ...], opset: int) -> None:
     for node in graph.nodes:
         for key, body in bodies_of(node):
             where = (*path, node.id, key)
-            _mend_graph(body, where, opset)
+            _repair_graph(body, where, opset)
             if is_imported(body) and not is_signed(body):
                 _sign(node, body, opset, where)
             said = body.metadata or {}

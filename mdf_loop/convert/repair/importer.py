@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.convert.repair.port_shapes import mend_written_shapes
+from mdf_loop.convert.repair.port_shapes import repair_written_shapes
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.ir import record
 from mdf_loop.readers.mdf.body import check_graph
@@ -63,7 +63,7 @@ def open_bodies(graph: Any) -> list[Opened]:
             inner = content
             if isinstance(content, Mapping):
                 readable = copy.deepcopy(_inner(content))
-                changed = mend_written_shapes(readable)
+                changed = repair_written_shapes(readable)
                 try:
                     inner = as_graph({key: readable})
                 except LoopError:  # said when the loop runs, if it ever does

@@ -18,7 +18,15 @@ def usable(shape: Any) -> bool:
     return isinstance(shape, list | tuple) and all(type(dim) is int and dim >= 0 for dim in shape)
 
 
-def mend_written_shapes(content: Any) -> bool:
+def model_as_written(content: Any) -> Any:
+    """What a file says as a model that is not repaired."""
+    from modeci_mdf.mdf import Model
+
+    repair_written_shapes(content)
+    return Model.from_dict(content)
+
+
+def repair_written_shapes(content: Any) -> bool:
     """Change shapes in what was read from a file; whether there were any to change.
 
     A shape that is null stays: MDF can read it.
@@ -28,16 +36,16 @@ def mend_written_shapes(content: Any) -> bool:
         for key, inner in content.items():
             if key in PORTS and isinstance(inner, Mapping):
                 for port in inner.values():
-                    changed |= _mend_written_port(port)
+                    changed |= _repair_written_port(port)
             elif key != "metadata":
-                changed |= mend_written_shapes(inner)
+                changed |= repair_written_shapes(inner)
     elif isinstance(content, list):
         for item in content:
-            changed |= mend_written_shapes(item)
+            changed |= repair_written_shapes(item)
     return changed
 
 
-def _mend_written_port(port: Any) -> bool:
+def _repair_written_port(port: Any) -> bool:
     shape = port.get("shape") if isinstance(port, dict) else None
     if shape is None or usable(shape):
         return False
@@ -59,7 +67,7 @@ def _parsed(shape: Any) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
-def mend_shapes(graph: Any) -> None:
+def repair_shapes(graph: Any) -> None:
     """Change the shapes of a graph's ports."""
     for node in graph.nodes:
         for port in (*node.input_ports, *node.output_ports):

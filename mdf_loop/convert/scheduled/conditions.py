@@ -13,6 +13,7 @@ from typing import Any
 
 from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
+from mdf_loop.readers.mdf.stepped_loops import stepped_loop
 
 PASS, UPDATE, SEQUENCE = "PASS", "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUENCE"
 """What counts are relative to: the pass, one evaluation of the graph, everything since the graph was made."""
@@ -24,6 +25,9 @@ UPDATES: Key = ("evaluations",)
 """How many evaluations of the graph are over."""
 
 SCALES = {"CONSIDERATION_SET_EXECUTION": PASS, PASS: PASS, UPDATE: UPDATE, SEQUENCE: SEQUENCE, "LIFE": SEQUENCE}
+
+SINCE = ("usable", "iterations since")
+"""Kinds of counts that begin at 0 again when the node that waits for them is called."""
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "less": operator.lt,
@@ -52,7 +56,8 @@ class Count:
     ----------
     keys : tuple of Key
         What is counted: ``("passes", scale)``; ``("calls", node, scale)``; ``("usable", dependency, owner)``, calls of one node
-        since another one was called; evaluations of the graph that are over.
+        since another one was called; ``("iterations", node, scale)`` of a stepped loop, ``("iterations since", node, owner)``;
+        ``("ended", node, scale)``, 1 once the loop has ended; evaluations of the graph that are over.
     comparison : str
     n : number
     """
@@ -65,6 +70,11 @@ class Count:
     def nodes(self) -> set[str]:
         """The nodes whose calls are counted."""
         return {key[1] for key in self.keys if key[0] in ("calls", "usable")}
+
+    @property
+    def loops(self) -> set[str]:
+        """The nodes whose stepped loops are looked at."""
+        return {key[1] for key in self.keys if key[0] in ("iterations", "iterations since", "ended")}
 
     @property
     def waits(self) -> tuple[str, ...]:
@@ -135,6 +145,11 @@ def usable(dependency: str, owner: str, n: Any) -> Count:
     return Count((("usable", dependency, owner),), "greater_equal", n)
 
 
+def ended(node: str) -> Count:
+    """The stepped loop of a node has ended."""
+    return Count((("ended", node, UPDATE),), "greater_equal", 1)
+
+
 ALWAYS, NEVER = Constant(True), Constant(False)
 
 _ON_PASSES = {
@@ -153,12 +168,14 @@ _ON_EVALUATIONS = {
 }
 _OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "EveryNCalls", "JustRan", "Threshold", "AfterNCallsCombined")
 _ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
+_ON_LOOPS = {"LoopFinished": 0, "AfterNLoopIterations": 0, "EveryNLoopIterations": 1}
+"""Conditions on stepped loops, and the least number of iterations that they may be given."""
 _STARTS: dict[str, Condition] = {
     "AtEnvironmentStateUpdateStart": Count((("passes", UPDATE),), "equal", 0),
     "AtEnvironmentSequenceStart": Count((UPDATES,), "equal", 0),
 }
 
-KNOWN = (*_OTHERS, *_ON_ALL, *_STARTS, "AtEnvironmentStateUpdateNStart", *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS)
+KNOWN = (*_OTHERS, *_ON_ALL, *_STARTS, "AtEnvironmentStateUpdateNStart", *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS, *_ON_LOOPS)
 """The conditions that can be read."""
 
 
@@ -221,9 +238,10 @@ class ConditionReader:
             return usable(self._dependency(kind, arguments), self.owner, self._number(kind, arguments))
         if kind == "JustRan":
             return JustRan(self._dependency(kind, arguments))
-        if kind in _ON_ALL:  # a node of MDF is finished once it has run
-            nodes, scale = self._dependencies(kind, arguments), self._scale(arguments)
-            return Some(tuple(AllRan((node,), scale) for node in nodes)) if kind == "WhenFinishedAny" else AllRan(nodes, scale)
+        if kind in _ON_LOOPS:
+            return self._on_loop(kind, arguments)
+        if kind in _ON_ALL:
+            return self._on_all(kind, self._dependencies(kind, arguments), self._scale(arguments))
         if kind == "AfterNCallsCombined":
             nodes = self._dependencies(kind, arguments)
             return calls(nodes, "greater_equal", self._number(kind, arguments), self._scale(arguments))
@@ -244,6 +262,31 @@ class ConditionReader:
             raise self.refused(f"is {kind}, which takes one list of conditions")
         read = tuple(self.read(part) for part in parts)
         return Every(read) if kind in ("All", "And") else Some(read)
+
+    def _on_loop(self, kind: str, arguments: Mapping[str, Any]) -> Count:
+        node = self._dependency(kind, arguments)
+        if not self._is_stepped(node):
+            raise self.refused(f"is {kind} of {node!r}, which is not a node with a stepped loop")
+        if kind == "LoopFinished":
+            return ended(node)
+        n, least = self._number(kind, arguments), _ON_LOOPS[kind]
+        if not isinstance(n, int) or n < least:
+            raise self.refused(f"is {kind} with n = {n!r}, which is not a whole number from {least} on")
+        is_since = kind == "EveryNLoopIterations" and self.owner
+        key = ("iterations since", node, self.owner) if is_since else ("iterations", node, UPDATE)
+        return Count((key,), "greater_equal", n)
+
+    def _is_stepped(self, name: str) -> bool:
+        return stepped_loop(self.ids[name]) is not None
+
+    def _on_all(self, kind: str, nodes: tuple[str, ...], scale: str) -> Condition:
+        """Several nodes have run, or are finished: once a stepped loop has ended, any other node of MDF once it has run."""
+        loops = [name for name in nodes if kind != "AllHaveRun" and self._is_stepped(name)]
+        others = tuple(name for name in nodes if name not in loops)
+        if kind == "WhenFinishedAny":
+            return Some((*map(ended, loops), *(AllRan((name,), scale) for name in others)))
+        parts: tuple[Condition, ...] = (*map(ended, loops), *([AllRan(others, scale)] if others else []))
+        return parts[0] if len(parts) == 1 else Every(parts)
 
     def _threshold(self, arguments: dict[str, Any]) -> Threshold:
         node = self._dependency("Threshold", arguments)

@@ -313,10 +313,10 @@ def _begun(plan: RunPlan, start: Start, behind: LoopBehind, collect: bool) -> Lo
 
 def loop_behind(plan: RunPlan, start: Start, collect: bool) -> LoopBehind:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
-    reading = Reading()
+    reading, known = Reading(), dict(start.known)
     while True:
         reading.changed = False
-        body, keys = _body(plan, start, reading, collect)
+        body, keys = _body(plan, known, reading, collect)
         if not reading.changed:
             break
     count = len(plan.outputs)
@@ -330,13 +330,14 @@ def loop_behind(plan: RunPlan, start: Start, collect: bool) -> LoopBehind:
     return LoopBehind(loop, keys)
 
 
-def _body(plan: RunPlan, start: Start, reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
+def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
     """The body, and whose its hidden values are.
 
-    Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.
+    Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.  Of a value that
+    cannot be expressed after a pass this is known when the body is read again: it matters where something reads the value.
     """
     builder = BodyBuilder(reading, (), (), DEFAULT_OPSET)
-    store = Store(start.known, builder, reading)
+    store = Store(known, builder, reading)
     made = Pass(plan, store, builder)
     made.run()
     results = [available(store.get(("output", *place)), f"output {name}") for name, place in plan.outputs.items()]
@@ -348,7 +349,11 @@ def _body(plan: RunPlan, start: Start, reading: Reading, collect: bool) -> tuple
         results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
     results += [available(store.get(key), f"{key[1]}.{key[2]}") for key in plan.record]
     for key in list(store.carried):
-        builder.goes_on(key, available(store.peek(key)))
+        value = store.peek(key)
+        if isinstance(value, Unavailable):
+            known[key], reading.changed = value, True
+            value = store.carried[key]
+        builder.goes_on(key, value)
     keys = {value.name: key for key, value in store.carried.items()}
     return builder.finish(plan.graph.id, results, OPSETS), keys
 

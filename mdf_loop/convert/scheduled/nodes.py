@@ -2,11 +2,12 @@
 
 What differs from a node of a body that runs in each iteration (:mod:`mdf_loop.readers.mdf.node`): parameters keep
 their values while the node waits, a parameter with a ``time_derivative`` is integrated, and a node's first run is
-told from the later ones.
+distinguished from the later ones.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.prepared import read_once
+from mdf_loop.convert.scheduled.advancing import SteppedRun
 from mdf_loop.convert.scheduled.slots import GivenInput, Store, branch_of, chosen, is_known, one_of
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.values import (
@@ -26,10 +28,12 @@ from mdf_loop.readers.expressions.values import (
     available,
     literal,
 )
+from mdf_loop.readers.mdf.control_functions import captured_by
 from mdf_loop.readers.mdf.edges import REDUCTIONS
 from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
 from mdf_loop.readers.mdf.node_functions import apply_function
+from mdf_loop.readers.mdf.stepped_loops import Steps
 
 
 @record
@@ -40,6 +44,8 @@ class PassMoment:
     ----------
     ran : Value
         Whether the node ran before.
+    begun : Value
+        Whether its stepped loop has begun in this evaluation of the graph.
     later : Value
         Whether this is a later evaluation of the graph than the first, so that time goes on.
     time_increment : float or None
@@ -47,6 +53,7 @@ class PassMoment:
     """
 
     ran: Value
+    begun: Value
     later: Value
     time_increment: Any
 
@@ -119,6 +126,17 @@ class ScheduledNode(NodeReader):
     def control_result(self, value: Value, base: str) -> Value:
         """A result of a loop or branch, which is an array, without dimensions as well."""
         return self.builder.node("numpy.array", [value], base)
+
+    def stepped(self, steps: Steps, thing: Any, inputs: Sequence[Value | None], body: Body) -> Value:
+        """The value of a stepped loop after the iterations of this run, which changes what is counted of it."""
+        if self.calls_loops:
+            return super().stepped(steps, thing, inputs, body)
+        run = SteppedRun(self.node, steps, self.builder, self.store, self.moment.begun)
+        value = run.advanced(inputs, body, functools.partial(captured_by, self))
+        self.scope.update(run.published)
+        items = (value,) if value.items is None else value.items
+        items = tuple(self.control_result(item, self.base(thing)) for item in items)
+        return items[0] if value.items is None else replace(value, items=items)
 
     def _previous(self, parameter: Any) -> Value | Unavailable:
         if parameter.time_derivative is None:

@@ -101,6 +101,12 @@ class _OpenStore(Store):
         self.was_open |= not is_known(found) and found.items is None
         return replace(found, varies=True)
 
+    def set(self, key: Key, value: Value | Unavailable) -> None:
+        """What a value is from now on."""
+        super().set(key, value)
+        if key not in self._layers[-1]:
+            self.named.pop(key, None)
+
     def given(self, given: GivenInput) -> Value:
         """What a run is given, which no pass changes."""
         self.was_open = True

@@ -89,6 +89,8 @@ class Pass:
     def run(self) -> None:
         """Make the pass."""
         schedule = self.plan.schedule
+        for key in (key for keys in (*self.plan.of_loops.values(), *self.plan.iterated.values()) for key in keys):
+            self.store.set(key, self._count(key))
         self._restart(PASS)
         if schedule.passes == 1:
             self._restart(UPDATE)
@@ -231,8 +233,8 @@ class Pass:
     def _evaluate(self, name: str, builder: BodyBuilder) -> None:
         """Make one run of a node."""
         node, path = self.plan.nodes[name], (self.plan.graph.id, name)
-        ran = self._ran(name)
-        moment = PassMoment(ran, self._later(), self.plan.time_increment)
+        ran, iterations = self._ran(name), self._iterations(name)
+        moment = PassMoment(ran, self._begun(name), self._later(), self.plan.time_increment)
         ports = {
             port.id: port_value(self.store, builder, node, port, self._sent(node, port), ran, path) for port in node.input_ports
         }
@@ -240,6 +242,21 @@ class Pass:
         ScheduledNode(node, ports, builder, path, self.store, moment).run()
         _refuse_seeds(builder.nodes[before:])
         self.store.set(("ran", name), TRUE)
+        for key in self.plan.iterated.get(name, ()):
+            done = builder.node("subtract", [self._iterations(name), iterations], "iterations", number=Number.INT)
+            self.store.set(key, added(builder, self._count(key), done, "iterations"))
+
+    def _begun(self, name: str) -> Value:
+        """Whether a stepped loop has begun in this evaluation of the graph; once it has, in the only one, it stays so."""
+        if name not in self.plan.stepped:
+            return FALSE
+        key = ("begun", name, UPDATE)
+        if self.plan.steps == 1 and not self.is_known and self.store.known.get(key):
+            return TRUE
+        return compared(self.builder, "equal", self._count(key), 1)
+
+    def _iterations(self, name: str) -> Value:
+        return self._count(("iterations", name, UPDATE)) if name in self.plan.stepped else literal(0)
 
     def _ran(self, name: str) -> Value:
         if not self.is_known and self.store.known.get(("ran", name)):

@@ -22,6 +22,7 @@ from mdf_loop.convert.scheduled.conditions import (
     NEVER,
     PASS,
     SEQUENCE,
+    SINCE,
     UPDATE,
     UPDATES,
     AllRan,
@@ -45,6 +46,7 @@ from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
 from mdf_loop.readers.mdf.edges import sets_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
 
 
 @record
@@ -82,6 +84,7 @@ class Schedule:
         for part in parts_of(self.termination):
             counted = part.nodes if isinstance(part, Count | AllRan) else ()
             watched = {part.node} if isinstance(part, Threshold) else set(counted)
+            watched |= part.loops if isinstance(part, Count) else set()
             if isinstance(part, JustRan) or watched & ran:
                 return True
         return False
@@ -311,10 +314,20 @@ class RunPlan:
         for part in self.schedule.looks_at:
             part = calls(part.nodes, "greater_equal", 1, part.scale) if isinstance(part, AllRan) else part
             if isinstance(part, Count):
-                found |= {key: UPDATE if key[0] == "usable" else key[-1] for key in part.keys if key != UPDATES}
+                found |= {key: UPDATE if key[0] in SINCE else key[-1] for key in part.keys if key != UPDATES}
             elif isinstance(part, JustRan):
                 found["just ran", part.node] = SEQUENCE
-        return found
+        return found | dict.fromkeys((key for keys in self.of_loops.values() for key in keys), UPDATE)
+
+    @cached_property
+    def stepped(self) -> Mapping[str, Steps]:
+        """The stepped loops, by their nodes."""
+        return {node.id: steps for node in self.graph.nodes if (steps := stepped_loop(node)) is not None}
+
+    @cached_property
+    def of_loops(self) -> Mapping[str, tuple[Key, ...]]:
+        """What is counted of stepped loops in every case, by their nodes: whether one has begun and ended, iterations."""
+        return {name: tuple((kind, name, UPDATE) for kind in ("begun", "ended", "iterations")) for name in self.stepped}
 
     @cached_property
     def watched(self) -> list[Key]:
@@ -324,14 +337,19 @@ class RunPlan:
     @cached_property
     def spent(self) -> Mapping[str, list[Key]]:
         """The counts that start again when a node runs, by the node."""
-        return self._by_node(("usable",), 2)
+        return self._by_node(SINCE, 2)
 
     @cached_property
     def counted(self) -> Mapping[str, list[Key]]:
         """The counts that rise when a node runs, by the node."""
         return self._by_node(("usable", "calls"), 1)
 
-    def _by_node(self, kinds: tuple[str, ...], place: int) -> dict[str, list[Key]]:
+    @cached_property
+    def iterated(self) -> Mapping[str, list[Key]]:
+        """The counts that rise by iterations of a stepped loop, by its node."""
+        return self._by_node(("iterations since",), 1)
+
+    def _by_node(self, kinds: Sequence[str], place: int) -> dict[str, list[Key]]:
         found: dict[str, list[Key]] = {}
         for key in self.counters:
             if key[0] in kinds:

@@ -104,7 +104,7 @@ class Store:
             return known
         if self.builder is None:
             return Value(number=literal(known).number, literal=known)
-        base = ".".join(key[1:]) if key[0] in ("parameter", "output", "given") else " ".join(key)
+        base = ".".join(key[1:]) if key[0] in ("parameter", "output", "given", "stepped") else " ".join(key)
         self.carried[key] = self._layers[0][key] = value = self.builder.hidden(key, base, known)
         return value
 
@@ -114,7 +114,11 @@ class Store:
 
     def set(self, key: Key, value: Value | Unavailable) -> None:
         """What a value is from now on."""
-        self._layers[-1][key] = value
+        if self.is_known and len(self._layers) == 1 and isinstance(value, Value) and is_known(value):
+            self.known[key] = value.literal
+            self._layers[0].pop(key, None)
+        else:
+            self._layers[-1][key] = value
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[dict[Key, Value | Unavailable]]:
@@ -217,7 +221,7 @@ def branch_of(builder: BodyBuilder, make: Callable[[], Sequence[Value]]) -> Part
 RunNode = Callable[[str, Body, int], Sequence[Any]]
 """Runs a node whose values are all known: its id, what it computes, and how many passes there were before."""
 
-VALUES = ("parameter", "output", "input", "function", "given")
+VALUES = ("parameter", "output", "input", "function", "given", "stepped", "iterations", "iterations since")
 """Kinds of values that a node computes with; others say whether and when it runs."""
 
 NUMBERS = (bool, int, float, np.ndarray, np.generic)

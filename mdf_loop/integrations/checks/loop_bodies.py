@@ -18,9 +18,9 @@ from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, NO_VALUES, NamedResults, signature_of
-from mdf_loop.readers.mdf.control_functions import STEPPED
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.stepped_loops import STEPPED
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")
@@ -131,8 +131,8 @@ def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -
         count, name = int(taken[1]), results.names[int(taken[1])]
         part = said.carried if count < results.n_carried else said.collected
         if len(part) > 1 and port.id != name and not results.contradicts(port.id, count):
-            told = f"{port.value} is {name!r} in this order, and another result in another order; write {thing.id}.{name}"
-            yield Finding(WARNING, f"{'/'.join((*place, port.id))}: {told}", (*place, port.id))
+            message = f"{port.value} is {name!r} in this order, and another result in another order; write {thing.id}.{name}"
+            yield Finding(WARNING, f"{'/'.join((*place, port.id))}: {message}", (*place, port.id))
 
 
 def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
-from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
+from mdf_loop.convert.loading import find_files, load, model_of
 from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
+from mdf_loop.convert.repair.port_shapes import model_as_written
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
@@ -67,10 +68,10 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
     """
     if path.suffix.lower() not in SUFFIXES:
         return _unreadable(path)
-    told = list[Problem]()
+    noted = list[Problem]()
     try:
         text = decoded(read_bytes(path, "a model"))
-        content = parse(text, path.suffix.lower(), lambda line, said: told.append(Problem(WARNING, said, line)))
+        content = parse(text, path.suffix.lower(), lambda line, said: noted.append(Problem(WARNING, said, line)))
     except (LoopError, ValueError) as error:
         found = re.search(r"line (\d+)", str(error))
         return [Problem(ERROR, str(error), int(found.group(1)) if found else None)]
@@ -78,7 +79,7 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
         warnings.simplefilter("ignore", LoopWarning)
         wrong = [*itertools.islice(wrong_with_model(content), MOST)]
         rest = salvaged(content, wrong)
-    problems = [*told, *(Problem(ERROR, str(error), line_of(text, path.suffix.lower(), error.place)) for error in wrong)]
+    problems = [*noted, *(Problem(ERROR, str(error), line_of(text, path.suffix.lower(), error.place)) for error in wrong)]
     problems += _of_content(rest, path, given or {}) if rest is not None else []
     return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
 
@@ -122,11 +123,11 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
         for wrong in wrong_when_run(graph, given) if is_sound else ():
             if isinstance(wrong, Finding):
                 yield _located(wrong, path)
-            elif not _is_told(wrong, graph, found):
+            elif not _is_noted(wrong, graph, found):
                 yield _of_run(wrong, graph, path)
 
 
-def _is_told(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
+def _is_noted(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
     """Whether something is reported already of the place where a run failed."""
     place = (str(graph.id), getattr(error, "mdf_node", ""), thing_of(error))
     if any(f"{each.names[-1]!r} is the text" in str(error) for each in found):

@@ -25,7 +25,7 @@ from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 MOST, SECONDS = 1000, 2.0
-"""Iterations after which a loop is cut short, and how long all may take: less than anybody waits for."""
+"""Iterations after which a loop is cut short, and how long all may take: less than people wait for."""
 
 
 _RANKS = re.compile("invalid index to scalar|too many indices")
@@ -57,8 +57,8 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         return
     known = {name.rpartition(".")[2] for name in given}
     if any(port.id not in known for _, port in required_ports(graph)):
-        told = "types and shapes are checked when its inputs have values; give them with --set"
-        yield Finding(NOTE, f"{graph.id}: {told}", (str(graph.id),))
+        message = "types and shapes are checked when its inputs have values; give them with --set"
+        yield Finding(NOTE, f"{graph.id}: {message}", (str(graph.id),))
         return
     end = time.monotonic() + SECONDS
     while graph.nodes and time.monotonic() < end and (error := _evaluated(graph, given)) is not None:

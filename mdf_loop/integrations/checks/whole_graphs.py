@@ -23,7 +23,7 @@ from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import is_typed
 
 
-def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Finding]:
+def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[Finding]:
     """What is wrong with a graph.
 
     Parameters
@@ -31,13 +31,13 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
     graph : modeci_mdf.mdf.Graph
     rest : Salvaged
         What was left out of the model: what may follow from that is not reported.
-    is_mended : bool
+    is_repaired : bool
         Whether the model was read as models are; otherwise only bodies are looked at.
     """
     id, said = str(graph.id), _conditions(graph)
     graph, unnamed = _by_place(graph)
     open_nodes = {node.id for node in graph.nodes if rest.in_node(id, node.id)} | {found.names[1] for found in unnamed}
-    unknown = [*unknown_names(graph)] if is_mended else []
+    unknown = [*unknown_names(graph)] if is_repaired else []
     for node in graph.nodes:
         bodies = [
             each
@@ -49,15 +49,15 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_mended: bool) -> Iterator[Fi
         said_before = {each.message for each in bodies}
         yield from (each for each in unnamed if each.names[1] == node.id and each.message not in said_before)
         if node.id in open_nodes:
-            told = "its names and types are checked when the errors in it are corrected"
-            yield Finding(NOTE, f"{id}/{node.id}: {told}", (id, node.id))
-        elif is_mended:
+            message = "its names and types are checked when the errors in it are corrected"
+            yield Finding(NOTE, f"{id}/{node.id}: {message}", (id, node.id))
+        elif is_repaired:
             yield from wrong_with_values(graph, node)
             texts = [*wrong_with_texts(graph, node)]
             are_broken = any(each.kind == ERROR for each in bodies) or any(each.place[1] == node.id for each in unknown)
             yield from _causes(texts, node, are_broken)
             yield from _unread(graph, node, said) if not rest.in_graph(id) else ()
-    if not is_mended:
+    if not is_repaired:
         return
     yield from _of_signature(graph)
     yield from (Finding(ERROR, str(each), each.place) for each in unknown if each.place[1] not in open_nodes)

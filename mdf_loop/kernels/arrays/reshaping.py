@@ -15,7 +15,7 @@ from mdf_loop.ops.registry import kernel, say
 
 
 def _copied(dims: list[int], shape: tuple[int, ...], allowzero: int) -> list[int]:
-    """The new dimensions, with those that are to be taken over from the old shape."""
+    """The new dimensions, with those that are copied from the old shape."""
     if allowzero:
         if 0 in dims and -1 in dims:
             raise ValueError(f"with allowzero, a shape cannot hold both 0 and -1; got {dims}")

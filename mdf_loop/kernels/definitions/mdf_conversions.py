@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.definitions.mdf_operators import BOOL, of_python, truth
-from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong
+from mdf_loop.kernels.definitions.of_shapes import is_number
 from mdf_loop.ops.rows import Call, numpys
 
 
@@ -20,7 +20,6 @@ def bool_(b, x):
 
 def _python(kind: type) -> Call:
     def convert(b: Any, x: Any) -> Any:
-        all_given(x)
         if not is_number(x) or x.type.kind == "c":
             raise ValueError("no single number")
         return b.python(x, kind)
@@ -34,7 +33,6 @@ of_python("builtins.int")(_python(int))
 @of_python("builtins.float")
 def float_(b, x):
     """Python's ``float``, of one element."""
-    all_given(x)
     is_one = x.type.is_static and x.type.shape and math.prod(x.type.shape) == 1
     return _python(float)(b, b.reshape(x, ()) if is_one else x)
 
@@ -42,7 +40,6 @@ def float_(b, x):
 @of_python("builtins.round")
 def round_(b, x, digits=None):
     """Python's ``round``; without digits it gives a whole number."""
-    all_given(x)
     if (
         not is_number(x)
         or (x.type.kind == "b" and not x.type.weak)
@@ -62,8 +59,7 @@ def _converting(name: str) -> None:
     @numpys(f"numpy.{name}")
     def convert(b, x):
         """The value with this element type."""
-        all_given(x)
-        x = strong(b, x)
+        x = b.strong(x)
         return b.ne(x, b.const(x.type.dtype.type(0))) if dtype == BOOL and x.type.kind != "b" else b.cast(x, dtype)
 
 
@@ -74,7 +70,6 @@ for _name in ("float16", "float32", "float64", "int8", "int16", "int32", "int64"
 @of_python("whole")
 def whole(b, x):
     """A float without a fraction as a whole number: which it is, only the run can tell, and a guess is that there is one."""
-    all_given(x)
     if x.type.weak and x.type.kind == "f" and b.guesses:
         return b.put_in("fraction", (x,), x.type)
     return b.element("python.whole", x) if x.type.weak and x.type.kind in "fO" else x
@@ -84,10 +79,9 @@ def _made(name: str) -> None:
     @numpys(f"numpy.{name}")
     def make(b, x, *, dtype=None):
         """The value as an array."""
-        all_given(x)
         if dtype is not None and np.dtype(dtype) != x.type.dtype:
             raise ValueError("a conversion")
-        return x if not is_number(x) or x.type.is_array else b.as_array(strong(b, x))
+        return x if not is_number(x) or x.type.is_array else b.as_array(b.strong(x))
 
 
 for _name in ("array", "asarray"):
@@ -101,7 +95,7 @@ def to_onnx(b, x):
     """
     if x.type.dtype is None or x.type.kind not in "biuf":
         raise ValueError("the element type is known only when it runs")
-    is_one, x = is_number(x) and x.type.weak and x.type.kind != "b", strong(b, x)
+    is_one, x = is_number(x) and x.type.weak and x.type.kind != "b", b.strong(x)
     x = b.cast(x, _HANDED[x.type.dtype]) if x.type.dtype in _HANDED else x
     return b.reshape(x, (1,)) if is_one else x if not is_number(x) or x.type.is_array else b.as_array(x)
 
@@ -112,7 +106,6 @@ _HANDED = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int32): np.dt
 @of_python("from_onnx")
 def from_onnx(b, x):
     """What MDF makes of the result of an operator of ONNX: 64 bits of 32."""
-    all_given(x)
-    x = strong(b, x)
+    x = b.strong(x)
     x = b.cast(x, np.dtype(np.float64)) if x.type.dtype == np.float32 else x
     return x if not is_number(x) or x.type.is_array else b.as_array(x)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.definitions.mdf_operators import FLOAT64
-from mdf_loop.kernels.mdf.weak_numbers import all_given, common_type, is_number, strong, strong_type, together
+from mdf_loop.kernels.definitions.of_shapes import is_number
 from mdf_loop.ops.rows import Call, numpys
 from mdf_loop.types.elements import kind_of
 
@@ -23,11 +23,10 @@ def formula(name: str) -> Any:
     def decorate(formed: Call) -> Call:
         @functools.wraps(formed)
         def defined(b: Any, *inputs: Any) -> Any:
-            all_given(*inputs)
             dtype = b.type_by(ufunc, *inputs)
             if dtype is None or not has_formula(b, dtype, *inputs):
                 raise ValueError("numpy computes it in another type")
-            return formed(b, *together(b, dtype, *inputs))
+            return formed(b, *b.fitted(inputs, [dtype] * len(inputs)))
 
         numpys(f"numpy.{name}")(defined)
         return formed
@@ -50,8 +49,7 @@ formula("float_power")(lambda b, x, y: b.pow(x, y))
 @numpys("numpy.square")
 def square(b, x):
     """x * x."""
-    all_given(x)
-    x = strong(b, x)
+    x = b.strong(x)
     if x.type.kind not in "iuf":
         raise ValueError("numpy has another type for it")
     return b.mul(x, x)
@@ -60,11 +58,10 @@ def square(b, x):
 @numpys("scipy.special.erf")
 def erf(b, x):
     """The error function."""
-    all_given(x)
-    dtype = strong_type(x)
+    dtype = b.common_type(x, as_numpys=True)
     if dtype.kind not in "bif" or (dtype.kind == "f" and dtype.itemsize < 4):
         raise ValueError("numpy has no such numbers")
-    return b.erf(strong(b, x, dtype if dtype.kind == "f" else FLOAT64))
+    return b.erf(b.strong(x, dtype if dtype.kind == "f" else FLOAT64))
 
 
 def _scaled(name: str, above: float, below: float) -> None:
@@ -130,8 +127,7 @@ def _question(name: str, asked: Call, whole: bool) -> None:
     @numpys(f"numpy.{name}")
     def question(b, x):
         """What numpy's function of this name asks."""
-        all_given(x)
-        x = strong(b, x)
+        x = b.strong(x)
         if kind_of(x.type.dtype) == "float":
             return asked(b, x)
         if x.type.kind not in "biu":
@@ -146,8 +142,7 @@ _question("isfinite", lambda b, x: b.lt(b.abs(x), x.type.dtype.type(math.inf)), 
 
 def _truth(b: Any, x: Any) -> Any:
     """Whether each element is not zero, as numpy's truth values."""
-    all_given(x)
-    x = strong(b, x)
+    x = b.strong(x)
     return x if x.type.kind == "b" else b.ne(x, x.type.dtype.type(0))
 
 
@@ -167,22 +162,21 @@ for _name, _primitive in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("not"
 @numpys("numpy.clip")
 def clip(b, x, low=None, high=None):
     """Between two bounds."""
-    all_given(x)
     if not all(map(is_number, (y for y in (x, low, high) if y is not None))) and x.type.weak:
         raise ValueError("a number between arrays")
-    x = strong(b, x)
-    dtype = common_type(x, *[bound for bound in (low, high) if bound is not None])
+    x = b.strong(x)
+    dtype = b.common_type(x, *[bound for bound in (low, high) if bound is not None])
     if dtype.kind not in "if":
         raise ValueError("bounds that numpy brings into range")
-    x = strong(b, x, dtype)
+    x = b.strong(x, dtype)
     if low is not None and high is not None and dtype.kind == "f":
-        low, high = strong(b, low, dtype), strong(b, high, dtype)
+        low, high = b.strong(low, dtype), b.strong(high, dtype)
         if not has_formula(b, dtype, x, low, high):
             raise ValueError("one call of numpy costs less")
         x = b.select(b.or_(b.lt(x, low), b.ne(low, low)), low, x)
         return b.select(b.or_(b.gt(x, high), b.ne(high, high)), high, x)
-    x = x if low is None else b.max(x, strong(b, low, dtype))
-    return x if high is None else b.min(x, strong(b, high, dtype))
+    x = x if low is None else b.max(x, b.strong(low, dtype))
+    return x if high is None else b.min(x, b.strong(high, dtype))
 
 
 MOST_DECIMALS = 22
@@ -193,8 +187,7 @@ def _rounding(name: str) -> None:
     @numpys(f"numpy.{name}")
     def rounded(b, x, *, decimals=0):
         """Halves go to the even neighbour."""
-        all_given(x)
-        x = strong(b, x)
+        x = b.strong(x)
         if x.type.kind in "iu" and decimals >= 0:
             return x
         if x.type.kind == "f" and decimals == 0:
@@ -213,8 +206,7 @@ for _name in ("round", "around"):
 @numpys("numpy.nan_to_num")
 def nan_to_num(b, x, *, nan=0.0, posinf=None, neginf=None):
     """Numbers in place of nan and the infinities."""
-    all_given(x)
-    x = strong(b, x)
+    x = b.strong(x)
     if x.type.kind in "biu":
         return x
     if not has_formula(b, x.type.dtype, x) or any(np.ndim(n) for n in (nan, posinf, neginf)):
@@ -228,9 +220,8 @@ def nan_to_num(b, x, *, nan=0.0, posinf=None, neginf=None):
 @numpys("numpy.sinc")
 def sinc(b, x):
     """sin(pi x) / (pi x)."""
-    all_given(x)
-    x = strong(b, x)
-    x = x if x.type.kind == "f" else strong(b, x, FLOAT64)
+    x = b.strong(x)
+    x = x if x.type.kind == "f" else b.strong(x, FLOAT64)
     if not has_formula(b, x.type.dtype, x):
         raise ValueError("numpy computes it in another type")
     kind = x.type.dtype.type

@@ -12,37 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.definitions.of_shapes import is_number
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN
-from mdf_loop.kernels.mdf.weak_numbers import all_given, common_type, element, is_number, strong
 from mdf_loop.ops.registry import definition
-from mdf_loop.ops.rows import Call, numpys
+from mdf_loop.ops.rows import Call, numpys, of_given
 from mdf_loop.types.elements import kind_of
 
 BOOL, FLOAT64 = np.dtype(np.bool_), np.dtype(np.float64)
-of_python = functools.partial(definition, domain=DOMAIN, why="python")
 
 
-def refuse_unbounded(*inputs: Any) -> None:
-    """Leave whole numbers without end that meet arrays to the kernels, which see that they do not become too long."""
-    if any(x.type.is_array or not is_number(x) for x in inputs):
-        for x in inputs:
-            if x.type.weak and x.type.kind in "iO" and (x.op != "const" or abs(x.attr) >> 63):
-                raise ValueError("a whole number without end")
+def of_python(op: str) -> Call:
+    """Say what an operator on Python's numbers computes; none of them may be omitted."""
+    return lambda make: definition(op, domain=DOMAIN, why="python")(of_given(make))
 
 
-def _bounded(primitive: str) -> Call:
-    def bounded(b: Any, *inputs: Any) -> Any:
-        all_given(*inputs)
-        refuse_unbounded(*inputs)
-        return element(b, *inputs, primitive=primitive)
-
-    return bounded
-
-
-for _op, _primitive in (("multiply", "mul"), ("left_shift", "shl")):
-    of_python(_op)(_bounded(_primitive))
-of_python("bitwise_xor")(lambda b, *inputs: element(b, *inputs, primitive="xor"))
-numpys("numpy.lcm")(lambda b, *inputs: element(b, *inputs, primitive="lcm"))
+of_python("bitwise_xor")(lambda b, *inputs: b.xor(*inputs))
+numpys("numpy.lcm")(lambda b, *inputs: b.lcm(*inputs))
 
 
 @of_python("positive")
@@ -52,7 +37,7 @@ def positive(b, x):
         return x if x.type.kind != "b" else b.python(x, int)
     if x.type.kind == "b":
         raise ValueError("numpy refuses it")
-    return strong(b, x)
+    return b.strong(x)
 
 
 FAST: dict[float, Call] = {
@@ -66,20 +51,16 @@ FAST: dict[float, Call] = {
 @of_python("power")
 def power(b, x, y):
     """x ** y; whole numbers of Python's to a negative power are floats, and roots of negative ones complex."""
-    all_given(x, y)
-    refuse_unbounded(x, y)
     if x.type.weak and y.type.weak and y.op == "const" and "f" not in (x.type.kind, y.type.kind) and y.attr < 0:
         return b.pow(b.python(x, float), b.const(float(y.attr)))
     if x.type.is_array or y.type.is_array:
         raise ValueError("numpy has other ways for arrays")
     if _may_be_refused(x, y):
         raise ValueError("numpy refuses negative powers of its own whole numbers")
-    if is_number(x) and is_number(y):
-        return element(b, x, y, primitive="pow") if x.type.kind != "b" or x.type.weak else b.pow(x, y)
-    if y.op == "const" and y.type.weak and y.attr not in (0, 1) and x.type.kind == "f":
-        return FAST[y.attr](b, x) if y.attr in FAST else b.pow(x, y)
     if is_number(x):
         return b.pow(x, y)
+    if y.op == "const" and y.type.weak and y.attr not in (0, 1) and x.type.kind == "f":
+        return FAST[y.attr](b, x) if y.attr in FAST else b.pow(x, y)
     raise ValueError("numpy has other ways for single exponents")
 
 
@@ -92,8 +73,7 @@ def _may_be_refused(x: Any, y: Any) -> bool:
 @numpys("numpy.signbit")
 def signbit(b, x):
     """Whether the sign is that of negative numbers, -0.0 and some nan among them."""
-    all_given(x)
-    x = strong(b, x)
+    x = b.strong(x)
     if kind_of(x.type.dtype) == "float":
         return b.signbit(x)
     if x.type.kind != "i":
@@ -104,7 +84,6 @@ def signbit(b, x):
 @numpys("numpy.ldexp")
 def ldexp(b, x, y):
     """x * 2 ** y."""
-    all_given(x, y)
     if x.type.kind != "f" and not (is_number(x) and is_number(y)):
         raise ValueError("a type that numpy chooses by more than types")
     return b.ldexp(x, y)
@@ -115,7 +94,6 @@ def ldexp(b, x, y):
 
 def truth(b: Any, x: Any) -> Any:
     """Whether a number, or the only element of an array, is not zero, as a truth value of Python's."""
-    all_given(x)
     if not is_number(x):
         if not x.type.is_static or math.prod(x.type.shape) != 1:
             raise ValueError("an array of many elements is neither true nor false")
@@ -125,7 +103,6 @@ def truth(b: Any, x: Any) -> Any:
 
 def one_of(b: Any, condition: Any, x: Any, y: Any) -> Any:
     """One of two of the same type, as it is."""
-    all_given(x, y)
     both_weak = x.type.weak and y.type.weak
     if (x.type != y.type and not both_weak) or not x.type.is_static:
         raise ValueError("two types")
@@ -159,15 +136,14 @@ def not_(b, x):
 
 def _extreme(primitive: str) -> Call:
     def extreme(b: Any, *inputs: Any) -> Any:
-        all_given(*inputs)
         if len(inputs) < 2 or not all(x.type.is_static and math.prod(x.type.shape) == 1 for x in inputs):
             raise ValueError("an array is gone through by Python")
         if all(map(is_number, inputs)):
             return functools.reduce(lambda x, y: one_of(b, b.element(primitive, y, x), y, x), inputs)
         if any(map(is_number, inputs)):
             raise ValueError("either an array or a number")
-        dtype, shape = common_type(*inputs), np.broadcast_shapes(*(x.type.shape for x in inputs))
-        alike = [b.broadcast(strong(b, x, dtype), shape) for x in inputs]
+        dtype, shape = b.common_type(*inputs), np.broadcast_shapes(*(x.type.shape for x in inputs))
+        alike = [b.broadcast(b.strong(x, dtype), shape) for x in inputs]
         return functools.reduce(lambda x, y: b.select(b.element(primitive, y, x), y, x), alike)
 
     return extreme
@@ -178,18 +154,17 @@ of_python("builtins.max")(_extreme("gt"))
 
 
 @of_python("initially")
-def initially(b, previous, first):
+def initially(b, previous=None, first=None):
     """The previous value, or the first one where there is none."""
-    found = first if previous is None else previous
-    all_given(found)
+    if (found := first if previous is None else previous) is None:
+        raise ValueError("neither is there")
     return found
 
 
 @numpys("numpy.where")
 def where(b, condition, x, y):
     """x where the condition is true, y elsewhere."""
-    all_given(condition, x, y)
     condition = condition if condition.type.kind == "b" else b.ne(condition, b.const(0))
-    dtype = common_type(x, y)
-    found = b.select(condition, strong(b, x, dtype), strong(b, y, dtype))
+    dtype = b.common_type(x, y)
+    found = b.select(condition, b.strong(x, dtype), b.strong(y, dtype))
     return b.as_array(found) if is_number(found) and not b.traces else found

@@ -7,7 +7,7 @@ from typing import Any
 from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, of_python
 from mdf_loop.kernels.definitions.of_places import entry, from_front
-from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
+from mdf_loop.kernels.definitions.of_shapes import is_number
 
 
 @of_python("array")
@@ -15,40 +15,37 @@ def array(b, *elements, shape):
     """Numbers in a row, put into a shape."""
     if not elements or not all(x is not None and is_number(x) for x in elements):
         raise ValueError("no row of numbers")
-    dtype = strong_type(*elements)
-    row = b.pack([b.cast(strong(b, x), dtype) for x in elements])
+    dtype = b.common_type(*elements, as_numpys=True)
+    row = b.pack([b.cast(b.strong(x), dtype) for x in elements])
     return b.reshape(row, shape)
 
 
 @of_python("listed")
 def listed(b, *elements, place):
     """An element of a list, in the type of them all if they have one shape."""
-    all_given(*elements)
     if not all(x.type.is_static for x in elements) or not -len(elements) <= place < len(elements):
         raise ValueError("shapes that only the run knows")
     if len({x.type.shape for x in elements}) > 1:
         return elements[place]
     if any(x.type.weak and x.type.kind == "i" and (x.op != "const" or abs(x.attr) >> 63) for x in elements):
         raise ValueError("a whole number without end")
-    return b.cast(strong(b, elements[place]), strong_type(*elements))
+    return b.cast(b.strong(elements[place]), b.common_type(*elements, as_numpys=True))
 
 
 @of_python("tensor")
 def tensor(b, x, *like, floating=False, vector=False):
     """A number of Python's as an array."""
-    all_given(x)
     if not x.type.weak:
         return x
     if any(y is not None and not y.type.weak for y in like):
         raise ValueError("an element type to be found")
-    found = strong(b, x, FLOAT64 if floating and x.type.kind == "i" else None)
+    found = b.strong(x, FLOAT64 if floating and x.type.kind == "i" else None)
     return b.pack([found]) if vector else b.as_array(found)
 
 
 @of_python("dimension")
 def dimension(b, x, *, axis):
     """The length of an axis, as a whole number of Python's."""
-    all_given(x)
     if x.type.shape is None or not -len(x.type.shape) <= axis < len(x.type.shape):
         raise ValueError("no such axis")
     return b.python(b.length(x, axis % len(x.type.shape)), int)
@@ -65,7 +62,6 @@ def len_(b, x):
 @of_python("index")
 def index(b, x, *, index):
     """``x[index]`` with whole numbers and slices that are known."""
-    all_given(x)
     parts = index if type(index) is tuple else (index,)
     shape = x.type.shape
     if not shape or not x.type.is_static or len(parts) > len(shape) or any(type(p) not in (int, slice) for p in parts):
@@ -83,7 +79,6 @@ def index(b, x, *, index):
 @of_python("getitem")
 def getitem(b, x, *values, index):
     """``x[i]`` and ``x[i, j]`` with whole numbers that only the run knows."""
-    all_given(x, *values)
     template = index[1:] if index[0] == "tuple" else (index,)
     parts = [values[part[1]] if type(part) is tuple and part[0] == "value" else part for part in template]
     parts = [b.const(part) if type(part) is int else part for part in parts]

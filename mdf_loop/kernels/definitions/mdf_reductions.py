@@ -12,7 +12,6 @@ from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.kernels.definitions.mdf_operators import BOOL, FLOAT64
 from mdf_loop.kernels.definitions.of_products import product
 from mdf_loop.kernels.definitions.of_shapes import rank_of
-from mdf_loop.kernels.mdf.weak_numbers import all_given
 from mdf_loop.ops.rows import Call, numpys
 
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
@@ -28,7 +27,6 @@ def array_of(x: Any, kinds: str = KINDS) -> Any:
     ValueError
         It is something else.
     """
-    all_given(x)
     if not x.type.shape or not x.type.is_static or x.type.kind not in kinds or x.type.dtype == np.float16:
         raise ValueError("not an array of real numbers whose shape is known")
     return x
@@ -165,7 +163,6 @@ def _in_a_row(b: Any, x: Any, axis: Any) -> tuple[Any, int]:
 
 def _place_of(kind: str) -> Call:
     def place_of(b: Any, x: Any, *, axis: Any = None, keepdims: bool = False) -> Any:
-        all_given(x)
         if not x.type.shape or not x.type.is_static or x.type.kind not in "iuf" or (axis is None and keepdims):
             raise ValueError("not numbers along an axis")
         x, axis = _in_a_row(b, x, axis)
@@ -217,7 +214,6 @@ def _part(b: Any, x: Any, axis: int, part: slice) -> Any:
 
 def _together(b: Any, x: Any, y: Any) -> tuple[Any, Any]:
     """Two arrays in the type of their product."""
-    all_given(x, y)
     if any(not v.type.shape or v.type.kind not in KINDS or v.type.dtype == np.float16 for v in (x, y)):
         raise ValueError("not arrays of real numbers")
     dtype = np.result_type(x.type.dtype, y.type.dtype)

@@ -10,8 +10,7 @@ import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.kernels.definitions.of_places import gather
-from mdf_loop.kernels.definitions.of_shapes import known, rank_of, squeezed, unsqueeze_1
-from mdf_loop.kernels.mdf.weak_numbers import all_given, is_number, strong, strong_type
+from mdf_loop.kernels.definitions.of_shapes import is_number, known, rank_of, squeezed, unsqueeze_1
 from mdf_loop.ops.rows import Call, numpys
 
 MOST_PARTS = 64
@@ -26,7 +25,6 @@ def static(x: Any) -> tuple[int, ...]:
     ValueError
         It is not, or the value is a number.
     """
-    all_given(x)
     if not x.type.shape or not x.type.is_static:
         raise ValueError("not an array whose shape is known")
     return x.type.shape
@@ -34,7 +32,6 @@ def static(x: Any) -> tuple[int, ...]:
 
 def _rank_of(b: Any, x: Any) -> int:
     """The number of axes; numbers, of which numpy makes arrays without dimensions, are refused outside of kernels."""
-    all_given(x)
     if is_number(x) and not b.traces:
         raise ValueError("not an array")
     return rank_of(x)
@@ -159,7 +156,6 @@ def repeat(b, x, repeats, *, axis=None):
 def take(b, x, indices, *, axis=None):
     """Elements at these places."""
     shape = static(x)
-    all_given(indices)
     if indices.type.kind != "i" or indices.type.weak or not indices.type.shape:
         raise ValueError("places that are no array of whole numbers")
     flat = x if axis is not None else b.reshape(x, (math.prod(shape),))
@@ -171,12 +167,11 @@ def take(b, x, indices, *, axis=None):
 
 def _in_one_type(b: Any, inputs: Any) -> list[Any]:
     """Values in the type of all of them together."""
-    all_given(*inputs)
     kinds = "biuf" if len({x.type.dtype for x in inputs}) > 1 else "biufV"
     if not inputs or len(inputs) > MOST_PARTS or any(x.type.kind not in kinds for x in inputs):
         raise ValueError("not some real numbers")
-    dtype = strong_type(*inputs)
-    return [b.cast(strong(b, x), dtype) for x in inputs]
+    dtype = b.common_type(*inputs, as_numpys=True)
+    return [b.cast(b.strong(x), dtype) for x in inputs]
 
 
 @numpys("numpy.concatenate")
@@ -225,8 +220,7 @@ numpys("numpy.vstack")(_side_by_side(2, 0, 0))
 @numpys("numpy.atleast_1d")
 def atleast_1d(b, x):
     """Numbers as arrays of one element; arrays as they are."""
-    all_given(x)
-    return b.pack([strong(b, x)]) if is_number(x) else b.reshape(x, static(x))
+    return b.pack([b.strong(x)]) if is_number(x) else b.reshape(x, static(x))
 
 
 # New arrays
@@ -235,11 +229,10 @@ def atleast_1d(b, x):
 def _filled(b: Any, shape: Sequence[int], value: Any, dtype: np.dtype) -> Any:
     if value.type.weak and dtype.kind in "iu" and dtype != np.int64:
         raise ValueError("a whole number that may be too large")
-    return b.broadcast(b.cast(strong(b, value), dtype), shape)
+    return b.broadcast(b.cast(b.strong(value), dtype), shape)
 
 
 def _filled_like(b: Any, like: Any, value: Any, dtype: Any) -> Any:
-    all_given(like)
     wanted = like.type.dtype if dtype is None else np.dtype(dtype)
     if is_number(like) and not b.traces:  # of a number numpy makes an array without dimensions
         return b.as_array(_filled(b, (), value, wanted))
@@ -260,7 +253,6 @@ numpys("numpy.ones_like")(_like(1))
 @numpys("numpy.full_like")
 def full_like(b, a, fill_value, *, dtype=None):
     """An array of the same shape and type, one value in all places."""
-    all_given(fill_value)
     if not is_number(fill_value) or fill_value.type.kind not in "bif":
         raise ValueError("not one number")
     return _filled_like(b, a, fill_value, dtype)
@@ -269,11 +261,10 @@ def full_like(b, a, fill_value, *, dtype=None):
 @numpys("numpy.full")
 def full(b, shape, fill_value, *, dtype=None):
     """An array of this shape, one value in all places."""
-    all_given(fill_value)
     lengths = known(shape, "lengths")
     if not is_number(fill_value) or fill_value.type.kind not in "bif" or not lengths or min(lengths) < 0:
         raise ValueError("not one number")
-    return _filled(b, lengths, fill_value, strong(b, fill_value).type.dtype if dtype is None else np.dtype(dtype))
+    return _filled(b, lengths, fill_value, b.strong(fill_value).type.dtype if dtype is None else np.dtype(dtype))
 
 
 # Asked for

@@ -12,6 +12,11 @@ from mdf_loop.kernels.arrays.axes import places
 from mdf_loop.ops.registry import definition
 
 
+def is_number(x: Any) -> bool:
+    """Whether a value is one number."""
+    return x.type.shape == ()
+
+
 def known(x: Any, what: str) -> list[int]:
     """Whole numbers of an input that is a constant.
 

@@ -49,7 +49,7 @@ def of_two(op: str) -> Callable[[Call], Call]:
 def fitted(a: Any, b: Any, axis: int | None, broadcast: int) -> Any:
     """The second input in the shape with which numpy's broadcasting does what ``axis`` and ``broadcast`` ask.
 
-    The dimensions of ``b`` stand for those of ``a`` from ``axis`` on, or for its last ones; a single
+    The dimensions of ``b`` are those of ``a`` from ``axis`` on, or for its last ones; a single
     element serves all.
 
     Raises

@@ -30,6 +30,7 @@ from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.step.records import Type
 from mdf_loop.types.required import asked_types
@@ -156,8 +157,9 @@ def source_of(model: Any, how: Mapping[str, Any]) -> Any:
 
 
 def goes_in_steps(graph: Any) -> bool:
-    """Whether graph-scheduler says when the nodes of a graph run, or time goes on in it."""
-    return has_conditions(graph) or any(p.time_derivative is not None for node in graph.nodes for p in node.parameters)
+    """Whether graph-scheduler says when the nodes of a graph run, or time or a stepped loop goes on in it."""
+    has_time = any(p.time_derivative is not None for node in graph.nodes for p in node.parameters)
+    return has_time or has_conditions(graph) or has_stepped_loops(graph)
 
 
 def with_line(error: Exception, source: str) -> Exception:

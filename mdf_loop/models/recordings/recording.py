@@ -32,7 +32,7 @@ from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, fil
 from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, only_one, ways_in
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.readers.mdf.control_functions import STEPPED
+from mdf_loop.readers.mdf.stepped_loops import STEPPED
 from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.system.threads import Recent
 

@@ -15,8 +15,8 @@ IDIOMS: list[type[Idiom]] = [Accumulate, Building, Filter]
 
 def find_idiom(component: Component, moving: Mapping[str, str], same: Invariants, read_often: Collection[str]) -> Idiom | None:
     """The idiom of a recurrence, if it is one; ``read_often`` are values with more than one reader."""
-    if len(component.rounds) != 1:
+    if len(component.carried) != 1:
         return None
-    (name,) = component.rounds
+    (name,) = component.carried
     tried = (idiom.recognise(name, component.nodes, moving[name], same, read_often) for idiom in IDIOMS)
     return next((found for found in tried if found is not None), None)

@@ -50,7 +50,7 @@ class Filter(Idiom):
 
     @property
     def nodes_between(self) -> tuple[Node, ...]:
-        """The product, if anybody reads it besides."""
+        """The product, if anything else reads it."""
         return (self.product,) if self.product is not None and self.needed else ()
 
     @property

@@ -7,8 +7,9 @@
     dt: 0.1
 
 ``v`` is carried, and becomes ``v + dt * (current - v) / tau``, by the method of Euler, of Heun or of Runge and Kutta (``rk4``),
-plus ``sqrt(dt)`` times its noise (Euler-Maruyama).  In text an equation is a line ``dv/dt: ...``.  Values that are carried by
-equations of their own are the same throughout a step.
+plus ``sqrt(dt)`` times its noise (Euler-Maruyama).  In text an equation is a line ``dv/dt: ...``.  Within a step time moves with
+the state: a carried ``t: t + dt`` is ``t + dt / 2`` in its middle.  Other values that are carried by equations of their own, and
+the iteration number, are the same throughout a step.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 STEP = "dt"
 """What the length of a step is called."""
 
-STAGES = {"euler": (), "heun": ("dt",), "rk4": ("dt / 2", "dt / 2", "dt")}
-"""The methods: how far within a step the slope is taken again."""
+STAGES = {"euler": (), "heun": ("",), "rk4": (" / 2", " / 2", "")}
+"""The methods: how far within a step the slope is taken again, as what a step is divided by."""
 
 WEIGHTS = {"euler": "{0}", "heun": "({0} + {1}) / 2", "rk4": "({0} + 2 * {1} + 2 * {2} + {3}) / 6"}
 """What is made of the slopes."""
@@ -69,7 +70,7 @@ class _Expansion:
         self.lets = {name: _tree(text, f"let {name}") for name, text in said.let.items()}
         read = [variables(_tree(text, place)) for place, _, text in texts]
         self.taken = {*said.names, *said.let, *said.captured, STEP}.union(*read)
-        self.drawing = {name for name, tree in self.lets.items() if draws(tree)}
+        self.drawing = _reaching({name for name, tree in self.lets.items() if draws(tree)}, self.lets)
         self.slopes, self.spreads = dict[str, ast.expr](), dict[str, ast.expr]()
         for name, text in said.derivatives.items():
             where = f"derivative of {name}"
@@ -83,6 +84,21 @@ class _Expansion:
             self.slopes[name] = ast.Constant(0.0) if slope is None else slope
             if spread is not None:
                 self.spreads[name] = spread
+        self.read = behind(self.slopes.values(), self.lets)
+        self.clocks = {name: step for name in said.carried if name in self.read and (step := self._clock(name)) is not None}
+
+    def _clock(self, name: str) -> str | None:
+        """What a step adds to a carried value that is a time: ``t: t + dt``, or another that depends on nothing but ``dt``."""
+        said = self.said
+        tree = None if name in self.slopes else _tree(said.carried[name], f"carried {name}")
+        if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.Add):
+            return None
+        for place, added in ((tree.left, tree.right), (tree.right, tree.left)):
+            read = variables(added)
+            is_step = STEP in read or (STEP in self.lets and ast.dump(added) == ast.dump(self.lets[STEP]))
+            if isinstance(place, ast.Name) and place.id == name and is_step and not draws(added):
+                return None if {*said.names, *said.let}.difference({STEP}).intersection(read) else ast.unparse(added)
+        return None
 
     def write(self) -> None:
         """Write lets and carried values."""
@@ -106,26 +122,15 @@ class _Expansion:
         return {name: [let] for name, let in lets.items()}
 
     def _moved(self, number: int, part: str, slopes: Mapping[str, str]) -> dict[str, str]:
-        """Names at a place within the step: of the state, and of what is computed of it."""
-        here = {name: self._name(f"{name}_at{number}") for name in slopes}
-        self.said.let |= {here[name]: f"{name} + {part} * {slope}" for name, slope in slopes.items()}
-        following = self._following({*slopes})
-        here |= {name: self._name(f"{name}_at{number}") for name in following}
-        self.said.let |= {here[name]: ast.unparse(_renamed(self.lets[name], here)) for name in following}
+        """Names at a place within the step: of the state, of time, and of what is computed of them."""
+        added = {name: f"{STEP}{part} * {slope}" for name, slope in slopes.items()}
+        added |= {name: f"({step}){part}" if part else step for name, step in self.clocks.items()}
+        following = [name for name in self.lets if name in self.read & _reaching({*added}, self.lets)]
+        here = {name: self._name(f"{name}_at{number}") for name in (*added, *following)}
+        texts = {name: ast.unparse(_tree(f"{name} + {text}", name)) for name, text in added.items()}
+        texts |= {name: ast.unparse(_renamed(self.lets[name], here)) for name in following}
+        self.said.let |= {here[name]: text for name, text in texts.items()}
         return here
-
-    def _following(self, state: set[str]) -> list[str]:
-        """The lets that depend on the state."""
-        known, before = set(state), 0
-        while len(known) > before:
-            before = len(known)
-            known |= {name for name, tree in self.lets.items() if not known.isdisjoint(variables(tree))}
-        if drawn := sorted(known & self.drawing):
-            raise MalformedBody(
-                f"equations: {drawn[0]!r} draws random numbers and depends on the state, which method {self.method} looks at "
-                "several times in a step; use method euler"
-            )
-        return [name for name in self.lets if name in known and name not in state]
 
     def _name(self, name: str) -> str:
         """A name that nothing has."""
@@ -133,6 +138,63 @@ class _Expansion:
             name += "_"
         self.taken.add(name)
         return name
+
+
+def behind(trees: Iterable[ast.expr], lets: Mapping[str, ast.expr]) -> set[str]:
+    """All names that expressions read, with those that lets among them read."""
+    known, new = set[str](), set[str]().union(*map(variables, trees))
+    while new:
+        known |= new
+        new = set[str]().union(*(variables(lets[name]) for name in new if name in lets)) - known
+    return known
+
+
+def _reaching(names: set[str], lets: Mapping[str, ast.expr]) -> set[str]:
+    """Names, with the lets that depend on them."""
+    known, before = set(names), -1
+    while len(known) > before:
+        before = len(known)
+        known |= {name for name, tree in lets.items() if not known.isdisjoint(variables(tree))}
+    return known
+
+
+def refuse_standing_time(said: Equations, index: str) -> None:
+    """See that no derivative computes the time from the iteration number, which is the same throughout a step.
+
+    The number may say which iteration it is: in a comparison, as a place of an array, behind ``%`` and ``//``.
+
+    Raises
+    ------
+    MalformedBody
+        The method looks at several places of a step, and a derivative multiplies or divides the iteration number.
+    """
+    if not STAGES.get(said.method):
+        return
+    lets = {name: _tree(text, f"let {name}") for name, text in said.let.items()}
+    own = {name: _tree(text, f"carried {name}") for name, text in said.carried.items() if name not in said.derivatives}
+    times = {name: tree for name, tree in own.items() if not any(isinstance(part, _NO_TIME) for part in ast.walk(tree))}
+    for name, text in said.derivatives.items():
+        tree = _tree(text, f"derivative of {name}")
+        read = behind([tree], lets)
+        for part in (tree, *(known for other, known in (lets | times).items() if other in read)):
+            if (product := _scaled(part, index)) is not None:
+                raise MalformedBody(
+                    f"equations: the derivative of {name} reads {ast.unparse(product)!r}, and {index} is the same throughout a "
+                    f"step, of which method {said.method} looks at several places; carry the time, t: t + {STEP}, and read t"
+                )
+
+
+_NO_TIME = (ast.Call, ast.Compare, ast.Subscript)
+"""What is in no carried value that is a time."""
+
+
+def _scaled(tree: ast.AST, index: str) -> ast.AST | None:
+    """The first product or quotient with the iteration number in it."""
+    if isinstance(tree, ast.Subscript):
+        return _scaled(tree.value, index)
+    if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div) and index in variables(tree):
+        return tree
+    return next((found for part in ast.iter_child_nodes(tree) if (found := _scaled(part, index)) is not None), None)
 
 
 def _tree(text: str, where: str) -> ast.expr:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
-from mdf_loop.readers.expressions.derivatives import STAGES, STEP, expand
+from mdf_loop.readers.expressions.derivatives import STAGES, STEP, expand, refuse_standing_time
 from mdf_loop.readers.expressions.expression_text import as_name
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
@@ -57,10 +57,16 @@ class Equations:
         """What an iteration begins with."""
         return (*self.carried, *self.scanned)
 
-    def as_mapping(self, captured: Iterable[str]) -> dict[str, Any]:
-        """The same as a mapping, in which further names are captured."""
+    @property
+    def number(self) -> str:
+        """What the iteration number is called."""
+        taken = {*self.names, *self.let, *self.captured}
+        return self.index or next((name for name in INDICES if name not in taken), "") or unused(INDICES[-1], taken)
+
+    def as_mapping(self) -> dict[str, Any]:
+        """The same as a mapping, with carried values in the place of derivatives."""
         parts: dict[str, Any] = {CARRIED: self.carried, COLLECTED: self.collected, LET: self.let}
-        parts |= {WHILE: self.going, INDEX: self.index, SCANNED: [*self.scanned], CAPTURED: [*self.captured, *captured]}
+        parts |= {WHILE: self.going, INDEX: self.index, SCANNED: [*self.scanned], CAPTURED: [*self.captured]}
         return {key: part for key, part in parts.items() if part}
 
 
@@ -98,8 +104,11 @@ def within(source: Any, names: Collection[str]) -> Any:
     captured = [name for name in around if name not in local and re.search(rf"\b{name}\b", texts)]
     if not captured:
         return source
-    is_mapping = isinstance(source, Mapping)  # which stays as it was written
-    return {**source, CAPTURED: [*said.captured, *captured]} if is_mapping else said.as_mapping(captured)
+    said.captured = (*said.captured, *captured)
+    if isinstance(source, Mapping):  # which stays as it was written
+        return {**source, CAPTURED: [*said.captured]}
+    refuse_standing_time(said, said.number)  # reading what its derivatives have become does not show it
+    return said.as_mapping()
 
 
 def lines_of(said: Equations) -> list[str]:
@@ -142,8 +151,7 @@ def check_names(said: Equations) -> None:
                     f"equations: {name!r} ({what}) is a word of Python, which no expression can read; rename it: {meant}"
                 )
             seen[name] = what
-    if not said.index:
-        said.index = next((name for name in INDICES if name not in seen), "") or unused(INDICES[-1], set(seen))
+    said.index = said.number
     if not said.carried and not said.collected:
         raise MalformedBody("equations: nothing is carried and nothing collected; write a line such as x: x + 1")
 

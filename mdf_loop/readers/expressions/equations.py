@@ -33,7 +33,7 @@ from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.derivatives import draws
+from mdf_loop.readers.expressions.derivatives import draws, refuse_standing_time
 from mdf_loop.readers.expressions.equation_texts import (
     NUMBERS,
     Equations,
@@ -112,6 +112,8 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
     load_kernels()
     said = equations_in(source)
     check_names(said)
+    if kind == "loop":
+        refuse_standing_time(said, said.index)
     findings = Findings()
     while True:
         findings.changed = False

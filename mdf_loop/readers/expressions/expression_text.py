@@ -196,7 +196,7 @@ def is_python(text: str) -> bool:
 
 
 def refuse_length(text: str, path: tuple[str, ...] = ()) -> None:
-    """See that an expression is not longer than anybody writes.
+    """See that an expression is not longer than people write.
 
     Raises
     ------

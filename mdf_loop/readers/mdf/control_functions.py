@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop.errors import MalformedBody
@@ -12,6 +13,7 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, NotCompiled, Number, Value, known, read
+from mdf_loop.readers.mdf.stepped_loops import stepped_loop
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES, as_loop
 from mdf_loop.types.required import asked_types
 
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
 
 BODIES = {"Loop": ("body",), "Scan": ("body",), "If": ("then_branch", "else_branch"), "SequenceMap": ("body",)}
 """The operators with bodies, and the attributes that hold them."""
-
-STEPPED = "loop"
-"""The metadata of a Loop, or of its node, that says how it runs in steps, under MDF's scheduler."""
 
 
 class Asks(dict[str, Any]):
@@ -38,8 +37,6 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
     The arguments are as in every MDF node (see the documentation of loops in MDF models): bodies and the attributes
     of a Scan by name, M and cond by name, all others inputs in order.
     """
-    if op == "Loop" and (STEPPED in (thing.metadata or {}) or STEPPED in (reader.node.metadata or {})):
-        raise NotCompiled(f"loop {thing.id} runs in steps, under MDF's scheduler")
     values = {key: _argument(reader, thing, source) for key, source in args.items() if key not in BODIES[op]}
     if op == "If":
         condition, others = values.pop("cond", None), {key: value for key, value in values.items() if value is not None}
@@ -56,6 +53,8 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
     inputs = _in_order(values, path)
     n_carried = len(inputs) - attrs.get("num_scan_inputs", 0)
     body = _body(reader, args, "body", path, n_carried, op.lower()).taking(len(first) + len(inputs))
+    if op == "Loop" and (steps := stepped_loop(reader.node)) is not None and steps.id == thing.id:
+        return reader.stepped(steps, thing, [*first, *inputs], body.closed({*reader.scope, *reader.builder.inputs}))
     return _add(reader, thing, op, [*first, *inputs], {"body": body}, attrs, {})
 
 
@@ -115,7 +114,7 @@ def _add(
     """Add the node, whose bodies capture values of the node of MDF."""
     base = reader.base(thing)
     bodies = {key: body.closed({*reader.scope, *others, *reader.builder.inputs}) for key, body in bodies.items()}
-    given = functools.partial(_captured, reader, others=others)
+    given = functools.partial(captured_by, reader, others=others)
     if op in ("Loop", "Scan") and reader.calls_loops:
         return _add_called(reader.builder, base, op, inputs, bodies["body"], attrs, given, reader.path[0])
     value = add_control(reader.builder, base, op, inputs, bodies, attrs, given, reader.path[0])
@@ -188,13 +187,12 @@ def add_control(
     varies = any(v.varies for v in inputs if v is not None)
     for key, body in bodies.items():
         given = {name: captured(name) for name in body.captures}
-        asked = _asked(op, body, attrs)
         n_first = {"Loop": 2, "Scan": 0}.get(op, len(inputs))
         carried = {name: v for name, v in zip(body.inputs[n_first:], inputs[n_first:], strict=False) if v is not None}
         varies = varies or any(v.varies for v in given.values())
-        fitted = _fit(builder, base, asked, {**carried, **given})
+        fitted = fit_to_body(builder, base, asked_of(op, body, attrs), {**carried, **given})
         inputs = [*inputs[:n_first], *(fitted[name] for name in carried), *inputs[n_first + len(carried) :]]
-        outer = {name: _outer_name(builder, body, fitted[name], base) for name in given}
+        outer = {name: outer_name(builder, body, fitted[name], base) for name in given}
         attrs[key] = rename_captures(body, outer)
         captures += [name for name in outer.values() if name not in captures]
     tensors = [None if v is None else builder.tensor(v, base) for v in inputs]
@@ -205,7 +203,7 @@ def add_control(
     return values[0] if len(outputs) == 1 else Value(varies=values[0].varies, items=values, display="outputs")
 
 
-def _captured(reader: NodeReader, name: str, others: Mapping[str, Value]) -> Value:
+def captured_by(reader: NodeReader, name: str, others: Mapping[str, Value] = MappingProxyType({})) -> Value:
     """What a body captures: a value of the node, an input of the graph around it, or a value from outside that."""
     if name in reader.scope:
         return read(reader.scope, name)
@@ -216,7 +214,7 @@ def _captured(reader: NodeReader, name: str, others: Mapping[str, Value]) -> Val
     return reader.builder.capture(name)
 
 
-def _asked(op: str, body: Body, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def asked_of(op: str, body: Body, attrs: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What a typed body asks of its inputs; None for a body that asks for nothing."""
     if not body.typed:
         return None
@@ -228,7 +226,9 @@ def _asked(op: str, body: Body, attrs: Mapping[str, Any]) -> Mapping[str, Any] |
     return asked_types(body, pairs)
 
 
-def _fit(builder: BodyBuilder, base: str, asked: Mapping[str, Any] | None, values: Mapping[str, Value]) -> dict[str, Value]:
+def fit_to_body(
+    builder: BodyBuilder, base: str, asked: Mapping[str, Any] | None, values: Mapping[str, Value]
+) -> dict[str, Value]:
     """Values as tensors; for a typed body with the types it asks for."""
     arrays = {name: builder.array(value, base) for name, value in values.items()}
     if asked is None or not arrays:
@@ -239,7 +239,7 @@ def _fit(builder: BodyBuilder, base: str, asked: Mapping[str, Any] | None, value
     return dict(zip(arrays, builder.add(added, any(v.varies for v in arrays.values()), untouched=True), strict=True))
 
 
-def _outer_name(builder: BodyBuilder, body: Body, value: Value, base: str) -> str:
+def outer_name(builder: BodyBuilder, body: Body, value: Value, base: str) -> str:
     """A name for a captured value that no value inside the body has."""
     name = builder.name(value)
     taken = local_names(body)

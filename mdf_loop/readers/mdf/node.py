@@ -29,6 +29,7 @@ from mdf_loop.readers.mdf.by_place import signature_of
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
+from mdf_loop.readers.mdf.stepped_loops import Steps
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
 
@@ -97,6 +98,10 @@ class NodeReader:
     def onnx_result(self, value: Value, base: str) -> Value:
         """What becomes of an operator's only output."""
         return value
+
+    def stepped(self, steps: Steps, thing: Any, inputs: Sequence[Value | None], body: Body) -> Value:
+        """The value of a stepped loop, as far as it has come; the first two inputs are its trip count and condition."""
+        raise NotCompiled(f"loop {thing.id} runs in steps, under MDF's scheduler")
 
     def base(self, thing: Any) -> str:
         """What values of a parameter, function or port are called in the body."""

@@ -7,7 +7,7 @@ not write are its captures; they are passed up until a graph provides them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,7 +118,7 @@ def _assemble(
     _check_texts((*inputs, *outputs, *constants), path)
     nodes, together = [], Together()
     for proto in protos:
-        attributes = (attribute.name for attribute in proto.attribute)
+        attributes = [attribute.name for attribute in proto.attribute]
         _check_texts((proto.op_type, proto.domain, proto.name, *proto.input, *proto.output, *attributes), path)
         try:
             if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
@@ -137,8 +137,10 @@ def _assemble(
     return check_body(body.with_values(values), path)
 
 
-def _check_texts(texts: Iterable[Any], path: tuple[str, ...]) -> None:
+def _check_texts(texts: Sequence[Any], path: tuple[str, ...]) -> None:
     """Protobuf hands out bytes where a name is not UTF-8."""
+    if {*map(type, texts)} <= {str}:
+        return
     for text in texts:
         if not isinstance(text, str):
             raise MalformedBody(f"the name {text!r} is not UTF-8 text", path)
@@ -184,26 +186,25 @@ def _constant(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str,
 
 
 def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Node:
-    domain, version = unmarked(own_domain(proto.domain))
+    op, (domain, version) = proto.op_type, unmarked(own_domain(proto.domain))
     where = (*path, _title(proto))
-    refuse_internal(domain, proto.op_type, where)
+    refuse_internal(domain, op, where)
     opset = opsets[domain]
     if version is not None:
         names = [attribute.name for attribute in proto.attribute]
-        opset = version_among(proto.op_type, domain, version, opset, names, len(proto.input))
-    opset = version_of(proto.op_type, opset, domain)
+        opset = version_among(op, domain, version, opset, names, len(proto.input))
+    opset = version_of(op, opset, domain)
     attrs: dict[str, Any] = {}
     for attribute in proto.attribute:
         if attribute.name in attrs:
             raise MalformedBody(f"two attributes are called {attribute.name!r}", where)
         attrs[attribute.name] = read_attribute(attribute, opsets, where)
-    attrs = _fitting(attrs, proto.op_type, opset, domain, where)
-    if not domain and proto.op_type in CONTROL:
-        count = given_to_bodies(proto.op_type, opset, len(proto.input))
+    attrs, inputs = _fitting(attrs, op, opset, domain, where), tuple(proto.input)
+    if not domain and op in CONTROL:
+        count = given_to_bodies(op, opset, len(inputs))
         attrs = {name: value.taking(count).closed() if isinstance(value, Body) else value for name, value in attrs.items()}
-    inner = [body for body in attrs.values() if isinstance(body, Body)]
-    captures = tuple(dict.fromkeys(name for body in inner for name in body.captures))
-    made = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attrs, proto.name, opset, domain, captures)
+    captures = [name for body in attrs.values() if isinstance(body, Body) for name in body.captures]
+    made = Node(op, inputs, tuple(proto.output), attrs, proto.name, opset, domain, tuple(dict.fromkeys(captures)))
     return as_loop(made, path[-1])
 
 

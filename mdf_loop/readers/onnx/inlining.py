@@ -77,8 +77,8 @@ def _inlined(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
         return inliner.inline_local_functions(model)
     except Exception as error:  # its own, which derive from nothing else
         let_through(error)
-        told = " ".join(str(error).split())
-        raise MalformedBody(f"the functions of the model cannot be inlined: {told}", path) from error
+        found = " ".join(str(error).split())
+        raise MalformedBody(f"the functions of the model cannot be inlined: {found}", path) from error
 
 
 def _marked(function: Any, others: Mapping[str, int], local: set[tuple[str, str]]) -> set[tuple[str, int]]:

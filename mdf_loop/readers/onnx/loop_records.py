@@ -33,11 +33,10 @@ def as_loop(node: Node, where: str) -> Node:
     LoopError
         Its inputs, outputs, attributes and body do not go together.
     """
-    make = {"Loop": _of_loop, "Scan": _of_scan}.get(node.op) if node.domain == "" else None
-    if make is None:
+    if node.op not in ("Loop", "Scan") or node.domain:
         return node
     try:
-        return make(node)
+        return _of_loop(node) if node.op == "Loop" else _of_scan(node)
     except LoopError as error:
         error.add_note(f"in node {node.name or node} of {where!r}")
         raise

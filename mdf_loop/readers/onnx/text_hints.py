@@ -122,9 +122,9 @@ def further_errors(text: str, first: str) -> Iterator[str]:
     from onnx import parser
 
     found = _WHERE.search(first)
-    told, left = int(found.group(1)) if found else 0, MOST_ERRORS
+    reported, left = int(found.group(1)) if found else 0, MOST_ERRORS
     for number, lines, node in _nodes(text):
-        if left <= 0 or number <= told <= number + lines:
+        if left <= 0 or number <= reported <= number + lines:
             continue
         try:
             parser.parse_node(node)

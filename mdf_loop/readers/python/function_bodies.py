@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     ----------
     function : callable
         For a Loop ``(i, cond, *carried, **captured) -> (cond, *carried, *collected)``, for a Scan ``(*carried, *parts) ->
-        (*carried, *collected)``.  Each positional parameter is an input, each keyword-only parameter is captured.
+        (*carried, *collected)``.  Each positional parameter is an input, each keyword-only parameter is captured: its default is
+        used where a call does not give it.  A default that is no number and no array stays Python's.
 
     Returns
     -------
@@ -115,7 +117,7 @@ def _drawn(alone: str, alike: str, like: Any) -> Any:
 def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
     """A function as a body, and what was noted on the way: captured values of a function around it."""
     load_kernels()
-    inputs, captured = _parameters(function)
+    inputs, captured, defaults = _parameters(function)
     findings = Findings()
     before = _drawn_so_far(function)
     while True:
@@ -137,7 +139,7 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         raise trace.refused(
             "draws random numbers while it is read: the same ones in every iteration; mdf_loop.body.noise() draws new ones"
         )
-    return check_body(made, (_name(function),)), trace
+    return check_body(replace(made, defaults=defaults), (_name(function),)), trace
 
 
 def _drawn_so_far(function: Any) -> list[str]:
@@ -166,15 +168,26 @@ def _finished(trace: Trace, name: str, returned: Any) -> Body:
     return builder.finish(name, results, {"": DEFAULT_OPSET, DOMAIN: 1})
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str]]:
-    """The inputs and the captured values of a function."""
+def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:
+    """The inputs and the captured values of a function, and the defaults of these; what is no tensor is left to Python."""
     inputs: list[str] = []
     captured: list[str] = []
+    defaults = dict[str, Any]()
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise KindError(f"a traced body names its parameters: {_name(function)} has {parameter}")
-        (captured if parameter.kind is parameter.KEYWORD_ONLY else inputs).append(name)
-    return inputs, captured
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            inputs.append(name)
+        elif parameter.default is parameter.empty:
+            captured.append(name)
+        elif isinstance(parameter.default, _TENSORS):
+            captured.append(name)
+            defaults[name] = np.asarray(parameter.default)
+    return inputs, captured, defaults
+
+
+_TENSORS = (bool, int, float, complex, np.ndarray, np.generic, list)
+"""What a default may be that a call, a node of MDF or a sweep can replace."""
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -222,8 +235,9 @@ def _control(
     bodies: dict[str, Body] = {}
     given = {name: here.value(value) for name, value in named.items()}
     for key, (source, n_carried, kind) in sources.items():
-        bodies[key], captured = _inner(source, n_carried, kind)
+        found, captured = _inner(source, n_carried, kind)
         given |= captured
+        bodies[key] = found.closed(given)
     values = [None if value is None else here.value(value) for value in inputs]
     missing = [name for found in bodies.values() for name in found.captures if name not in given]
     if missing:

@@ -339,7 +339,7 @@ class _Out:
 
     def __init__(self, count: int, loop: Loop, wanted: Sequence[bool]) -> None:
         self.count, self.loop = count, loop
-        carried, states = len(loop.carried), len(loop.goes_round)
+        carried, states = len(loop.carried), len(loop.all_carried)
         last, first = len(loop.last), 1 + states + len(loop.last)
         self.places = [*range(1, 1 + carried), *range(1 + states, first)]
         self.values: list[np.ndarray | None] = [None] * len(self.places)

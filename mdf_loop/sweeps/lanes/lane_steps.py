@@ -14,7 +14,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.ops.rows import Draw
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
-from mdf_loop.step.liveness import read_by
+from mdf_loop.step.memory import read_by
 from mdf_loop.step.records import Apply, Size, Type, Value
 from mdf_loop.step.structure import adds_up, gives_same_bits, is_inexact, regions_of, values_in
 from mdf_loop.step.vmap import Row, Vmap, are_floats

@@ -274,7 +274,7 @@ def fill(table: Filled, found: Generator[tuple[Span, Any]], run: Run, tally: Tal
     run : Run
         Which everything is a part of.
     tally : Tally, optional
-        Who is told.
+        What counts the runs that are done.
 
     Returns
     -------

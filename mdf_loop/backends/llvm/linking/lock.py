@@ -25,7 +25,7 @@ _lock = threading.RLock()
 def alone() -> Iterator[None]:
     """Inside the ``with`` no other thread uses LLVM, the process is not copied, and does not end.
 
-    As a decorator it holds until what the function made of LLVM's is gone as well: that is given back with its frame.
+    As a decorator it holds until what the function made of LLVM's is gone as well: that is released with its frame.
     """
     with _lock:
         _give_back()

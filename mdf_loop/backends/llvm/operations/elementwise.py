@@ -39,9 +39,6 @@ def primitive(e: Emitter, v: Value) -> Array:
     if working is None or (working == FLOAT64 and {x.dtype.kind for x in args} == {"i", "u"}):
         raise CannotCompile(f"{v.op} of {' and '.join(x.dtype.name for x in args)} has no compiled form")
 
-    for x in v.args:
-        python_numbers.leave_where_too_large(e, x, working)
-
     known = [_constant(x, working) for x in v.args]
 
     def compute(lanes: Lanes, *given: str) -> str:

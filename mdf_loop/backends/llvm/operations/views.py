@@ -35,7 +35,7 @@ def viewed(x: Array, shape: Sequence[Length], back: object) -> Array:
 
 
 def shape_of(e: Emitter, v: Value) -> tuple[Length, ...]:
-    """The shape that an operation is told, of numbers and open lengths."""
+    """The shape that an operation is given, of numbers and open lengths."""
     attr: Shape = v.attr
     rest = iter(v.args[1:])
     return tuple(e.number_of(next(rest), INT64) if n is None else n for n in attr.lengths)

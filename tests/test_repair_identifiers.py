@@ -22,7 +22,7 @@ from onnx import helper
 
 import mdf_loop
 from mdf_loop.convert.identifiers import is_name
-from mdf_loop.convert.repair.imported_models import mend
+from mdf_loop.convert.repair.imported_models import repaired
 
 CODE = "__import__('os').system('false')"
 
@@ -163,7 +163,7 @@ def test_an_expression_that_can_be_read_is_left_alone():
     node = Node(id="n", input_ports=[InputPort(id="x", default_value=5), InputPort(id="x-1", default_value=100)])
     node.parameters += [Parameter(id="one.step", value="1"), Parameter(id="p", value="x + x - 1"), Parameter(id="q", value="x-1")]
     node.output_ports += [OutputPort(id="p", value="p"), OutputPort(id="q", value="q")]
-    results = mdf_loop.run(mend(Model(id="m", graphs=[Graph(id="g", nodes=[node])]), "m"))
+    results = mdf_loop.run(repaired(Model(id="m", graphs=[Graph(id="g", nodes=[node])]), "m"))
     assert results == {"p": 9, "q": 100}
 
 

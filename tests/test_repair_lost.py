@@ -12,7 +12,7 @@ from imported import X, body_in, expected, one_loop, only_graph, read_plain, wri
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 from onnx import numpy_helper
-from test_mend import IF, PASSED_ON, TWO_CARRIED, VECTOR
+from test_repair import IF, PASSED_ON, TWO_CARRIED, VECTOR
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, MalformedBody, UnsupportedOp
@@ -142,7 +142,7 @@ def test_a_node_called_like_the_constant_it_reads(tmp_path):
 # What MDF runs itself
 
 
-def test_results_of_a_function_that_mdf_runs_are_told_apart(tmp_path):
+def test_results_of_a_function_that_mdf_runs_are_distinguished(tmp_path):
     source = "t (float[5] x, int64[1] k) => (float[2] v, int64[2] i) { [topk] v, i = TopK (x, k) }"
     inputs = {"x": np.float32([1, 5, 2, 9, 3]), "k": np.int64([2])}
     results = mdf_loop.run(write_signed(source, tmp_path / "model.json"), **inputs)

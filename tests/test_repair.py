@@ -1,4 +1,4 @@
-"""Models as MDF's ONNX importer writes them: loaded, mended, run in MDF's engine and compared with onnxruntime."""
+"""Models as MDF's ONNX importer writes them: loaded, repaired, run in MDF's engine and compared with onnxruntime."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ from imported import X, expected, one_loop, only_graph, read_plain, write_import
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.convert.repair.imported_models import mend
+from mdf_loop.convert.repair.imported_models import repaired
 from mdf_loop.errors import MalformedBody
 
 VECTOR = np.float32([1, 2, 3])
@@ -233,15 +233,15 @@ def test_symbolic_dimensions(tmp_path):
         assert port.metadata["original_shape"] == ["N", 3]
 
 
-def test_a_model_in_memory_is_mended_and_can_be_written(tmp_path):
+def test_a_model_in_memory_is_repaired_and_can_be_written(tmp_path):
     given = Model.from_file(str(write_signed("nested_ts", tmp_path / "model.json")))
     before = given.to_json()
-    mended = mend(given, "in memory")
+    made = repaired(given, "in memory")
     assert given.to_json() == before
-    for suffix, write in ((".json", mended.to_json_file), (".yaml", mended.to_yaml_file)):
-        write(str(tmp_path / f"mended{suffix}"))
+    for suffix, write in ((".json", made.to_json_file), (".yaml", made.to_yaml_file)):
+        write(str(tmp_path / f"repaired{suffix}"))
         np.testing.assert_array_equal(
-            mdf_loop.run(tmp_path / f"mended{suffix}", x=X, n=4)["acc_12"], expected("nested_ts", x=X, n=4)[0]
+            mdf_loop.run(tmp_path / f"repaired{suffix}", x=X, n=4)["acc_12"], expected("nested_ts", x=X, n=4)[0]
         )
 
 
@@ -260,11 +260,11 @@ def test_branches_with_one_output_need_no_signature(tmp_path):
 
 
 @pytest.mark.parametrize("name", MODELS_OF)
-def test_mending_twice_changes_nothing(name, tmp_path):
+def test_repairing_twice_changes_nothing(name, tmp_path):
     once = mdf_loop.load(write_signed(MODELS_OF[name][0], tmp_path / "model.yaml"))
-    assert mend(once, "again").to_dict() == once.to_dict()
-    once.to_json_file(str(tmp_path / "mended.json"))
-    assert json.dumps(mdf_loop.load(tmp_path / "mended.json").to_dict()) == json.dumps(once.to_dict())
+    assert repaired(once, "again").to_dict() == once.to_dict()
+    once.to_json_file(str(tmp_path / "repaired.json"))
+    assert json.dumps(mdf_loop.load(tmp_path / "repaired.json").to_dict()) == json.dumps(once.to_dict())
 
 
 @pytest.mark.parametrize("name", ["accumulate", "drift_diffusion", "leaky_accumulator", "newton", "newton_mdf", "rnn"])
@@ -280,7 +280,7 @@ def test_ids_of_nodes_and_output_ports_may_be_anything_where_people_wrote_them()
     )
     node.input_ports.append(InputPort(id="x"))
     model = Model(id="m", graphs=[Graph(id="g", nodes=[node])])
-    assert mend(model, "m").to_dict() == model.to_dict()
+    assert repaired(model, "m").to_dict() == model.to_dict()
 
 
 def test_a_function_may_be_called_like_its_node():
@@ -289,8 +289,8 @@ def test_a_function_may_be_called_like_its_node():
     )
     node.parameters.append(Parameter(id="relu", function="onnx::Relu", args={"X": "x"}))
     model = Model(id="m", graphs=[Graph(id="g", nodes=[node])])
-    assert mend(model, "m").to_dict() == model.to_dict()
-    np.testing.assert_array_equal(mdf_loop.run(mend(model, "m"))["y"], [0, 0])
+    assert repaired(model, "m").to_dict() == model.to_dict()
+    np.testing.assert_array_equal(mdf_loop.run(repaired(model, "m"))["y"], [0, 0])
 
 
 def test_the_older_ways_to_write_bodies_and_shapes(tmp_path):

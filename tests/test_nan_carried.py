@@ -1,0 +1,131 @@
+"""Carried values that become nan of finite numbers: each engine says which, and in which iteration, once."""
+
+import warnings
+
+import numpy as np
+import onnx.parser
+import pytest
+from engines import ENGINES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mdf_loop
+from mdf_loop.errors import LoopWarning
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    with mdf_loop.options(engine=request.param):
+        yield request.param
+
+
+def warned(call):
+    """What a call gives, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = call()
+    return found, [str(each.message) for each in caught if issubclass(each.category, LoopWarning)]
+
+
+POLE = "x: x + (a - i) / (a - i)\ny: y + 1\ncollect path: x"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(ENGINES), st.integers(1, 200), st.integers(-5, 205), st.sampled_from([(), (1,), (3,), (2, 3)]))
+def test_the_iteration_is_the_first_whose_value_is_nan(how, count, pole, shape):
+    with mdf_loop.options(engine=how):
+        (x, _, path), said = warned(lambda: mdf_loop.loop(count, True, np.full(shape, 0.5), 0.0, body=POLE, a=float(pole)))
+    is_nan = np.isnan(path).reshape(count, -1).any(axis=1)
+    assert np.isnan(x).all() == is_nan.any() == (0 <= pole < count)
+    if is_nan.any():
+        (text,) = said
+        assert text.startswith(f"iteration {is_nan.argmax()} of Loop: x became nan, though the loop was given finite numbers")
+    else:
+        assert not said
+
+
+def test_it_is_the_same_with_random_numbers(engine):
+    """The iteration is found by running again, with the same random numbers; those that follow do not change."""
+    body = "x: sqrt(x + 1 + noise())\ncollect path: x"
+    with mdf_loop.options(seed=5):
+        (_, path), said = warned(lambda: mdf_loop.loop(2000, True, 1.0, body=body))
+    assert [text.partition(":")[0] for text in said] == [f"iteration {np.isnan(path).argmax()} of Loop"]
+
+
+TWICE = """<ir_version: 10, opset_import: ["" : 20]>
+g (double s, double z, double[1] o) => (double r, double[1] v) <int64 M = {9}, bool go = {1}> {
+    r = Loop <body = b (int64 i, bool c, double x) => (bool c, double y) { q = Div (z, x) y = Mul (q, x) }> (M, go, s)
+    v = Loop <body = d (int64 i, bool c, double[1] w) => (bool c, double[1] u) {
+        k = RandomNormal <dtype = 11, shape = [1]> () u = Add (w, k) }> (M, go, o) }
+"""
+NEW = [(0.0, 0.0), (0.0, 1.0)]
+
+
+@pytest.mark.parametrize("values", [*NEW, (1.0, 2.0), (np.nan, 0.0), (0.0, np.inf), (-np.inf, 1.0)], ids=str)
+def test_every_engine_says_the_same_of_a_graph_that_is_one_program_and_draws_the_same_numbers(values):
+    model, found = onnx.parser.parse_model(TWICE), {}
+    for how in ENGINES:
+        with mdf_loop.options(engine=how, seed=2):
+            prepared = mdf_loop.backend.prepare(model)
+            found[how] = [warned(lambda prepared=prepared: prepared.run([*values, np.zeros(1)])) for _ in range(3)]
+    for how in ENGINES:
+        np.testing.assert_equal(found[how], found["interpret"], how)
+    for _, said in found["interpret"]:
+        assert [text.partition(", though")[0].partition(": ")[2] for text in said] == ["x became nan"] * (values in NEW)
+
+
+MEANT = {
+    "it was nan before": ("x: x + 1", {"x": np.nan}),
+    "a captured value is nan": ("x: x * k", {"x": 1.0, "k": np.array([1.0, np.nan])}),
+    "it was infinite before": ("x: x - x", {"x": np.inf}),
+    "a captured value is infinite": ("x: x * k", {"x": 0.0, "k": np.inf}),
+    "a running maximum": ("x: maximum(x, i)", {"x": -np.inf}),
+    "it overflows": ("x: x * 1e200", {"x": 1.0}),
+    "the body writes it": ("x: where(x > 3, nan, x + 1)", {"x": 0.0}),
+    "only what is collected": ("x: x + 1\ncollect r: (x - 1) / (x - 1)", {"x": 0.0}),
+}
+
+
+@pytest.mark.parametrize("case", MEANT)
+def test_nan_that_is_meant_and_infinity_are_not_said(case, engine):
+    body, values = MEANT[case]
+    assert warned(lambda: mdf_loop.loop(20, True, body=body, **values))[1] == []
+
+
+MODEL = """
+cell:
+  graphs:
+    cell:
+      nodes:
+        cell:
+          input_ports: {current: {default_value: 1.5}}
+          parameters:
+            tau: {value: 20.0}
+            dt: {value: 0.1}
+            body: {value: {derivatives: {v: (current - v) / tau}, collected: {path: v}}}
+            run: {function: onnx::Loop, args: {M: 500, v: 0.0, body: body}}
+          output_ports: {v: {value: run.v}, path: {value: run.path}}
+"""
+SAID = "iteration 1 of Loop 'cell.run': v became nan"
+
+
+def test_a_model_says_it_in_each_run_and_in_sweeps_and_trials_once(engine, tmp_path):
+    path = tmp_path / "cell.yaml"
+    path.write_text(MODEL)
+    model = mdf_loop.prepare(path)
+    for _ in range(3):
+        assert [text[: len(SAID)] for text in warned(lambda: model(tau=0.0))[1]] == [SAID]
+        assert warned(lambda: model())[1] == []
+    _, said = warned(lambda: mdf_loop.sweep(model, {"tau": [5.0, 0.0, 10.0, 0.0]}))
+    assert [text.partition(", though")[0] for text in said] == [f"point 1 (tau=0.0), trial 0, and perhaps other runs: {SAID}"]
+    _, said = warned(lambda: model(tau=0.0, trials=3))
+    assert len(said) == 1
+    assert SAID in said[0]
+
+
+def test_a_loop_inside_a_loop_is_said_by_the_outer_one(engine):
+    body = """outer (int64 i, bool c, double x) => (bool c, double y) {
+        three = Constant <value = int64 {3}> () d = Sub (x, x)
+        y = Loop <body = inner (int64 j, bool e, double z) => (bool e, double w) { w = Div (z, d) }> (three, c, x) }"""
+    _, said = warned(lambda: mdf_loop.loop(4, True, 0.0, body=body))
+    assert [text.partition(" became")[0] for text in said] == ["iteration 0 of Loop: x"]
