@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop.errors import LoopWarning
+from mdf_loop.execute import nan_carried
 
 
 @pytest.fixture(params=ENGINES)
@@ -121,6 +122,20 @@ def test_a_model_says_it_in_each_run_and_in_sweeps_and_trials_once(engine, tmp_p
     _, said = warned(lambda: model(tau=0.0, trials=3))
     assert len(said) == 1
     assert SAID in said[0]
+
+
+def test_the_search_has_a_second_for_all_runs_of_a_loop(monkeypatch):
+    body = "x: x + k * x / x"
+    monkeypatch.setattr("mdf_loop.execute.nan_carried.SECONDS", 0.0)
+    for _ in range(2):
+        _, said = warned(lambda: mdf_loop.loop(40, True, 0.0, body=body, k=1.0))
+        assert [text.partition(" of Loop")[0] for text in said] == ["between iterations 0 and 39"]
+    spent, budget = nan_carried._spent, 1e6
+    monkeypatch.setattr("mdf_loop.execute.nan_carried.SECONDS", budget)
+    before = sum(spent.values())
+    _, said = warned(lambda: mdf_loop.loop(40, True, 0.0, body=body, k=1.0))
+    assert [text.partition(" of Loop")[0] for text in said] == ["iteration 0"]
+    assert sum(spent.values()) > before
 
 
 def test_a_loop_inside_a_loop_is_said_by_the_outer_one(engine):

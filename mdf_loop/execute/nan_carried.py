@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,9 @@ from mdf_loop.plan.comparisons import has_nan, shows_nan, writes_nan
 from mdf_loop.settings.random_streams import RandomStream
 
 SECONDS = 1.0
-"""How long a run looks for the iteration in which a value became nan."""
+"""How long the runs of a loop look for the iteration in which a value became nan, all together."""
+
+_spent = weakref.WeakKeyDictionary[InterpretedLoop, float]()
 
 
 def warn_of_new_nan(
@@ -66,7 +69,10 @@ def _first(
     executor: InterpretedLoop, found: Sequence[int], given: Arguments, run: Run, drawn: Any, lasted: int
 ) -> tuple[int, int]:
     """Behind how many iterations there is no nan, and behind how many there is: as close as the time allows."""
-    end, low, high = time.monotonic() + SECONDS, 0, lasted
+    begun, low, high = time.monotonic(), 0, lasted
+    end = begun + SECONDS - _spent.get(executor, 0.0)
+    if begun >= end:
+        return low, high
     again = type(executor)(executor.loop, executor.unseen)
 
     def begin() -> Session:
@@ -89,6 +95,7 @@ def _first(
         while high - low > 1 and time.monotonic() < end:
             middle = (low + high) // 2
             low, high = (low, middle) if is_nan_after(begin(), middle) else (middle, high)
+    _spent[executor] = _spent.get(executor, 0.0) + time.monotonic() - begun
     return low, high
 
 
