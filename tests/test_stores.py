@@ -5,10 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 import tracemalloc
 import warnings
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +16,8 @@ from hypothesis import strategies as st
 from swept_models import DIFFUSION, NAMES, OVER, loop_graph
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, FileError, KindError, LoopError, LoopInterrupted, LoopWarning, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted, LoopWarning, MalformedBody
 from mdf_loop.sweeps import chunked_run
-from mdf_loop.sweeps.checkpoints.chunk_files import numbers_of
-from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.stores import tries
 from mdf_loop.sweeps.stores.arrays import chunk_files, group_files
 from mdf_loop.sweeps.stores.block_writer import BlockWriter
@@ -270,29 +266,6 @@ def test_it_goes_on_where_it_stopped(again, tmp_path, blocks):
     assert (mdf_loop.open(place).reaction_time == expected.reaction_time).where(there, True).all()
     assert swept(store=place, **({"chunk": 2} | again)).identical(expected)
     assert len(blocks) <= 12 + 2  # nothing twice but what was under way
-
-
-@pytest.mark.parametrize("failing", [None, 0, 5, 23])
-def test_a_note_comes_after_all_that_it_names(failing, tmp_path, monkeypatch):
-    place, noted, original = tmp_path / "s.zarr", [], LocalPlace.write
-
-    def slowly(self, name, content, is_new=False):
-        if name.startswith("chunk_"):
-            noted.append(range(*numbers_of(name)[:2]))
-            found = [{int(path.name.split(".")[1]) for path in (place / label).glob("c.*")} for label in NAMES]
-            assert all(set(noted[-1]) <= blocks for blocks in found)
-        elif name.startswith("evidence/c."):
-            time.sleep(0.003)  # longer than a block runs
-            if name == f"evidence/c.{failing}":
-                raise FileError("the disk is full")
-        return original(self, name, content, is_new)
-
-    monkeypatch.setattr(LocalPlace, "write", slowly)
-    monkeypatch.setattr(tries, "BLOCK", 0.0)  # a run is a block
-    with nullcontext() if failing is None else pytest.raises(FileError, match="the disk is full"):
-        swept(over=None, trials=24, store=place)
-    assert failing is not None or (max(map(len, noted)) > 1 and sum(map(len, noted)) == 24)
-    assert not any(failing in blocks for blocks in noted)
 
 
 def test_a_seed_that_is_left_open_is_that_of_the_store(place):
