@@ -20,7 +20,16 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from mdf_loop.calls import control_flow  # noqa: F401  (registers Loop, Scan and If)
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, PartialResults, is_from_outside, warn_user
+from mdf_loop.errors import (
+    ArgumentError,
+    KindError,
+    MalformedBody,
+    PartialResults,
+    did_you_mean,
+    in_words,
+    is_from_outside,
+    warn_user,
+)
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
@@ -29,7 +38,7 @@ from mdf_loop.options import Options, Run, public, start_run
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
-from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly
+from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly, refuse_nothing
 from mdf_loop.types.required import Asked, asked_types
 
 
@@ -132,6 +141,7 @@ class LoopRep(BackendRep):
                 break
         else:
             return inputs
+        refuse_nothing(self.body, inputs, "input")
         known = {name: value for name, value in inputs.items() if name in self._fitting}
         return {**inputs, **fit_values(self._fitting, known)}
 
@@ -155,7 +165,8 @@ class LoopRep(BackendRep):
             values = listed_values(inputs)
             names = self._needed if len(values) == len(self._needed) else list(self.body.inputs)
             if len(values) > len(names):
-                raise ArgumentError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(values)} were given")
+                takes = f"{len(names)} {'input' if len(names) == 1 else 'inputs'} ({', '.join(names)})"
+                raise ArgumentError(f"the model takes {takes}; {len(values)} were given")
             given = dict(zip(names, values, strict=False))
         refuse_other_names(given, self._needed, self.body.inputs, self.body)
         return given
@@ -181,7 +192,7 @@ def refuse_other_names(given: Mapping[str, Any], needed: Iterable[str], names: S
         raise ArgumentError(
             f"the model takes inputs ({', '.join(names)})"
             + (f"; missing: {', '.join(missing)}" if missing else "")
-            + (f"; unknown: {', '.join(map(str, unknown))}" if unknown else "")
+            + (f"; unknown: {', '.join(map(str, unknown))}{did_you_mean(unknown[0], missing or names)}" if unknown else "")
             + _of_constants([name for name in unknown if body is not None and name in _constants_in(body)])
         )
 
@@ -276,9 +287,13 @@ class LoopBackend(Backend):
         KindError
             It is neither a model nor a path.
         ArgumentError
-            There is no such option: an engine is chosen for runs, by ``mdf_loop.options(engine=...)``.
+            There is no such device, or no such option: an engine is chosen for runs, by ``mdf_loop.options(engine=...)``.
         """
         _refuse(kwargs)
+        if not cls.supports_device(device):
+            raise ArgumentError(
+                f"device must be 'CPU'; got {in_words(device)}; mdf_loop.options(engine='jax') runs models on others"
+            )
         if isinstance(model, str | os.PathLike):
             model = load_onnx(model)
         return LoopRep(read_model(model))

@@ -143,16 +143,29 @@ def refuse_call(function: Callable[..., Any], args: Sequence[Any], named: Mappin
         The function does not take these arguments.
     """
     signature, name = inspect.signature(function), function.__name__
-    known = [each for each in signature.parameters if each != "self"]
+    owner = function.__qualname__.rpartition(".")[0]  # of what is called as a function
+    known = {key: each for key, each in signature.parameters.items() if key != "self"}
     unknown = [each for each in named if each not in known]
     said = f"no argument {unknown[0]!r}{did_you_mean(unknown[0], known)}" if unknown else ""
     try:
         signature.bind(*args, **named)
     except TypeError as error:
-        wrong = said or str(error)
+        wrong = said or _of_positions(signature, len(args)) or str(error)
     else:
         return
-    raise KindError(f"{name}: {wrong}; it takes {', '.join(known)}") from None
+    takes = ", ".join(f"{key} by name" if each.kind is each.VAR_KEYWORD else key for key, each in known.items())
+    raise KindError(f"{owner if name == '__call__' else name}: {wrong}; it takes {takes}") from None
+
+
+def _of_positions(signature: inspect.Signature, given: int) -> str:
+    """What is wrong with more values without a name than a function takes; empty if there are not more."""
+    of_self = "self" in signature.parameters
+    takes = [key for key, each in signature.parameters.items() if each.kind <= each.POSITIONAL_OR_KEYWORD][of_self:]
+    count = given - of_self
+    if count <= len(takes):
+        return ""
+    some = f"only {', '.join(takes)} may be given without a name" if takes else "all values are given by name"
+    return f"{some}; {count} {'is' if count == 1 else 'are'} given without one: write name=value"
 
 
 @public

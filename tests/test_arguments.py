@@ -311,7 +311,7 @@ def test_if_takes_its_condition_by_position_or_by_keyword():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (None, "value 'x' must be float32; got None, which is an empty optional"),
+        (None, "value 'x' must be float32[n]; got None, which only an optional may be"),
         (
             [10**30, 1],
             f"value 'x' must fit into a type of ONNX, whole numbers into int64 or uint64; got {10**30}",

@@ -102,7 +102,7 @@ WRONG = {
     "vector": (EQUATIONS, "start: {value: 0.0}", "start: {value: [0.0, 0.0]}", "while:", "any.* or all"),
     "shapes": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: [0.1, 0.2]}", "while:", "one boolean"),
     "shapes of two": (EQUATIONS, "w: w + k", "w: ones(3) @ ones(2)", "w: ones", "failed on"),
-    "name": (EQUATIONS, "w: w + k", "w: w + kk", "body:", "reads 'kk'"),
+    "name": (EQUATIONS, "w: w + k", "w: w + kk", "w: w", "reads 'kk'"),
     "result": (EQUATIONS, '"run[2]"', '"run[3]"', "path: {", "has 3 results"),
     "count": (EQUATIONS, "M: 5000", "M: 2.5", "run:", "whole number"),
     "no value": (EQUATIONS, "{default_value: 1.0}", "{}", "threshold: {", "input 'threshold' of node 'n' has no value"),

@@ -82,7 +82,7 @@ PORT = "          input_ports: {{spare: {{default_value: 0.5, {}}}}}\n" + PARAME
 
 WRONG = [
     ("value: run.x", "value: runn.x", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
-    ("rate * x", "rats * x", "body:", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
+    ("rate * x", "rats * x", "x: x - dt", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
     ("x - dt * rate * x", "x - dt * rate *", "x: x - dt", "error", "invalid syntax"),
     ("t: t + dt", "t: t += dt", "t: t +=", "error", "write the new value alone"),
     ("x > enough", "x = enough", "while:", "error", "a comparison is written =="),
@@ -93,9 +93,9 @@ WRONG = [
     (
         "x: start, t: 0.0",
         "x: start",
-        "body:",
+        "run:",
         "error",
-        "the equations carry x, t; each needs one initial value, in this order, and 1 is given",
+        "'t' has no initial value; args give values by name: x, t",
     ),
     ("body: body", "body: boddy", "run:", "error", "reads 'boddy', which the node does not have; did you mean 'body'?"),
     ("      nodes:", "      nodez:", "nodez:", "error", "did you mean 'nodes'?"),

@@ -285,7 +285,7 @@ SAID = [
     (["latin.yaml"], "latin.yaml:2: 'latin.yaml' is not an MDF model: line 2: it is not UTF-8 text: it has a byte 0xe9"),
     (
         ["tab.yaml"],
-        "line 2, column 1: while scanning for the next token, found character that cannot start any token, it is a tab",
+        "line 2, column 1: while scanning for the next token, found character that cannot start any token; it is a tab",
     ),
 ]
 

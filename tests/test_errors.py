@@ -30,7 +30,7 @@ from mdf_loop.errors import (
     UnsupportedOp,
 )
 
-FORMS = "give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a Python callable as body="
+FORMS = "give equations, an ONNX graph or text, the path of an .onnx file, an MDF graph or a Python callable as body="
 
 
 # Classes
@@ -196,7 +196,7 @@ def test_several_missing_captures():
 def test_value_that_the_body_does_not_read():
     says(
         ArgumentError,
-        "Loop: body 'counter' reads no outer value 'won'; it reads 'one'",
+        "Loop: body 'counter' reads no outer value 'won'; it reads 'one'; did you mean 'one'?",
         3,
         True,
         1.0,
@@ -232,7 +232,7 @@ def test_trip_count_of_the_wrong_kind(m, got):
     [
         ([True, False], "bool[2]"),
         (np.ones((1, 1), bool), "bool[1,1]"),
-        ("yes", "string[]"),
+        ("yes", "string[] ('yes')"),
         (0.5, "float64[]"),
         (2, "int64[]"),
     ],

@@ -296,3 +296,56 @@ def test_other_files_are_refused(tmp_path):
         mdf_loop.open(tmp_path / "other.npz")
     with pytest.raises(LoopError, match="no file"):
         mdf_loop.open(tmp_path / "missing.nc")
+
+
+def shared_names_graph(second=False, **metadata):
+    """A neuron whose ports have the names of what its loop carries, collects, captures and counts."""
+    body = {"let": {"dv": "(current - v) / 20"}, "carried": {"v": "v + dt * dv", "t": "t + dt"}, "collected": {"path": "v"}}
+    args = {"M": 7, "cond": True, "v": 0.0, "t": 0.0, "body": "body"}
+    values = {"body": body, "dt": 0.1, "t": 3.0}
+    parameters = [Parameter(id=name, value=value) for name, value in values.items()]
+    parameters += [Parameter(id=name, function="onnx::Loop", args=args) for name in ("run", "again")[: 1 + second]]
+    ports = {"v": "run.v", "path": "run.path", "last": "run.t", "i": "run.v", "condition": "run.v"}
+    node = Node(id="n", metadata=metadata or None, parameters=parameters)
+    node.input_ports.append(InputPort(id="current", default_value=1.5))
+    node.output_ports += [OutputPort(id=name, value=value) for name, value in ports.items()]
+    return Graph(id="g", nodes=[node])
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("n.v", (7,)),
+        ("n.t", (7,)),  # also a parameter
+        ("n.path", (7,)),
+        ("n.dv", (7,)),
+        ("n.run.v", (7,)),
+        ("n.output_ports.v", (1,)),
+        ("n.output_ports.path", (1, 7)),
+        ("n.parameters.t", (1,)),
+        ("n.input_ports.current", (1,)),
+        ("n.last", (1,)),
+        ("n.dt", (1,)),  # the loop reads it, and does not compute it
+        ("n.i", (1,)),  # nor the number of the iteration
+        ("n.condition", (1,)),
+    ],
+)
+def test_what_a_loop_computes_wins_over_a_port_of_its_name(name, shape):
+    plain, found = mdf_loop.run(shared_names_graph()), mdf_loop.run(shared_names_graph(), record=name).recorded[name]
+    assert found.shape == shape
+    if name in ("n.v", "n.run.v"):
+        np.testing.assert_array_equal(found, [0.0, *plain["path"][:-1]])  # as an iteration finds it
+    if name == "n.output_ports.v":
+        assert found[0] == plain["v"]
+
+
+def test_a_name_in_two_loops_and_a_port_names_all_three():
+    with pytest.raises(ArgumentError, match=r"give one of: n\.run\.v or n\.again\.v or n\.output_ports\.v"):
+        mdf_loop.run(shared_names_graph(second=True), record="n.v")
+
+
+def test_a_name_of_ours_is_not_suggested():
+    with pytest.raises(ArgumentError) as caught:
+        mdf_loop.run(shared_names_graph(), record="dv")
+    assert "n.dv" in str(caught.value)
+    assert "~" not in str(caught.value)

@@ -402,7 +402,7 @@ def test_values_become_inputs_that_may_be_left_out():
     prepared = backend.prepare(written)
     assert prepared.run({})[0].tolist() == [4, 7]
     assert prepared.run({"gain": np.float64(10), "x": np.float64([5, 0])})[0].tolist() == [51, 1]
-    with pytest.raises(ArgumentError, match=r"^there is no value 'gian' that could be an input$"):
+    with pytest.raises(ArgumentError, match=r"^there is no value 'gian' that could be an input; did you mean 'gain'\?$"):
         mdf_loop.to_onnx(model_of(node), inputs=["gian"])
     with pytest.raises(ArgumentError, match="inputs= is for other MDF models"):
         mdf_loop.to_onnx(mdf_loop.convert(MODELS / "for_ts.onnx"), inputs=["x"])

@@ -97,8 +97,11 @@ def call_body(gathered, *values, names, n_values):
         raise
     results = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
     if len(results) < n_values:
+        is_other = returned is None or isinstance(returned, dict | str | set)
+        count = f"{len(results)} value{'s' * (len(results) != 1)}"
+        got = count if not is_other else "None" if returned is None else f"a {type(returned).__name__}"
         raise ArgumentError(
-            f"the Python body {name_of(function)!r} returned {len(results)} value{'s' * (len(results) != 1)}; it must return at "
+            f"the Python body {name_of(function)!r} returned {got}; it must return at "
             f"least {n_values}: the condition (in a loop), the carried values, then any collected ones"
         )
     _gather(gathered, results[n_values:])

@@ -23,14 +23,14 @@ from mdf_loop.calls.prepared import (
     prepare_scan,
     read_once,
 )
-from mdf_loop.errors import ArgumentError, KindError, in_words
+from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words
 from mdf_loop.execute.collect import Gathered
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, public, random_stream, start_run
 from mdf_loop.readers.arguments import arranged, is_read
-from mdf_loop.readers.expressions.equation_texts import within
+from mdf_loop.readers.expressions.equation_texts import is_equations, within
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.readers.python.function_bodies import is_traced, traced_if, traced_loop, traced_scan
 from mdf_loop.system.threads import holding
@@ -87,6 +87,8 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     (array(16), array([100, 100, 121, 169]))
     """
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
+    if body is None:
+        _refuse_position([m, cond, *carried])
     if is_traced(m, cond, *carried, *named.values(), body):
         return traced_loop(m, cond, carried, required(body, "loop", "body", named), named)
     return run_loop(m, cond, carried, required(body, "loop", "body", named), named, is_listed)
@@ -233,12 +235,16 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
     """:func:`if_` with its arguments separated: captures may have any name here, ``cond`` too."""
     if _omitted(cond) is None:
         raise ArgumentError("if_: the condition cond is missing")
+    for name, source in sources.items():
+        required(source, "if_", name, named)
     functions = {f"the function {name}": Called(source) for name, source in sources.items() if is_callable(source)}
     branches = [_branch(source, name, named) for name, source in sources.items()]
     named = _of_same_name([branch.body for branch in branches], named, cond=cond) | functions
     known = {name for branch in branches for name in branch.body.captures}
     if unknown := sorted(set(named) - known):
-        raise ArgumentError(f"if_: no branch reads an outer value {', '.join(map(repr, unknown))}")
+        raise ArgumentError(
+            f"if_: no branch reads an outer value {', '.join(map(repr, unknown))}{did_you_mean(unknown[0], sorted(known))}"
+        )
     for branch in branches:  # both, so that what is missing is found whichever runs
         captured_values(branch.body, {name: named[name] for name in branch.body.captures if name in named}, "if_")
     branch, other = branches if condition(cond) else reversed(branches)
@@ -257,7 +263,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
 
 
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:
-    if is_callable(required(source, "if_", name)):
+    if is_callable(source):
         return prepare_branch(made_once(branch_body, name_of(source), tuple(named), f"the function {name}"), name)
     return prepare_branch(read_once(within(source, named), 0, "branch"), name)
 
@@ -305,10 +311,21 @@ def required(source: Any, function: str, name: str, named: Iterable[str] = ()) -
     """
     if _omitted(source) is None:
         raise ArgumentError(
-            f"{function}: {name} is missing; give an ONNX graph, ONNX text, the path of an .onnx file, an MDF graph or a "
+            f"{function}: {name} is missing; give equations, an ONNX graph or text, the path of an .onnx file, an MDF graph or a "
             f"Python callable as {name}={_close(name, named)}"
         )
     return source
+
+
+def _refuse_position(given: Sequence[Any]) -> None:
+    """See that no body is given among the values.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    if any(callable(value) or is_equations(value) or (isinstance(value, str) and "=>" in value) for value in given):
+        raise ArgumentError("loop: the body is given by name: loop(M, cond, *carried, body=...)")
 
 
 def _close(name: str, named: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +16,7 @@ from mdf_loop.calls.content_cache import Cache, fingerprint
 from mdf_loop.calls.control_flow import condition, refuse_call, shared_length, trip_count
 from mdf_loop.calls.loop_alone import function_of_loop
 from mdf_loop.calls.on_device import OnDevice
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp, did_you_mean
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -25,9 +26,10 @@ from mdf_loop.ops.registry import Kernel, register
 from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
 from mdf_loop.readers import read
+from mdf_loop.readers.arguments import meant
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
-from mdf_loop.types.fitting import as_untyped, fit_values, other_kind
+from mdf_loop.types.fitting import as_untyped, fit_values, other_kind, refuse_nothing
 from mdf_loop.types.required import Asked, asked_types
 
 
@@ -240,10 +242,7 @@ def _prepare_branch(body: Body) -> PreparedBranch:
 
 def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[str, Any]:
     """Values with the types a typed body asks for; as they are for an untyped one."""
-    for name, value in values.items():
-        declared = body.type_of(name)
-        if value is None and declared.kind == "tensor" and declared.dtype is not None:
-            raise KindError(f"value {name!r} must be {declared.dtype.name}; got None, which is an empty optional")
+    refuse_nothing(body, values)
     if body.typed:
         return fit_values(asked, values)
     untyped = {n: value if isinstance(value, Hidden) else as_untyped(value, f"value {n!r}") for n, value in values.items()}
@@ -266,20 +265,36 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
     """
     missing = [name for name in body.captures if name not in named and name not in body.defaults]
     if missing:
-        one = len(missing) == 1
+        one, hint = len(missing) == 1, _not_computed(body, missing) or _misspelt(body, missing, named)
         error = MissingCapture(
             f"{where}: body {body.name!r} reads {_listed(missing)} from outside, which {'was' if one else 'were'} not given; "
             f"give {'it' if one else 'them'} by name, such as loop(..., {missing[0]}=...), or in MDF as a port or parameter of "
-            f"the node (given: {_listed(named) if named else 'none'}){_not_computed(body, missing)}"
+            f"the node (given: {_listed(named) if named else 'none'}){hint}"
         )
         error.missing = tuple(missing)
         raise error
     if unknown := [name for name in named if name not in body.captures]:
         raise ArgumentError(
             f"{where}: body {body.name!r} reads no outer value {_listed(unknown)}; it reads "
-            f"{_listed(body.captures) if body.captures else 'none'}"
+            f"{_listed(body.captures) if body.captures else 'none'}{meant(unknown[0], body.captures)}"
         )
     return {name: named[name] for name in body.captures if name in named}
+
+
+def _misspelt(body: Body, missing: Sequence[str], named: Mapping[str, Any]) -> str:
+    """A hint where a name is probably misspelt: where it is given, or in the body, which has names of its own."""
+    for name in missing:
+        if close := difflib.get_close_matches(name, [given for given in named if given not in body.captures], 1):
+            return f"; {close[0]!r} is given, and the body does not read it: which of the two is misspelt?"
+        if meant := did_you_mean(name, [*named_in(body), *named]):
+            return meant
+    return ""
+
+
+def named_in(body: Body) -> list[str]:
+    """The names that a body gives its values, but for those that only we gave."""
+    made = [name for node in body.nodes for name in node.outputs]
+    return [name for name in (*body.inputs, *made) if name and "~" not in name and not name.endswith("_next")]
 
 
 def _not_computed(body: Body, missing: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ def verify(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Run a model in every engine and in onnxruntime, and compare the results.  The exit code is 1 if they disagree."""
+    """Run a model in every engine, with JAX and in onnxruntime, and compare.  The exit code is 1 if they disagree."""
     from mdf_loop.models.verifying import verify as compare
     from mdf_loop.options import options
 

@@ -39,6 +39,18 @@ def take_any_text() -> None:
             out.reconfigure(errors="replace")
 
 
+def refuse_missing_folders(*paths: Path | None) -> None:
+    """See that the folders of files to be written are there, before anything runs.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    for path in paths:
+        if path is not None and path.suffix != ".zarr" and not path.parent.is_dir():
+            raise MalformedBody(f"{str(path)!r} cannot be written: there is no folder {str(path.parent)!r}")
+
+
 def spelt(text: str, plain: str) -> str:
     """A text, or a plainer one where the encoding of stdout does not have its characters."""
     try:

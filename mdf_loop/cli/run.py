@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mdf_loop.cli.console import as_json, console, described, outputs_table, say_written, write_outputs
+from mdf_loop.cli.console import (
+    as_json,
+    console,
+    described,
+    outputs_table,
+    refuse_missing_folders,
+    say_written,
+    write_outputs,
+)
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -119,6 +127,7 @@ def _refuse_other(file: Path, output: Path | None, plot: Path | None) -> None:
         raise MalformedBody(f"--output takes a .npz, .json, .nc or .zarr file; got {str(output)!r}")
     if output and output.exists() and file.exists() and output.samefile(file):
         raise MalformedBody(f"--output would replace the model {str(file)!r}")
+    refuse_missing_folders(output, plot)
 
 
 def _keep(results: Results, output: Path | None, plot: Path | None) -> None:

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mdf_loop.cli.console import as_json, console, plain, table
+from mdf_loop.cli.console import as_json, console, plain, refuse_missing_folders, table
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -86,6 +86,7 @@ def run_sweep(
 
     if output is not None and output.suffix not in (".nc", ".zarr"):
         raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
+    refuse_missing_folders(output)
     if output is not None and how["store"] is not None:
         raise MalformedBody("--store is where the results are written; leave out -o")
     if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):

@@ -70,6 +70,9 @@ def _parse_json(text: str) -> Any:
         content = json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError(_too_deep()) from None
+    except json.JSONDecodeError as error:
+        is_json = text.lstrip()[:1] in ("", "{", "[")
+        raise ValueError(str(error) if is_json else f"{error}; it is no JSON: call a file of YAML .yaml") from error
     if "\\ud" in text.lower():  # half of a character is no text that could be written anywhere
         json.dumps(content, ensure_ascii=False).encode()
     return content
@@ -107,13 +110,20 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
-        problem = ", ".join(
-            filter(None, (error.context, error.problem, "it is a tab: YAML is indented by spaces" if is_tab else ""))
-        )
-        raise ValueError(where + problem) from error
+        meant = "it is a tab: YAML is indented by spaces" if is_tab else MEANT.get(str(error.problem), "")
+        said = ", ".join(filter(None, (error.context, error.problem)))
+        raise ValueError(f"{where}{said}{'; ' if meant else ''}{meant}") from error
     except yaml.reader.ReaderError as error:  # which knows no line
         number = text.count("\n", 0, error.position) + 1
         raise ValueError(f"line {number}: the character {chr(error.character)!r} is not allowed in YAML") from error
+
+
+MEANT = {
+    "mapping values are not allowed in this context": "write each key on a line of its own, or several in braces: {x: 1, y: 2}",
+    "did not find expected key": "the keys of one mapping begin in the same column",
+    "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}",
+}
+"""What to do about what YAML says."""
 
 
 @cache

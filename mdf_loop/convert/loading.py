@@ -64,6 +64,8 @@ def load(path: str | os.PathLike) -> Any:
     name = os.fspath(path)
     if path.suffix.lower() not in SUFFIXES and os.path.isdir(path):  # which a name that is too long is not, either
         raise MalformedBody(f"{name!r} is a folder; a model is a file in it, of type {', '.join(SUFFIXES)}, .onnx or .xml")
+    if "\n" in name:
+        raise MalformedBody(f"a model is read from a file; got a text of {name.count(chr(10))} lines: write it to a file first")
     if path.suffix.lower() not in SUFFIXES:
         raise MalformedBody(f"{name!r}: an MDF model is a file of type {', '.join(SUFFIXES)}; .onnx and .xml are read as well")
     model = model_of(read_content(path), path)

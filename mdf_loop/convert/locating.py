@@ -10,7 +10,7 @@ from typing import Any
 
 from mdf_loop.convert.file_text import line_of, parse
 from mdf_loop.convert.weights import SUFFIXES
-from mdf_loop.errors import MalformedBody, let_through
+from mdf_loop.errors import MalformedBody, MissingCapture, let_through
 from mdf_loop.readers.model_files import read_bytes
 
 Place = tuple[Any, ...]
@@ -58,16 +58,39 @@ def _in_equations(content: Any, error: BaseException) -> Place:
     """The place of the equation that failed, or of its body; empty where a node fails at something else."""
     node, thing = getattr(error, "mdf_node", ""), thing_of(error)
     place = _in_graphs(content, ["nodes", node, thing]) if node and thing else ()
-    if "iteration" not in str(error) or place[-1:] != (thing,):
+    in_text = names_in_equations(error)
+    if ("iteration" not in str(error) and not in_text and not isinstance(error, MissingCapture)) or place[-1:] != (thing,):
         return ()
     said = _at(content, place)
     source = (said.get("args") or {}).get("body", "body") if isinstance(said, dict) else None
     body = (*place[:-1], source) if isinstance(source, str) else (*place, "args", "body")
     if not isinstance(_at(content, body), dict):
         return ()
-    names = ["while" if name == "goes_on" else name for name in _NODE.findall(str(error))]
+    if in_text:
+        return (*body, *_followed(_at(content, body), in_text))
+    if isinstance(error, MissingCapture):
+        return (*body, *place_of_reading(_at(content, body), error.missing[0]))
+    names = _NODE.findall(str(error))
     found = (_nearest(_at(content, body), key) for name in names for key in (name, name.removesuffix("_next")))
     return (*body, *next((inner for inner in found if inner), ()))
+
+
+def names_in_equations(error: BaseException) -> tuple[str, ...]:
+    """The names on the way to an equation that an error is about; none for other errors."""
+    path = getattr(error, "path", ()) or str(error).partition(": ")[0].split("/")
+    words = [word for name in path[1:] for word in name.split(" ")] if path[0] == "equations" else []
+    return tuple("collected" if word == "collect" else word for word in words if word != "line" and not word.isdigit())
+
+
+def place_of_reading(source: Any, name: str) -> Place:
+    """The place of the first text in a body that reads a name."""
+    todo: deque[tuple[Place, Any]] = deque([((), source)])
+    while todo:
+        place, value = todo.popleft()
+        if isinstance(value, str) and re.search(rf"(?<![\w.]){re.escape(name)}\b", value):
+            return place
+        todo += [((*place, key), inner) for key, inner in _items(value)]
+    return ()
 
 
 def _at(content: Any, place: Place) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 
 from mdf_loop.convert.repair.port_shapes import usable
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, did_you_mean
 from mdf_loop.ir import ValueType, entity
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import ports_of
@@ -116,7 +116,11 @@ def asked_for(known: Sequence[Named], names: Sequence[str]) -> list[Named]:
     for name in names:
         found = [each for each in known if name in (each.id, f"{each.node}.{each.id}")]
         if len(found) != 1:
-            raise ArgumentError(f"there {'are several values' if found else 'is no value'} {name!r} that could be an input")
+            if not found:
+                meant = did_you_mean(name, [each.id for each in known])
+                raise ArgumentError(f"there is no value {name!r} that could be an input{meant}")
+            places = " or ".join(f"{each.node}.{each.id}" for each in found)
+            raise ArgumentError(f"several nodes have {name!r}; write {places}")
         chosen += found
     return chosen
 

@@ -186,8 +186,10 @@ def _describe(step: Step, env: list[Any], error: Exception) -> str:
 
 
 def _meant(node: Node, values: Sequence[Any]) -> str:
-    """A hint where a text stands among numbers."""
+    """A hint where a text, nothing, or something else stands among numbers."""
     for name, value in zip(node.inputs, values, strict=False):
+        if name and (value is None or isinstance(value, dict)):
+            return f"; {name!r} is {'None' if value is None else f'a {type(value).__name__}'}, no number"
         text = value.item() if isinstance(value, np.ndarray | np.generic) and value.ndim == 0 else value
         if isinstance(text, str):
             return f"; {name!r} is the text {text[:40]!r}, no number"
@@ -222,7 +224,8 @@ def describe_value(value: Any) -> str:
 
 def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as x > 0, is one") -> KindError:
     """The error for a condition that is no boolean, with notes that say what was probably meant."""
-    error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}")
+    text = f" ({given.item()[:40]!r})" if given.size == 1 and isinstance(given.item(), str) else ""
+    error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}{text}")
     if given.size > 1:
         error.add_note("any(...) or all(...) makes one of several; in Python write np.any(...) or np.all(...)")
     if given.dtype.kind not in "bOUS":

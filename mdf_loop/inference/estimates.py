@@ -12,6 +12,7 @@ from mdf_loop.inference.distances import Distance, Objective, OfFunction, OfOutp
 from mdf_loop.inference.simulators import Simulator
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.opening import prepare
+from mdf_loop.settings.counts import counted
 from mdf_loop.settings.engines import needed
 from mdf_loop.sweeps.sources import source_of
 from mdf_loop.types.fitting import as_array
@@ -112,6 +113,11 @@ class Search:
     def __init__(self, model: Any, data: Any, over: Any, loss: Any, trials: Any, seed: Any, inputs: Mapping[str, Any]) -> None:
         model = prepare(model)
         self.bounds, self.data = _bounds(over), _observed(data, loss)
+        if isinstance(loss, str) and loss not in model.outputs:
+            raise unknown_name(
+                "loss is a function of (simulated, data), or the name of an output; there is none called", loss, model.outputs
+            )
+        counted("trials", trials, "the runs for each candidate")
         source = source_of(model)
         if source is not None and not source.draws:
             trials = 1
@@ -207,7 +213,7 @@ def _bounds(over: Any) -> dict[str, tuple[float, float]]:
     found = {}
     for name, bounds in over.items():
         try:
-            low, high = map(float, bounds)
+            low, high = (float(bound) for bound in bounds if not isinstance(bound, str))
         except (TypeError, ValueError):
             raise KindError(f"over[{name!r}] is a pair of bounds, such as (0.2, 3.0); got {bounds!r:.80}") from None
         if not np.isfinite([low, high]).all():
@@ -231,7 +237,7 @@ def _observed(data: Any, loss: Any) -> dict[str, np.ndarray]:
     for name, values in data.items():
         array = as_array(values, f"data[{name!r}]")
         if array.dtype.kind not in "biuf":
-            raise KindError(f"data[{name!r}] must be numbers; got {array.dtype}")
+            raise KindError(f"data[{name!r}] must be numbers; got {'texts' if array.dtype.kind == 'U' else array.dtype}")
         if not array.size:
             raise ArgumentError(f"data[{name!r}] is empty")
         if missing := int((~np.isfinite(array.astype(np.float64))).sum()):

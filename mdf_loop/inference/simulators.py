@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words
 from mdf_loop.inference.batches import Batches, RunBatch
 from mdf_loop.inference.row_numbers import RowNumbers
 from mdf_loop.models.model import Model, Wish, unknown_name
@@ -65,7 +65,7 @@ class Simulator:
         self.reduce: Reduce | None = reduce_of(reduce, self.outputs)
         if reduce is not None and trials is None:
             raise ArgumentError("reduce= needs trials=, the number of trials of each row")
-        self.dtype = None if dtype is None else np.dtype(dtype)
+        self.dtype = None if dtype is None else _type_of(dtype)
         self.inputs = dict(inputs)
         self.rows = RowNumbers(current_options().seed if seed is None else seed, self.trials or 1)
         self.seeds = np.zeros(0, np.int64)
@@ -255,6 +255,14 @@ class Simulator:
 def _at_once(count: int, runs: Any) -> int:
     runs(0, count)
     return count
+
+
+def _type_of(dtype: Any) -> np.dtype:
+    """The element type of results."""
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        raise KindError(f"dtype is a type of numpy, such as 'float32'; got {in_words(dtype)}") from None
 
 
 def _nothing() -> None:

@@ -33,6 +33,7 @@ from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS, Run, part_of, start_run
+from mdf_loop.readers.mdf.by_place import LOOPS
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import said_names
@@ -173,7 +174,8 @@ def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str
         found = [(node, owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
         required = [(node, owner, attribute) for node, _, owner, attribute in places if is_required_as(owner, name)]
         if len(found) != 1 and not required:
-            raise ArgumentError(_not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found)))
+            said = _not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found))
+            raise ArgumentError(said if found else (_carried(graph, name) or said))
         named[name] = required or found
         for _, owner, _ in named[name]:
             if given.setdefault(id(owner), name) != name:
@@ -193,6 +195,16 @@ def free_places(graph: Any) -> Iterator[tuple[str, str, Any, str]]:
                 yield node.id, parameter.id, parameter, "default_initial_value"
             elif parameter.function is None:
                 yield node.id, parameter.id, parameter, "value"
+
+
+def _carried(graph: Any, name: str) -> str:
+    """What to give instead of a value that a loop carries; empty if none carries a value of that name."""
+    for node in graph.nodes:
+        for thing in (*node.parameters, *node.functions):
+            start = (thing.args or {}).get(name.removeprefix(f"{node.id}.")) if thing.function in LOOPS else None
+            if isinstance(start, str) and start.isidentifier():
+                return f"{name!r} is carried by the loop {node.id}.{thing.id}, which begins with {start!r}: give {start}=..."
+    return ""
 
 
 def _not_one(name: str, names: list[str], several: bool) -> str:

@@ -37,6 +37,7 @@ from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
+from mdf_loop.readers.expressions.equation_texts import names_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
@@ -235,6 +236,7 @@ def run_function(
     stepped : SteppedLoop, optional
         The loop that the function goes on with; what it publishes is added to ``known``.
     """
+    bodies: dict[str, Any] = {}
     try:
         values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
         bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function]}  # as MDF finds attributes
@@ -250,7 +252,8 @@ def run_function(
             cut.append(name)
             return error.partial if len(error.partial) != 1 else error.partial[0]
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
-        for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, known)):
+        within = [inner for source in bodies.values() for inner in names_of(source)]
+        for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, [*known, *within])):
             error.add_note(hint)
         raise
 
@@ -274,7 +277,7 @@ def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
 
 
 def _close(error: BaseException, known: Iterable[str]) -> Iterator[str]:
-    """What a node has that is called much like what a body reads and the node does not have."""
+    """What a node or its body has that is called much like what the body reads and the node does not have."""
     for name in getattr(error, "missing", ()):
         if meant := did_you_mean(name, known):
             yield f"the node has no {name!r}{meant}"

@@ -75,7 +75,7 @@ def _ways_of(loop: NumpyLoop, names: Iterable[str]) -> dict[str, list[tuple[str,
     for node, how, why in ways(plan_of(loop)):
         made = first_output(node).partition("~")[0]
         owners = (made, made.removesuffix("_next"), made.partition(".")[0])
-        owner = next((each for each in owners if each in known), "while" if made == "goes_on" else "")
+        owner = next((each for each in owners if each in known), "while" if made == "while" else "")
         found.setdefault(owner, []).append((how, why))
     return found
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.errors import let_through
-from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.opening import run
-from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, onnxruntime_session, opened
+from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, by_jax, onnxruntime_session, opened
 from mdf_loop.options import options
 from mdf_loop.readers import load_onnx
 from mdf_loop.settings.engines import ENGINES
@@ -79,7 +78,7 @@ def bench(
     model, inputs = opened(path, given, seed)
     call = _call(path, model, {**inputs, **how})
     places = [REFERENCE, *(name for name in ENGINES if name != REFERENCE)]
-    calls = {name: _by_jax(model, {**inputs, **how}, seed) if ENGINES[name].by_jax else call for name in places}
+    calls = {name: by_jax(model, inputs, how, seed) if ENGINES[name].by_jax else call for name in places}
     found = [_timed(name, calls[name], seconds, seed, engine=name) for name in places]
     return [*found, _in_onnxruntime(path, model, inputs, how, seconds)]
 
@@ -91,18 +90,6 @@ def _call(path: Path, model: Any, inputs: Mapping[str, Any]) -> Callable[[], Any
         given = prepared.fit(inputs)
         return lambda: prepared.run(given)
     return lambda: run(path if path.suffix.lower() == ".xml" else model, **inputs)
-
-
-def _by_jax(model: Any, inputs: Mapping[str, Any], seed: int) -> Callable[[], Any]:
-    """A run by JAX; what has no form there is an error, not a run in another engine."""
-    made: list[Any] = []
-
-    def call() -> Any:
-        if not made:
-            made.append(to_jax(model))
-        return {name: np.asarray(value) for name, value in made[0](key=seed, **inputs).items()}
-
-    return call
 
 
 def _in_onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seconds: float) -> Timing:

@@ -17,7 +17,6 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, needed_in
 from mdf_loop.readers.expressions.equation_texts import lines_of
-from mdf_loop.readers.mdf.node import is_stateful
 
 SEED = 0
 """Of the values that are drawn for inputs that are not given."""
@@ -92,14 +91,6 @@ def _equations(model: Model) -> list[str]:
     return found
 
 
-def _goes_on(model: Model) -> bool:
-    """Whether a second evaluation would not be the first one again."""
-    if not isinstance(model, MdfModel) or model.typed is not None:
-        return False
-    parameters = [parameter for node in model.graph.nodes for parameter in node.parameters]
-    return model.once is None or any(is_stateful(each) or each.time_derivative is not None for each in parameters)
-
-
 def plans_of(model: Any, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The same for programs: what :func:`mdf_loop.calls.explain.plan_content` says of each loop."""
     return [plan_content(loop) for loop in loops_of(prepare(model), inputs)]
@@ -108,7 +99,7 @@ def plans_of(model: Any, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
 def loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
     """The loops that a prepared model runs, without those inside another one; see :func:`explain_model`."""
     loops = _loops_of(model, inputs)
-    if not loops and "steps" not in inputs and _goes_on(model):
+    if not loops and "steps" not in inputs and isinstance(model, MdfModel) and model.typed is None and model.goes_on:
         with contextlib.suppress(LoopError):  # it cannot be run in steps, and ran without
             return _loops_of(model, {**inputs, "steps": STEPS})
     return loops

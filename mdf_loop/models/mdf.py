@@ -16,7 +16,7 @@ from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.restoring import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.run_order import output_ports
-from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed
+from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed, warn_user
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
 from mdf_loop.integrations.patches.random_operators import said_of_seeds
@@ -30,7 +30,8 @@ from mdf_loop.models.recordings.recording import recorded_run
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
-from mdf_loop.readers.mdf.by_place import graph_by_place
+from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
+from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import said_names
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.types.fitting import as_array
@@ -246,6 +247,20 @@ class MdfModel(Model):
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
 
+    @cached_property
+    def goes_on(self) -> bool:
+        """Whether a second evaluation would not be the first one again."""
+        parameters = [parameter for node in self.graph.nodes for parameter in node.parameters]
+        return self.once is None or any(is_stateful(each) or each.time_derivative is not None for each in parameters)
+
+    def _warn_of_steps(self, steps: int, collect: bool) -> None:
+        """Say that steps are no iterations of a loop, where each is the first one again and only the last is seen."""
+        if steps > 1 and not collect and not self.goes_on and _has_loop(self.graph):
+            warn_user(
+                f"steps={steps} evaluates the model so many times, each time from its beginning, and the outputs are those "
+                "of the last; the iterations of a loop are its argument M, and trials= repeats a run"
+            )
+
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step."""
         if wish.steps is not None:
@@ -337,6 +352,12 @@ class MdfModel(Model):
         with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (self.graph.id,)):
             if wish.steps is not None:
                 outputs = self.scheduled.run(inputs, Stepping(wish.steps, wish.time_increment, wish.collect), run)
+                self._warn_of_steps(wish.steps, wish.collect)
                 return Found(outputs, wish.steps, "trip count")
             outputs = run_graph(self.graph, inputs, self.typed)
         return Found(outputs, *of_outermost(run))
+
+
+def _has_loop(graph: Any) -> bool:
+    """Whether a node of a graph is a loop."""
+    return any(thing.function in LOOPS for node in graph.nodes for thing in (*node.parameters, *node.functions))

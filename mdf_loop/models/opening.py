@@ -274,8 +274,8 @@ def run(
         The number of runs.  Each has its own random stream: trial ``k`` has the seed
         ``SeedSequence(seed, spawn_key=(0, k))``.  Outputs have a first axis of trials.
     record : str or sequence of str, optional
-        Values to record in each iteration, pass or step: ``node.name`` for a port or parameter of a node, or for a value
-        inside the loop of a node; ``node.loop.name`` if the node has several loops, or nested ones.
+        Values to record in each iteration, pass or step: ``node.name`` for a value that the loop of a node computes, or for a
+        port or parameter if the loop has no such value; ``node.loop.name`` for the loop, ``node.output_ports.name`` for the port.
     every : int, optional
         Record one of so many iterations: 10 records iterations 0, 10, 20 ...  The default is 1.
     record_to : str or path-like, optional

@@ -91,6 +91,10 @@ class Results(dict[str, Any]):
         meant = did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
         raise MissingOutput(f"the results have no output called {name!r}{meant}")
 
+    def __getattr__(self, name: str) -> Any:
+        meant = f"; write results[{name!r}]" if name in self else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{meant}", name=name, obj=self)
+
     @property
     def iterations(self) -> Any:
         """How many iterations the loop of the model ran."""
@@ -114,7 +118,7 @@ class Results(dict[str, Any]):
     @property
     def recorded(self) -> Mapping[str, Any]:
         """What was recorded, by the names that were asked for."""
-        return self.about.recorded
+        return Recorded(self.about.recorded)
 
     @public
     def to_xarray(self) -> Any:
@@ -190,6 +194,15 @@ class Results(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it holds."""
         return type(self), (dict(self), self.about)
+
+
+class Recorded(dict[str, Any]):
+    """What was recorded, by the names that were asked for."""
+
+    @public
+    def __missing__(self, name: Any) -> Any:
+        meant = did_you_mean(name, self) or f"; there are {', '.join(self) or 'none: name them with record='}"
+        raise MissingOutput(f"nothing was recorded as {name!r}{meant}")
 
 
 def stop_of(iterations: int, trip_count: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf, with
 from mdf_loop.integrations.model_constants import with_constants
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
+from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.opening import run
 from mdf_loop.options import options
@@ -33,7 +34,7 @@ from mdf_loop.types.elements import DTYPES, kind_of
 REFERENCE = "interpret"
 """The engine that says what is right."""
 
-MDF, ONNXRUNTIME = "MDF", "onnxruntime"
+MDF, JAX, ONNXRUNTIME = "MDF", "jax", "onnxruntime"
 
 UNKNOWN_LENGTH = 2
 """A dimension that a model leaves open."""
@@ -125,7 +126,7 @@ def verify(
     others = [_engine(name, source, asked, seed) for name in engines]
     if not is_random:  # the scheduler may draw in another order
         others += _mdf(model, inputs, how, seed)
-    others.append(_onnxruntime(path, model, inputs, how, is_random))
+    others += [_jax(model, inputs, how, seed, is_random), _onnxruntime(path, model, inputs, how, is_random)]
     report = Verification(reference, others, inputs)
     for place in others:
         _compare(report, place, rtol, atol)
@@ -158,6 +159,25 @@ def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: in
 
 def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Evaluator:
     return _attempt(name, lambda: run(model, **inputs), seed, engine=name)
+
+
+def by_jax(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> Callable[[], dict[str, Any]]:
+    """A run by JAX; what has no form there is an error, not a run in another engine."""
+    made: list[Any] = []
+
+    def call() -> dict[str, Any]:
+        if not made:
+            made.append(to_jax(model, **how))
+        return {name: np.asarray(value) for name, value in made[0](key=seed, **inputs).items()}
+
+    return call
+
+
+def _jax(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int, is_random: bool) -> Evaluator:
+    """The outputs by JAX, where the model has a form there."""
+    if is_random:
+        return Evaluator(JAX, None, "the model draws random numbers, and JAX draws others")
+    return replace(_attempt(JAX, by_jax(model, inputs, how, seed), seed), is_failure=False)
 
 
 def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int, **chosen: Any) -> Evaluator:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, did_you_mean
+from mdf_loop.options import Options
 
 
 def is_read(source: Any) -> bool:
@@ -24,15 +26,54 @@ def arranged(
         Together they are not what the body takes.
     """
     by_name = set() if named.keys().isdisjoint(names) else {name for name in names if name in named and name not in captures}
+    unknown = [name for name in named if name not in names and name not in captures]
+    rest = [name for name in names if name not in by_name]
+    if len(given) != len(rest) and (by_name or (unknown and not given)):
+        raise ArgumentError(f"{where}: the body takes {', '.join(names)}; {_unmatched(rest, given, unknown)}")
     if not by_name:
         return [*given], {**named}
-    rest = [name for name in names if name not in by_name]
-    if len(given) != len(rest):
-        places = f"{', '.join(rest)} by place" if rest else "nothing more"
-        raise ArgumentError(
-            f"{where}: the body takes {', '.join(names)}; with {', '.join(sorted(by_name))} by name it takes {places}, and "
-            f"{len(given) or 'nothing'} {'are' if len(given) > 1 else 'is'} given by place"
-        )
     by_place = iter(given)
     values = [named[name] if name in by_name else next(by_place) for name in names]
     return values, {name: value for name, value in named.items() if name not in by_name}
+
+
+def _unmatched(rest: Sequence[str], given: Sequence[Any], unknown: Iterable[str]) -> str:
+    """What is missing or too much, where values that have no name go to the names that have no value."""
+    missing, more = rest[len(given) :], len(given) - len(rest)
+    said = [f"it has no {name!r}{meant(name, missing)}" for name in unknown]
+    said += [f"no value is given for {', '.join(missing)}"] if missing else []
+    said += (
+        [f"{more} {'values' if more > 1 else 'value'} without a name {'are' if more > 1 else 'is'} too many"] if more > 0 else []
+    )
+    return "; ".join(said)
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
+    if close := did_you_mean(name, known):
+        return close
+    option = next((own for own, others in OTHER_NAMES.items() if name.lower() in others), None)
+    if option is not None:
+        return f"; did you mean {option!r}?"
+    return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
+
+
+OTHER_NAMES = {
+    "M": (
+        "m",
+        "n",
+        "steps",
+        "n_steps",
+        "num_steps",
+        "iterations",
+        "n_iterations",
+        "trips",
+        "trip_count",
+        "count",
+        "max",
+        "times",
+    ),
+    "cond": ("c", "condition", "while", "keep_going"),
+    "v_initial": ("v_init", "init", "initial", "initial_values", "initials", "state", "carried", "v0", "x0"),
+}
+"""The arguments of a loop, and what people call them."""

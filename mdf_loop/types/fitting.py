@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import KindError
-from mdf_loop.ir import ValueType
+from mdf_loop.ir import Body, ValueType
 from mdf_loop.types.elements import CODES, NAMES, kind_of
 from mdf_loop.types.required import Asked
 
@@ -70,7 +70,8 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
     is_other = array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat)
     if is_other or kind_of(array.dtype) == "other":
         _refuse_large(array, what)
-        got = type(value).__name__ if is_other or not isinstance(value, np.ndarray) else str(array.dtype)
+        item = next((item for item in array.flat if not isinstance(item, str | bytes)), value) if is_other else value
+        got = str(array.dtype) if isinstance(item, np.ndarray) else type(item).__name__
         raise KindError(f"{what} must be numbers, booleans or strings; got {got}")
     return array
 
@@ -138,6 +139,19 @@ def fit_values(asked: Mapping[str, Asked], values: Mapping[str, Any]) -> dict[st
     """
     common = _common_types(asked, values)
     return {name: _fit(name, value, asked[name], common.get(asked[name].group)) for name, value in values.items()}
+
+
+def refuse_nothing(body: Body, values: Mapping[str, Any], what: str = "value") -> None:
+    """See that None is given only for what may be empty.
+
+    Raises
+    ------
+    KindError
+    """
+    for name, value in values.items():
+        declared = body.type_of(name)
+        if value is None and declared.kind == "tensor" and declared.dtype is not None:
+            raise KindError(f"{what} {name!r} must be {declared}; got None, which only an optional may be")
 
 
 def _fit(name: str, value: Any, wanted: Asked, common: np.dtype | None) -> Any:

@@ -115,8 +115,10 @@ class NewFile:
             with contextlib.suppress(OSError):
                 os.unlink(self.beside)
         if isinstance(error, OSError) and not isinstance(error, FileError):
-            reason = error.strerror or str(error)
-            raise FileError(f"{self.path!r} cannot be written: {reason}; what was there is unchanged") from error
+            folder = os.path.dirname(self.target)
+            reason = f"{error.strerror or error}; what was there is unchanged"
+            reason = reason if os.path.isdir(folder) else f"there is no folder {folder!r}"
+            raise FileError(f"{self.path!r} cannot be written: {reason}") from error
 
 
 def second_name(path: str | os.PathLike, other: str | os.PathLike) -> None:

@@ -19,7 +19,7 @@ from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, did_you_mean, in_words, let_through
-from mdf_loop.options import current_options
+from mdf_loop.options import current_options, public
 from mdf_loop.step.records import Type
 from mdf_loop.types.ports import numbered
 
@@ -87,6 +87,7 @@ class JaxFunction:
         self._last: JaxStep | None = None
         self.__name__ = source.name
 
+    @public
     def __call__(self, /, *, key: Any = None, noise: Mapping[str, Any] | None = None, **inputs: Any) -> dict[str, Any]:
         """The outputs by name, as arrays of JAX.
 
@@ -186,7 +187,7 @@ class JaxFunction:
             (known if _is_known(value) else traced)[name] = value
         fitted = {name: self._source.fitted(name, value) for name, value in traced.items()}
         for name, value in fitted.items():
-            if (wide := getattr(value, "dtype", None)) in WIDE and canonical(wide) != wide:
+            if (wide := getattr(value, "dtype", None)) is not None and wide in WIDE and canonical(wide) != wide:
                 raise ArgumentError(f"{name!r} is {wide}, and {TURN_ON}")
         return known, fitted
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.control_flow import condition, trip_count
-from mdf_loop.calls.prepared import prepare_branch, prepare_loop, prepare_scan, read_once
-from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
+from mdf_loop.calls.prepared import named_in, prepare_branch, prepare_loop, prepare_scan, read_once
+from mdf_loop.convert.locating import names_in_equations, place_of_reading
+from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
-from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations
-from mdf_loop.readers.mdf.by_place import LOOPS, NO_VALUES, NamedResults, signature_of
+from mdf_loop.readers.expressions.equation_texts import Equations, is_equations, names_of
+from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.stepped_loops import STEPPED
@@ -60,7 +60,7 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
             yield from found
             if body is not None and not gaps:
                 yield from _of_results(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
-                yield from _of_captures(body, known, place)
+                yield from _of_captures(body, source, known, place)
                 yield from _of_end(body, node, thing, (*place[:2], thing.id)) if kind == "loop" else ()
 
 
@@ -69,7 +69,8 @@ def _read(source: Any, thing: Any, place: tuple[str, ...]) -> tuple[Body | None,
     args = {**(thing.args or {})}
     try:
         body = read_once(source, *signature_of(thing.function, args))
-        _prepare(body, thing.function, args)
+        if not is_equations(source) or signature_of(thing.function, args)[0] == len(body.inputs) - 2:  # args are compared by name
+            _prepare(body, thing.function, args)
     except LoopError as error:
         return None, [
             Finding(ERROR, f"{'/'.join(place)}: {_said(each)}", (*place, *_line_names(each))) for each in (error, *error.others)
@@ -86,11 +87,12 @@ def _said(error: LoopError) -> str:
     return "; ".join([str(error), *getattr(error, "__notes__", ())])
 
 
-def _of_captures(body: Body, known: set[str], place: tuple[str, ...]) -> Iterator[Finding]:
+def _of_captures(body: Body, source: Any, known: set[str], place: tuple[str, ...]) -> Iterator[Finding]:
     for captured in body.captures:
         if captured not in known and captured not in body.defaults:
-            said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{did_you_mean(captured, known)}"
-            yield Finding(ERROR, said, place)
+            meant = did_you_mean(captured, [*known, *names_of(source), *named_in(body)])
+            said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{meant}"
+            yield Finding(ERROR, said, (*place, *map(str, place_of_reading(source, captured))))
 
 
 def _of_results(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> Iterator[Finding]:
@@ -113,13 +115,9 @@ def counted_results(graph: Any) -> Iterator[Finding]:
     ``graph`` is as it is written: names are places once it is loaded.
     """
     for node in graph.nodes:
-        held = {parameter.id: parameter.value for parameter in node.parameters}
         for thing in (*node.parameters, *node.functions):
-            source = (thing.args or {}).get("body", "body") if thing.function in LOOPS else None
-            source = held.get(source) if isinstance(source, str) else source
-            with contextlib.suppress(MalformedBody):  # reported with the body
-                said = equations_in(source) if isinstance(source, dict) and is_equations(source) else None
-                yield from _of_places(said, node, thing, (str(graph.id), node.id)) if said is not None else ()
+            if (said := equations_of(node, thing)) is not None:
+                yield from _of_places(said, node, thing, (str(graph.id), node.id))
 
 
 def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
@@ -174,10 +172,9 @@ def _contradictions(body: Any, function: str, args: Any) -> list[tuple[str, np.d
 
 
 def _line_names(error: LoopError) -> tuple[str, ...]:
-    """The names on the way to an error inside a body of equations."""
+    """The names on the way to an error inside a body."""
     path = getattr(error, "path", ()) or str(error).partition(": ")[0].split("/")
-    words = [word for name in path for word in (name.split(" ") if path[0] == "equations" else (name,))]
-    return tuple("collected" if word == "collect" else word for word in words if " " not in word and word != "equations")
+    return names_in_equations(error) or tuple(name for name in path if " " not in name and name != "equations")
 
 
 def _prepare(body: Any, function: str, args: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.errors import LoopError
 from mdf_loop.integrations.checks.findings import ERROR, WARNING, Finding
@@ -14,6 +16,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.expression_text import excerpt, is_python, number_in
 from mdf_loop.readers.mdf.engine_body import refuse_text
 from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.names import needed_arguments, surplus
 from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 
 
@@ -29,10 +32,25 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             if isinstance(value, list) and (said := _of_list(value)):
                 yield Finding(ERROR, f"{'/'.join(place)}: {said}", place)
         yield from _of_trip_count(parameter, node, place)
+        if said := _of_comma(parameter.value):
+            yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
+    for thing in (*node.functions, *node.parameters):
+        place = (str(graph.id), node.id, thing.id)
+        args = thing.args or {}
+        more = surplus(thing.function, args, mdf_functions)
+        for name in more if more and args.keys() >= {*needed_arguments(thing.function, mdf_functions)} else ():
+            takes = ", ".join(mdf_functions[thing.function]["arguments"])
+            yield Finding(WARNING, f"{'/'.join(place)}: {thing.function} takes {takes}, and not {name!r}", place)
     for port in node.output_ports:
         if port.value is None:
             place = (str(graph.id), node.id, port.id)
             yield Finding(WARNING, f"{'/'.join(place)}: it has no value, so it is not an output; write value: ...", place)
+
+
+def _of_comma(text: Any) -> str:
+    """What is wrong with a decimal comma, which makes two numbers; empty for other values."""
+    found = re.fullmatch(r"\s*([-+]?\d+),(\d+)\s*", text) if isinstance(text, str) else None
+    return f"its value {text!r} is two numbers; a decimal point is written {found[1]}.{found[2]}" if found else ""
 
 
 def _of_default(port: Any) -> Iterator[tuple[str, str]]:
@@ -84,6 +102,8 @@ def _of_trip_count(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterato
     if isinstance(count, str) and number_in(count) is not None:
         count = number_in(count)
     is_list = isinstance(count, list) and [*map(type, count)] != [int]
+    if type(count) is int and count < 0:
+        yield Finding(WARNING, f"{'/'.join(place)}: the trip count M is {count}, so no iteration runs", place)
     if is_list or isinstance(count, bool | float):
         meant = f"; write {int(count)}" if isinstance(count, float) and count.is_integer() else ""
         yield Finding(ERROR, f"{'/'.join(place)}: the trip count M is a whole number; got {count!r}{meant}", place)

@@ -30,6 +30,7 @@ from mdf_loop.errors import (
     UnsupportedOp,
     did_you_mean,
     in_node,
+    in_words,
     let_through,
     malformed,
 )
@@ -378,10 +379,18 @@ def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
     if not _is_condition(found):
         raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, _conditions())}", path)
     for key, value in given.items() if isinstance(given, Mapping) else ():
+        if key == "n" and not _is_count(value):
+            raise MalformedBody(f"n of {kind} must be a whole number from 0 on; got {in_words(value)}", path)
         if isinstance(value, str):
             _refuse_text(value, kind, key, path)
         else:
             refuse_condition(value, path)
+
+
+def _is_count(value: Any) -> bool:
+    """Whether a value is a whole number from 0 on, as int or as float."""
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return is_number and bool(value >= 0 and value % 1 == 0)
 
 
 def conditions_of(graph: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

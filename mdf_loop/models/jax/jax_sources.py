@@ -19,7 +19,7 @@ from mdf_loop.convert.scheduled.open_start import open_run
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.convert.weights import SUFFIXES
-from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, let_through
+from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, did_you_mean, let_through
 from mdf_loop.integrations.engine_runs import places_of, with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.mdf import MdfModel
@@ -63,7 +63,10 @@ class GraphOnce:
         """The graph with what is known in its places."""
         known, inside = self.model.told_apart(known)
         if unknown := [name for name in traced if not self.model.takes(name) or self.model.told_apart({name: None})[1]]:
-            raise ArgumentError(f"{unknown[0]!r} is not an input that can be traced: the model has {', '.join(self.inputs)}")
+            meant = did_you_mean(unknown[0], self.inputs)
+            raise ArgumentError(
+                f"{unknown[0]!r} is not an input that can be traced{meant}; the model has {', '.join(self.inputs)}"
+            )
         self.model.refuse_missing({*known, *traced})
         return with_inputs((self.model.with_constants(inside) if inside else self.model).graph, known)
 

@@ -29,10 +29,9 @@ from mdf_loop.models.between_loops import Request, part_of_model
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.recordings.more_outputs import NOTHING, recorded_value, with_outputs
 from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
-from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, only_one, ways_in
+from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, is_stepped, only_one, ways_in
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.readers.mdf.stepped_loops import STEPPED
 from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.system.threads import Recent
 
@@ -234,7 +233,7 @@ def _refuse_stepped(graph: Any, node: str, id: str) -> None:
     """
     owner = next(each for each in graph.nodes if each.id == node)
     thing = next(each for each in (*owner.parameters, *owner.functions) if each.id == id)
-    if STEPPED in {**(owner.metadata or {}), **(thing.metadata or {})}:
+    if is_stepped(owner, thing):
         raise ArgumentError(
             f"values inside {node}.{id} cannot be recorded: it runs some iterations in each pass; "
             "collect them in the loop, and record its output port"

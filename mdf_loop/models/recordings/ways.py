@@ -16,7 +16,9 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
 from mdf_loop.ops.registry import facts
+from mdf_loop.readers.mdf.by_place import equations_of
 from mdf_loop.readers.mdf.node import bodies_of
+from mdf_loop.readers.mdf.stepped_loops import STEPPED
 
 Way = tuple[str, ...]
 """The loops and branches on the way to a value, then its own name."""
@@ -118,6 +120,9 @@ def only_one(ways: list[Way], name: str, where: str = "") -> Way:
     return ways[0]
 
 
+PLACES = {"input": "input_ports", "parameter": "parameters", "function": "functions", "output": "output_ports"}
+"""Where a node of MDF has what is recorded of it, in the order in which names are looked up."""
+
 Key = tuple[str, str, str]
 """A port or parameter: ``"input"``, ``"parameter"``, ``"function"`` or ``"output"``, its node and its id."""
 
@@ -128,6 +133,8 @@ Loops = Mapping[str, Mapping[str, Body]]
 def found_in(graph: Any, names: Sequence[str]) -> tuple[dict[str, Key], dict[str, dict[str, Way]]]:
     """What names mean: ports and parameters, and by the place of a loop (``node.parameter``) the ways to values inside it.
 
+    A value that a loop computes in each iteration wins over a port of its name, which ``node.output_ports.name`` means.
+
     Raises
     ------
     ArgumentError
@@ -135,14 +142,44 @@ def found_in(graph: Any, names: Sequence[str]) -> tuple[dict[str, Key], dict[str
     """
     keys, inside = dict[str, Key](), dict[str, dict[str, Way]]()
     known = {f"{node}.{id}": (kind, node, id) for kind, node, id in keys_of(graph)}
-    loops = loops_of(graph)
+    in_full = {f"{node}.{PLACES[kind]}.{id}": (kind, node, id) for kind, node, id in keys_of(graph)}
+    loops, iterated, collected = loops_of(graph), _iterated(graph), _collected(graph)
     for name in names:
-        if name in known:
-            keys[name] = known[name]
+        key = in_full.get(name) or (None if name in iterated or name in collected else known.get(name))
+        if key is not None:
+            keys[name] = key
             continue
-        place, way = _in_loop(loops, name, known)
+        place, way = collected.get(name) or _in_loop(loops, name, known)
         inside.setdefault(place, {})[name] = way
     return keys, inside
+
+
+def _iterated(graph: Any) -> set[str]:
+    """The names (``node.name``) of what loops compute in each iteration; what passes step, ports have from pass to pass."""
+    names = set[str]()
+    for node, thing, body in _loops(graph):
+        if not is_stepped(node, thing):
+            begin = 2 if thing.function == "onnx::Loop" else 0  # the iteration number and the condition are not computed
+            outside = {*body.inputs[:begin], *body.constants, *body.captures}
+            names |= {f"{node.id}.{name}" for name in values_of(body) if name not in outside}
+    return names
+
+
+def _collected(graph: Any) -> dict[str, tuple[str, Way]]:
+    """What equations collect under names that no value of the body has, such as ``path: x``: the loop and the way to it."""
+    found = dict[str, tuple[str, Way]]()
+    for node, thing, body in _loops(graph):
+        said, place = equations_of(node, thing), f"{node.id}.{thing.id}"
+        names = [] if said is None or is_stepped(node, thing) else [*said.collected]
+        for name, value in zip(names, body.outputs[len(body.outputs) - len(names) :], strict=True):
+            if name not in values_of(body):
+                found[f"{place}.{name}"] = found[f"{node.id}.{name}"] = place, (value,)
+    return found
+
+
+def is_stepped(node: Any, thing: Any) -> bool:
+    """Whether a loop runs some iterations in each pass."""
+    return STEPPED in {**(node.metadata or {}), **(thing.metadata or {})}
 
 
 def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, Way]:
@@ -153,7 +190,8 @@ def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, Wa
     chosen, within = ({head: here[head]}, tail) if head in here and tail else (here, rest)
     found = [(f"{node}.{id}", ways) for id, body in chosen.items() if (ways := fitting(body, within))]
     if len(found) > 1:
-        places = " or ".join(f"{place}.{within}" for place, _ in found)
+        ports = [f"{node}.{PLACES[known[name][0]]}.{rest}"] if name in known else []
+        places = " or ".join([*(f"{place}.{within}" for place, _ in found), *ports])
         raise ArgumentError(f"{name!r} is in several loops; give one of: {places}")
     if found:
         return found[0][0], only_one(found[0][1], name, f"{node}.")
@@ -161,33 +199,34 @@ def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, Wa
 
 
 def _inside(loops: Loops) -> Iterator[str]:
-    """The names of all values inside loops."""
+    """The names of all values inside loops, but for those that only we gave a name."""
     for node, here in loops.items():
         for id, body in here.items():
             for way in ways_in(body):
+                if "~" in way[-1] or way[-1].isdigit():
+                    continue
                 yield f"{node if len(here) == 1 else f'{node}.{id}'}.{'.'.join(way)}"
 
 
 def loops_of(graph: Any) -> Loops:
     """The loops of a graph whose bodies are there before anything runs."""
     found: dict[str, dict[str, Body]] = {}
+    for node, thing, body in _loops(graph):
+        found.setdefault(node.id, {})[thing.id] = body
+    return found
+
+
+def _loops(graph: Any) -> Iterator[tuple[Any, Any, Body]]:
+    """The same with their nodes, and the parameters or functions that they are."""
     for node in graph.nodes:
         for thing in (*node.parameters, *node.functions):
-            if thing.function not in ("onnx::Loop", "onnx::Scan") or getattr(thing, "value", None) is not None:
-                continue
-            for body in bodies_of(thing, node, read_once):
-                found.setdefault(node.id, {})[thing.id] = body
-    return found
+            if thing.function in ("onnx::Loop", "onnx::Scan") and getattr(thing, "value", None) is None:
+                yield from ((node, thing, body) for body in bodies_of(thing, node, read_once))
 
 
 def keys_of(graph: Any) -> Iterator[Key]:
     """All ports, parameters and functions of a graph; where two have one name the output port is meant."""
     for node in graph.nodes:
-        for kind, things in (
-            ("input", node.input_ports),
-            ("parameter", node.parameters),
-            ("function", node.functions),
-            ("output", node.output_ports),
-        ):
-            for thing in things:
+        for kind, key in PLACES.items():
+            for thing in getattr(node, key):
                 yield kind, node.id, thing.id

@@ -111,6 +111,15 @@ def within(source: Any, names: Collection[str]) -> Any:
     return said.as_mapping()
 
 
+def names_of(source: Any) -> list[str]:
+    """The names that a body of equations gives its values; none if it is no such body, or cannot be read."""
+    try:
+        said = equations_in(source) if is_equations(source) else Equations()
+    except MalformedBody:  # reading it raises the error
+        return []
+    return [*said.names, *said.let, *said.collected]
+
+
 def lines_of(said: Equations) -> list[str]:
     """Equations as they are written in text, derivatives as the carried values that they become."""
     words = {"carried": "", "let": "let ", "collect": "collect ", "while": ""}

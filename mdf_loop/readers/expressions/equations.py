@@ -24,7 +24,8 @@ node of MDF or a call has.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -149,18 +150,26 @@ class _Reader:
         new = {name: self._settled(f"carried {name}", f"{name}_next", self.begin) for name in said.carried}
         after = {**self.begin, **new}
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
-        going = [self._value("while", "goes_on", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
+        going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
         return replace(made, ends=said.going is not None)
 
     def _lets(self) -> list[str]:
-        """The names of ``let``, each behind those that it reads; those that read each other where they stand."""
+        """The names of ``let``, each behind those that it reads.
+
+        Raises
+        ------
+        MalformedBody
+            Some of them read each other in a circle.
+        """
         ordered: list[str] = []
 
         def add(name: str, waiting: tuple[str, ...]) -> None:
             for read in variables(self.trees[place]) if (place := f"let {name}") in self.trees else ():
-                if read in self.said.let and read not in (*ordered, *waiting) and len(waiting) < DEEPEST:
+                if read in waiting:
+                    self._refuse_circle((*waiting[waiting.index(read) :], read))
+                if read in self.said.let and read not in ordered and len(waiting) < DEEPEST:
                     add(read, (*waiting, read))
             if name not in ordered:
                 ordered.append(name)
@@ -168,6 +177,16 @@ class _Reader:
         for name in self.said.let:
             add(name, (name,))
         return ordered
+
+    def _refuse_circle(self, names: Sequence[str]) -> None:
+        said = ", ".join(f"{name} reads {'itself' if name == read else read}" for name, read in itertools.pairwise(names))
+        self.together.add(
+            MalformedBody(
+                f"let is circular: {said}; what an iteration reads of the one before it is carried, not let",
+                self._path(f"let {names[0]}"),
+            )
+        )
+        self.together.settle()
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
         """A value; what is wrong with its expression is kept, and another value takes its place."""

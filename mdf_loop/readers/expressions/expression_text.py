@@ -102,7 +102,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        meant = _of_keyword(text) or _of_assignment(text)
+        meant = _of_lines(text) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
         raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
@@ -158,22 +158,39 @@ _WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}
 """Words of Python that expressions have."""
 
 
+def _tokens(text: str) -> list[str]:
+    """The words and signs of a text; none where Python cannot tell them apart."""
+    try:
+        return [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return []
+
+
+def _of_lines(text: str) -> str:
+    """What to do about several equations in one line."""
+    return "; each equation is on a line of its own, and ; does not end one" if ";" in _tokens(text) else ""
+
+
+def _of_product(text: str) -> str:
+    """What to do about a product that is written without its sign."""
+    found = _PRODUCT.search(text)
+    is_name = found is not None and found[2] not in _WORDS and found[1] not in _WORDS
+    return f"; a product is written {found[1]} * {found[2]}" if found is not None and is_name else ""
+
+
+_PRODUCT = re.compile(r"(?<![\w.])(\d[\d.]*(?=\s|[A-Za-z_])|[^\W\d]\w*(?=\s))\s*([^\W\d]\w*)")
+"""A number or name in front of a name: ``2 x``, ``2x``, ``dt dv``."""
+
+
 def _of_keyword(text: str) -> str:
     """What to do about a name that Python takes for a word of its own."""
-    try:
-        tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
-    except (tokenize.TokenError, SyntaxError):
-        return ""
-    found = next((token for token in tokens if keyword.iskeyword(token) and token not in _WORDS), None)
+    found = next((token for token in _tokens(text) if keyword.iskeyword(token) and token not in _WORDS), None)
     return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
 
 
 def _of_assignment(text: str) -> str:
     """What to do about a text that assigns."""
-    try:
-        tokens = [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
-    except (tokenize.TokenError, SyntaxError):
-        return ""
+    tokens = _tokens(text)
     if any(token in ("+=", "-=", "*=", "/=", "**=", "//=", "%=") for token in tokens):
         return "; write the new value alone, such as x + 1 for x += 1"
     depth = 0

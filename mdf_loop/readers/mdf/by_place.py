@@ -14,7 +14,8 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body, record
-from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
+from mdf_loop.readers.arguments import meant
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, Equations, equations_in, is_equations, within
 from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_if_any, tree_of, variables
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.graph_objects import as_graph
@@ -146,6 +147,22 @@ def _reads(text: Any) -> list[str]:
     return [] if tree is None else variables(tree)
 
 
+def source_of(node: Any, thing: Any) -> Any:
+    """What the body of a loop is written as: the argument itself, or the value of the parameter that it names."""
+    source = (thing.args or {}).get("body", "body")
+    held = {parameter.id: parameter.value for parameter in node.parameters}
+    return held.get(source) if isinstance(source, str) else source
+
+
+def equations_of(node: Any, thing: Any) -> Equations | None:
+    """The equations of a loop; None if its body is none, or cannot be read."""
+    source = source_of(node, thing) if thing.function in LOOPS else None
+    try:
+        return equations_in(source) if isinstance(source, Mapping) and is_equations(source) else None
+    except MalformedBody:  # reading it raises the error
+        return None
+
+
 class _Copied:
     """A node that is copied once something in it changes."""
 
@@ -200,9 +217,7 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
 def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> NamedResults | None:
     """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
     args = thing.args or {}
-    source = args.get("body", "body")
-    held = {parameter.id: parameter.value for parameter in made.node.parameters}
-    source = held.get(source) if isinstance(source, str) else source
+    source = source_of(made.node, thing)
     keys = [key for key in args if key not in NO_VALUES]
     if not isinstance(source, Mapping):
         return None
@@ -217,7 +232,13 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
             _refuse_if_named(made.node, thing, error, path)
             return None
         spelt = {as_name(key): key for key in keys}
-        order = [spelt[name] for name in _by_name(said.carried, said.scanned if kind == "scan" else (), [*spelt], path)]
+        scanned = said.scanned if kind == "scan" else ()
+        count = sum(_count(args[key]) for key in keys)
+        in_order = count > len(keys) and count == len(said.carried) + len(scanned)  # a tuple is several values
+        order = [] if in_order else [spelt[name] for name in _by_name(said.carried, scanned, [*spelt], path)]
+        if count > len(keys) and not in_order:
+            names = ", ".join((*said.carried, *scanned))
+            raise ArgumentError(f"{'/'.join(path)}: the equations carry {names}; args give {count} values, as a tuple is several")
         results = NamedResults((*said.carried, *said.collected), len(said.carried))
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
@@ -255,18 +276,18 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     Raises
     ------
     ArgumentError
-        Some names are those of the equations, others are not.
+        Some names are those of the equations, others are not, or there are more or fewer.
     """
     names = (*carried, *scanned)
-    if not set(names) & set(keys) or len(names) != len(keys):
-        return ()  # preparing the body says how many there must be
+    if not set(names) & set(keys) and len(names) == len(keys):
+        return ()
     unknown, missing = [key for key in keys if key not in names], [name for name in names if name not in keys]
     if len(unknown) == len(missing) and set(missing) <= set(scanned):
         parts = dict(zip(missing, unknown, strict=True))
         return [parts.get(name, name) for name in names]
-    said = [f"the equations have no {key!r}{did_you_mean(key, [*missing, 'M', 'cond', 'body'])}" for key in unknown]
-    said += [f"{', '.join(map(repr, missing))} {'has' if len(missing) == 1 else 'have'} no initial value"]
-    raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names)}")
+    said = [f"the equations have no {key!r}{meant(key, [*missing, *NO_VALUES])}" for key in unknown]
+    said += [f"{', '.join(map(repr, missing))} {'has' if len(missing) == 1 else 'have'} no initial value"] if missing else []
+    raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names) or 'none'}")
 
 
 def _say_places(made: _Copied, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> None:

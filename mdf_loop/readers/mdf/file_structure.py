@@ -187,6 +187,10 @@ def _wrong_of_many(content: Mapping[Any, Any], kind: Any, place: Place) -> Itera
         where = (*place, key)
         if not isinstance(key, str):
             yield Misplaced(f"the id of {_article(kind)} is a text; {key!r} is {called(key)}: write it in quotes", where)
+        elif isinstance(inner, Mapping | None) and (owner := _indented(key, inner or {}, kind)):
+            yield Misplaced(
+                f"{key!r} is a key of {_article(owner)}, not the id of {_article(kind)}: it is indented too far", where
+            )
         elif not isinstance(inner, Mapping):
             yield Misplaced(f"{_article(kind)} is a mapping with {_listed(fields_of(kind))}; got {called(inner)}", where)
         else:
@@ -257,8 +261,29 @@ def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
     if key in NEWER.get(kind.__name__, ()):
         return f"{key!r} of {_article(kind)} takes {needed()}"
     close = _close(key, fields)
-    meant = f" (did you mean {close!r}?)" if close else ""
+    owner = next((other for other in _kinds() if key in fields_of(other)), None)
+    meant = f" (did you mean {close!r}?)" if close else f" ({_article(owner)} has: see the indentation)" if owner else ""
     return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}"
+
+
+def _indented(key: str, content: Mapping[Any, Any], kind: Any) -> Any:
+    """The class that has a key, where it was written as the id of something inside of that."""
+    fields = fields_of(kind)
+    if set(content) & set(fields):
+        return None
+    owners = [other for other in _kinds() if key in fields_of(other)]
+    return next((other for other in owners if kind in [field.inner for field in fields_of(other).values()]), None)
+
+
+@cache
+def _kinds() -> tuple[Any, ...]:
+    """MDF's classes, from a model inwards."""
+    from modeci_mdf.mdf import Model
+
+    found: list[Any] = [Model]
+    for kind in found:  # which grows
+        found += [field.inner for field in fields_of(kind).values() if field.inner is not None and field.inner not in found]
+    return tuple(dict.fromkeys(found))
 
 
 def _close(key: Any, fields: Iterable[str]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import UnsupportedOp, did_you_mean
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import record
+from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.expressions.expression_text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.mdf.node import CONTROL
@@ -68,7 +70,7 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
         text = getattr(thing, attribute, None)
         if isinstance(text, str) and _is_text(text, local):
-            yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}"
+            yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}{_meant(text)}"
         elif isinstance(text, str) and text in ("true", "false") and text not in local:
             yield f"its {attribute} is the text {text!r}; without quotes it is a boolean"
     said = _attributes(function)
@@ -81,10 +83,22 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         elif function and isinstance(value, str) and value in ("true", "false") and value not in known:
             yield f"argument {key!r} is the text {value!r}; without quotes it is a boolean"
         elif function and function not in CONTROL and _is_text(value, known):
-            yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}"
+            yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}{_meant(value)}"
 
 
 NO_VALUE = "which is not a number or an expression"
+
+
+def _meant(text: str) -> str:
+    """What a text that is none was probably meant as."""
+    if is_equations(text):
+        return "; a body of equations is a mapping: {carried: {x: x + 1}, while: x < 10}"
+    found = _QUANTITY.fullmatch(text)
+    return f"; write the number alone, {found[1]}, and {found[2]} into metadata: {{units: {found[2]}}}" if found else ""
+
+
+_QUANTITY = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*([^\W\d][\w/^*]*|%)\s*")
+"""A number with a unit."""
 
 
 def _is_text(source: Any, known: Collection[str]) -> bool:
@@ -111,9 +125,34 @@ def _of_function(
             of_onnx = next((name for name in names if name.lower() == f"onnx::{function.lower()}"), function)
             yield f"there is no function {function!r}{did_you_mean(function, names) or did_you_mean(of_onnx, names)}"
         return
-    taken = functions[function]["arguments"]
-    if "::" not in function and (missing := [name for name in taken if name not in arguments and name not in known]):
-        yield f"{function} takes {', '.join(taken)}; missing: {', '.join(missing)}"
+    if missing := [name for name in needed_arguments(function, functions) if name not in arguments and name not in known]:
+        more = surplus(function, arguments, functions)
+        unknown = f"; unknown: {', '.join(more)}" if more else ""
+        yield f"{function} takes {', '.join(functions[function]['arguments'])}; missing: {', '.join(missing)}{unknown}"
+
+
+def needed_arguments(function: str, functions: Mapping[str, Any]) -> Sequence[str]:
+    """The arguments that a function must have, an operator of ONNX in every version that MDF may mean."""
+    if "::" not in function:
+        return functions[function]["arguments"]
+    schemas = [schema_of(function.removeprefix("onnx::"), version) for version in (LARGEST_VERSION, OF_MDF)]
+    needed = [
+        [formal.name for formal in schema.inputs if formal.option == formal.option.Single] if schema is not None else []
+        for schema in schemas
+    ]
+    return [] if function in CONTROL else [name for name in needed[0] if name in needed[1]]
+
+
+OF_MDF = 14
+"""The version of ONNX's operators that MDF's engine runs where a model says none."""
+
+
+def surplus(function: Any, arguments: Mapping[str, Any], functions: Mapping[str, Any]) -> list[str]:
+    """The arguments that a function does not take, which MDF's engine leaves out."""
+    if function not in functions or function in CONTROL:
+        return []
+    taken = {*functions[function]["arguments"], *_attributes(function)}
+    return [name for name in arguments if name not in taken]
 
 
 def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:

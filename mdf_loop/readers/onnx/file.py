@@ -43,7 +43,9 @@ def load_onnx(path: Any) -> onnx.ModelProto:
         raise MalformedBody(f"{name!r} is not {WHAT}: {error}") from error
     except Exception as error:  # each format has errors of its own
         let_through(error)
-        raise MalformedBody(f"{name!r} is not {WHAT}: {message_of(error)}") from error
+        is_text = content[:1000].decode("utf-8", "replace").isprintable() if content else False
+        said = "it is a text" if is_text and path.suffix == ".onnx" else message_of(error)
+        raise MalformedBody(f"{name!r} is not {WHAT}: {said}") from error
     if path.suffix != ".onnx" or NAMED in content:
         _load_external(model, path)
     return model

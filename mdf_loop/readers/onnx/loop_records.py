@@ -85,8 +85,8 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
         The body's signature does not fit the number of carried values; the message shows both.
     """
     if len(body.inputs) != 2 + n_carried or len(body.outputs) < 1 + n_carried:
-        if body.name == EQUATIONS:
-            raise ArgumentError(f"{name}: {_of_equations(body, n_carried)}")
+        if body.name == EQUATIONS or (not body.typed and 2 <= len(body.inputs) <= len(body.outputs) + 1):
+            raise ArgumentError(f"{name}: {_of_carried(body, n_carried)}")
         raise ArgumentError(
             f"{name}: {counted(n_carried, 'carried value')} given, so the body must have {2 + n_carried} inputs "
             "(iteration number, condition, carried values) and at least "
@@ -106,13 +106,16 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
     )
 
 
-def _of_equations(body: Body, n_given: int) -> str:
-    """Equations and the carried values in words: who writes equations does not count inputs and outputs of a graph."""
-    carried = body.inputs[2:]
-    words = ("while", "let", "collect", "scan", "index")
+def _of_carried(body: Body, n_given: int) -> str:
+    """What a body carries and what is given, in words: who writes equations or Python does not count inputs of a graph."""
+    carried, is_equations = body.inputs[2:], body.name == EQUATIONS
+    words = ("while", "let", "collect", "scan", "index") if is_equations else ()
     close = [(name, found[0]) for name in carried if (found := difflib.get_close_matches(name, words, 1, 0.7))]
-    said = f"the equations carry {', '.join(carried) or 'nothing'}; each needs one initial value, in this order, and "
+    said = "the equations carry" if is_equations else f"body {body.name!r} carries"
+    said += f" {', '.join(carried) or 'nothing'}; each needs one initial value, in this order, and "
     said += f"{n_given or 'none'} {'are' if n_given > 1 else 'is'} given"
+    if lacking := carried[n_given:] if n_given else ():
+        said += f": {', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none"
     meant = "".join(f"; did you mean {word!r} by {name!r}?" for name, word in close)
     if not meant and len(carried) == n_given + 1:
         meant = "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"

@@ -158,9 +158,10 @@ def _drawn_so_far(function: Any) -> list[str]:
 def _finished(trace: Trace, name: str, returned: Any) -> Body:
     """The body, from what the function returned."""
     values = returned if isinstance(returned, tuple | list) else (returned,)
-    if any(value is None for value in values):
-        said = "returns None; return the condition, the carried values, then what is collected"
-        raise MalformedBody(said, (name,))
+    other = [value for value in values if value is None or isinstance(value, dict | str | set)]
+    if other:
+        said = "None" if other[0] is None else f"a {type(other[0]).__name__}"
+        raise MalformedBody(f"returns {said}; return the condition, the carried values, then what is collected", (name,))
     builder, results = trace.builder, []
     for k, given in enumerate(values):
         value = builder.array(trace.value(given), f"result {k}")

@@ -64,7 +64,9 @@ class Trace:
         if isinstance(given, list | tuple) and any(isinstance(part, Traced) for part in _flat(given)):
             parts = tuple(self.value(part) for part in given)
             return Value(varies=any(part.varies for part in parts), items=parts, display="list")
-        return _constant(given)
+        if isinstance(given, _CONSTANTS):
+            return _constant(given)
+        raise self.refused(f"computes with a {type(given).__name__}; a traced function computes with numbers and arrays")
 
     def _from_outside(self, given: Traced) -> Value:
         if self.outer is None:
@@ -288,9 +290,11 @@ def _constant(given: Any) -> Value:
         given = given.copy()
     if isinstance(given, np.generic):
         given = np.asarray(given)
-    if not isinstance(given, bool | int | float | complex | np.ndarray):
-        raise MalformedBody(f"a traced function computes with numbers and arrays; got {type(given).__name__}")
     return literal(given)
+
+
+_CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple
+"""What is known when a function is traced."""
 
 
 def _flat(given: Any) -> Iterable[Any]:
