@@ -77,7 +77,7 @@ def test_each_trial_records_what_it_records_alone(name, engine, trials, every, d
         many = model(trials=trials, seed=3, **how)
         each = [alone(model, k, **how) for k in range(trials)]
     assert list(many.recorded) == how["record"]
-    # A program of a whole graph does not count.  How a loop with loops in it ended follows, in engine auto, from when code is ready.
+    # A program of a whole graph does not count; how a loop with loops in it ended follows, in auto, from when code is ready
     if name not in NESTS and all(one.iterations is not None for one in each):
         assert many.iterations.tolist() == [one.iterations for one in each]
         assert many.stop.tolist() == [one.stop for one in each]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.backend import prepare
 from mdf_loop.errors import let_through
 from mdf_loop.models.opening import run
