@@ -2,10 +2,11 @@
 
 Blocks and pieces are those that a sweep cuts for a cluster; workers, client and scheduler are events on a clock.  What a piece
 costs client and scheduler is measured first, with pieces of nothing that workers in other processes run: the time of this
-process's processor, the store's own work included.  So is what a block costs its worker beside its runs, and how long it takes
-until the layout of a store is known.  ``--cost``, ``--write`` and ``--tries`` give them instead.
+process's processor, the store's own work included.  So is what a block costs its worker beside its runs, and a piece at its end,
+when its last block is written and no other one runs, and how long it takes until the layout of a store is known.  ``--cost``,
+``--block``, ``--end`` and ``--tries`` give them instead.
 
-python benchmarks/cluster.py [--cost SECONDS] [--write SECONDS] [--tries SECONDS]
+python benchmarks/cluster.py [--cost SECONDS] [--block SECONDS] [--end SECONDS] [--tries SECONDS]
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Simulation:
     def __init__(self, size: int, each: float, workers: int, costs: Costs) -> None:
         rows = max(math.ceil(BLOCK / each), size // MOST_BLOCKS)
         self.rows = chunk_shape((size,), rows)[0]
-        self.block, self.cost = self.rows * each + costs.write, costs.cost
+        self.block, self.end, self.cost = self.rows * each + costs.block, costs.end, costs.cost
         blocks = -(-size // self.rows)
         self.pieces, self.chance = Pieces(Uncut(blocks)), random.Random(1)
         self.pieces.took((0, 1), Ran((0, 1), [], self.block, 0))
@@ -112,7 +113,7 @@ class Simulation:
         self.idle -= 1
         start, stop, limit = asked
         stop = min(stop, start + max(math.ceil(limit / self.block), 1))
-        seconds = self.block * (stop - start)
+        seconds = self.block * (stop - start) + self.end
         begun = max(self.now, self.free)
         is_dead = self.chance.random() < seconds / LIVES
         self.at(begun + seconds, (asked, Ran((start, stop), [], seconds, 0), is_dead))
@@ -123,15 +124,16 @@ class Costs:
 
     Attributes
     ----------
-    cost, write, tries : float
-        Seconds: of client and scheduler for a piece; of a worker for a block, beside its runs; until a layout is known.
+    cost, block, end, tries : float
+        Seconds: of client and scheduler for a piece; of a worker for a block, beside its runs, and for the end of a piece; until
+        a layout is known.
     """
 
     def __init__(self, said: Any) -> None:
         self._task = Task(prepare(MODEL), {}, Grid(), 10**9, seed=1, wish=Wish(outputs=frozenset({"reaction_time"})))
         self._labels = labels_of_sweep(self._task, start_run(), has_trials=True, numbers_trials=False)
         self.tries, layout = self._tried()
-        self.write, self.cost = self._written(layout), 0.0
+        (self.block, self.end), self.cost = self._written(layout), 0.0
         if said.cost is None:
             self.cost = measured(self._task, self._labels, layout)
         for name, value in vars(said).items():
@@ -144,17 +146,22 @@ class Costs:
         found = [Tries(self._task, self._labels.rows).run(0, 1).chunks[0][1]]
         return time.perf_counter() - begun, layout_of_tries(self._task, self._labels, found, None)
 
-    def _written(self, layout: RowLayout) -> float:
-        """The least of some blocks."""
+    def _written(self, layout: RowLayout) -> tuple[float, float]:
+        """The least of some blocks: until it is bytes, and until these and a note of them are in files."""
         with tempfile.TemporaryDirectory() as folder:
             store = SweepStore(Path(folder, "s.zarr"), self._task, self._labels, lambda: layout)
-            spent = []
-            for block in range(5):
-                table = rows_of(self._task, *layout.runs(block, block + 1))
+            writer, made, written = store.writer, [], []
+            for block in range(9):
+                table, noted = rows_of(self._task, *layout.runs(block, block + 1)), Noted()
+                begun = time.process_time()
+                files = writer.files(block, table, noted)
+                made.append(time.process_time() - begun)
                 begun = time.perf_counter()
-                store.writer.write(store.place, block, table, Noted())
-                spent.append(time.perf_counter() - begun)
-        return min(spent)
+                for path, content in files.items():
+                    store.place.write(path, content)
+                writer.note(store.place, block, block + 1, noted)
+                written.append(time.perf_counter() - begun)
+        return min(made), min(written)
 
 
 class Nothing(BlockWriter):
@@ -187,13 +194,13 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cost", type=float, help="seconds that a piece costs client and scheduler")
-    parser.add_argument("--write", type=float, help="seconds that a block costs its worker beside its runs")
+    parser.add_argument("--block", type=float, help="seconds that a block costs its worker beside its runs")
+    parser.add_argument("--end", type=float, help="seconds that a chunk costs its worker when its last block has run")
     parser.add_argument("--tries", type=float, help="seconds until the layout of a store is known")
     costs = Costs(parser.parse_args())
-    print(
-        f"a chunk costs client and scheduler {costs.cost * 1e3:.2g} ms, a chunk of a store its worker {costs.write * 1e3:.2g} ms"
-    )
-    print(f"beside its runs; the layout is known after {costs.tries:.2g} s")
+    print(f"a chunk costs client and scheduler {costs.cost * 1e3:.2g} ms; beside its runs, it costs its worker")
+    print(f"{costs.block * 1e3:.2g} ms for each half second, and {costs.end * 1e3:.2g} ms at its end")
+    print(f"the layout is known after {costs.tries:.2g} s")
     print(f"{'times one core, workers':25}" + "".join(f"{count:>10,}" for count in WORKERS))
     for name, (size, each) in WORKS.items():
         speeds = [size * each / Simulation(size, each, count, costs).seconds for count in WORKERS]

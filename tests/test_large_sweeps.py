@@ -4,14 +4,19 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from swept_models import GATHERING, loop_graph
+from swept_models import GATHERING, NAMES, loop_graph
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, IterationError, LoopError, LoopInterrupted
+from mdf_loop.errors import ArgumentError, FileError, IterationError, LoopError, LoopInterrupted
+from mdf_loop.sweeps.checkpoints.chunk_files import numbers_of
 from mdf_loop.sweeps.checkpoints.digest import digest_of
+from mdf_loop.sweeps.checkpoints.storage import LocalPlace
+from mdf_loop.sweeps.stores import tries
 
 pytest.importorskip("xarray")
 
@@ -196,3 +201,27 @@ def test_a_checkpoint_of_other_steps_says_so(tmp_path):
     with pytest.raises(LoopError, match=r"its time_increment is 0\.1, here it is 0\.2"):
         swept(steps=5, time_increment=0.2)
     assert swept(steps=5, time_increment=0.1).attrs["complete"] == 2
+
+
+@pytest.mark.parametrize("failing", [None, 0, 5, 23])
+def test_a_note_comes_after_all_that_it_names(failing, tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    place, noted, original = tmp_path / "s.zarr", [], LocalPlace.write
+
+    def slowly(self, name, content, is_new=False):
+        if name.startswith("chunk_"):
+            noted.append(range(*numbers_of(name)[:2]))
+            found = [{int(path.name.split(".")[1]) for path in (place / label).glob("c.*")} for label in NAMES]
+            assert all(set(noted[-1]) <= blocks for blocks in found)
+        elif name.startswith("evidence/c."):
+            time.sleep(0.003)  # longer than a block runs
+            if name == f"evidence/c.{failing}":
+                raise FileError("the disk is full")
+        return original(self, name, content, is_new)
+
+    monkeypatch.setattr(LocalPlace, "write", slowly)
+    monkeypatch.setattr(tries, "BLOCK", 0.0)  # a run is a block
+    with nullcontext() if failing is None else pytest.raises(FileError, match="the disk is full"):
+        mdf_loop.sweep(DIFFUSION, trials=24, seed=1, outputs=NAMES, store=place)
+    assert failing is not None or (max(map(len, noted)) > 1 and sum(map(len, noted)) == 24)
+    assert not any(failing in blocks for blocks in noted)

@@ -51,10 +51,8 @@ def place(made, tmp_path):
 @pytest.fixture
 def blocks(monkeypatch):
     """The blocks that are computed."""
-    found, original = [], BlockWriter.write
-    monkeypatch.setattr(
-        BlockWriter, "write", lambda self, place, block, *more: found.append(block) or original(self, place, block, *more)
-    )
+    found, original = [], BlockWriter.files
+    monkeypatch.setattr(BlockWriter, "files", lambda self, block, *more: found.append(block) or original(self, block, *more))
     return found
 
 

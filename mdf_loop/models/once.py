@@ -29,6 +29,8 @@ from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.models.between_loops import BetweenLoops, Evaluation, Request, result_in
+from mdf_loop.models.recordings.more_outputs import with_outputs
+from mdf_loop.models.recordings.ways import Way
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, available
 from mdf_loop.readers.mdf.body import check_graph
@@ -84,13 +86,13 @@ class OnceGraph:
             values = {(node, id): getattr(owner, slot, None) for node, id, owner, slot in free_places(graph)}
         self._numbers = {place: value for place, value in values.items() if type(value) in (int, float)}
         try:
-            self.anything = self._of_types({})
+            self.anything = self.of_types({})
         except NotOnce:  # some number decides what is computed
             self._numbers = {}
-            self.anything = self._of_types({})
+            self.anything = self.of_types({})
 
-    def made(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
-        """What is computed of values of these types; ``record`` are values that are outputs as well.
+    def made(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:
+        """What is computed of values of these types; ``record`` and, in loops, ``inside`` are values that are outputs as well.
 
         Raises
         ------
@@ -100,21 +102,24 @@ class OnceGraph:
         for place in self.required:
             if place not in given:
                 raise NotOnce("a required input is missing")
-        return self._of_types(given, record)
+        return self.of_types(given, record, inside)
 
-    def _of_types(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
+    def of_types(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:
+        """The same where values that have to be given may be left out."""
         numbers = self._numbers
         kinds = [(place, type(value)) for place, value in given.items() if type(value) is not type(numbers.get(place))]
 
         def made() -> OnceEvaluation:
             with _left_to_mdf(self.graph):
-                return OnceEvaluation(self.graph, self._read({**numbers, **given}, record), numbers)
+                return OnceEvaluation(self.graph, self._read({**numbers, **given}, record, inside), numbers)
 
-        return self._made.of((record, frozenset(kinds)), made)
+        return self._made.of((record, inside, frozenset(kinds)), made)
 
-    def _read(self, values: Given, record: Sequence[Key]) -> OnceBody:
+    def _read(self, values: Given, record: Sequence[Key], inside: Sequence[Way]) -> OnceBody:
         inputs = {place: GivenInput(*place) for place in values}
-        return read_once(with_values(self.graph, inputs), {inputs[place]: value for place, value in values.items()}, record)
+        read = read_once(with_values(self.graph, inputs), {inputs[place]: value for place, value in values.items()}, record)
+        body, names = with_outputs(read.body, inside, f"the graph {self.graph.id!r}")
+        return replace(read, body=replace(body, outputs=(*body.outputs, *names)))
 
 
 class OnceEvaluation:

@@ -227,7 +227,8 @@ def _refuse_texts(model: Model, grid: Grid) -> None:
     """See that no text is among numbers, or where a number belongs: each run of it would fail."""
     types = {name.rpartition(".")[2]: port.type for name, port in model.inputs.items()}
     for name, (_, values) in grid.axes:
-        texts = [k for k, value in enumerate(values) if _is_text(value)]
+        may_be = {*map(type, values)} - {bool, int, float}
+        texts = [k for k, value in enumerate(values) if _is_text(value)] if may_be else []
         declared = types.get(name.rpartition(".")[2])  # a constant of an operator that is called by its name has none
         dtype = None if declared is None else declared.dtype
         if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):

@@ -86,7 +86,7 @@ def grid_of(over: Any) -> Grid:
     if isinstance(over, Mapping):
         axes = tuple((str(name), (_label(str(name)), _listed(name, values))) for name, values in over.items())
         return Grid(tuple(dim for _, (dim, _) in axes), tuple(len(values) for _, (_, values) in axes), axes)
-    if isinstance(over, Sequence) and not isinstance(over, str) and all(isinstance(point, Mapping) for point in over):
+    if isinstance(over, Sequence) and not isinstance(over, str) and all(issubclass(kind, Mapping) for kind in {*map(type, over)}):
         return _of_points(list(over))
     raise KindError(f"over is a mapping of names to values, a list of mappings or a table of pandas; got {type(over).__name__}")
 
@@ -101,7 +101,7 @@ def _of_points(points: list[Mapping[str, Any]]) -> Grid:
         raise ArgumentError("over is an empty list: there is no point")
     names = list(points[0])
     for k, point in enumerate(points):
-        if set(point) != set(names):
+        if point.keys() != points[0].keys():
             raise ArgumentError(f"all points have the same names; point {k} has {', '.join(point)}, point 0 {', '.join(names)}")
     axes = tuple((str(name), ("point", tuple(_plain(point[name]) for point in points))) for name in names)
     return Grid(("point",), (len(points),), axes)
@@ -110,9 +110,15 @@ def _of_points(points: list[Mapping[str, Any]]) -> Grid:
 def _listed(name: Any, values: Any) -> tuple[Any, ...]:
     if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
         raise ArgumentError(f"over[{name!r}] is a list of values, with at least one; got {values!r}")
+    if type(values) is np.ndarray and values.ndim == 1 and values.dtype.type in PLAIN:
+        return tuple(values.tolist())
     return tuple(map(_plain, values))
+
+
+PLAIN = np.float64, np.int64, np.bool_
+"""Numbers of numpy that Python has as well."""
 
 
 def _plain(value: Any) -> Any:
     """A number of numpy as Python's, where that is the same."""
-    return value.item() if isinstance(value, np.float64 | np.int64 | np.bool_) else value
+    return value.item() if isinstance(value, PLAIN) else value

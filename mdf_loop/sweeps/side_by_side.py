@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +19,10 @@ from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.batched import BatchedLoop
 from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, column_of, first_nans, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, first_nans, holding
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
-from mdf_loop.sweeps.sources import Evaluated, OfNodes, Steps, Unread, results_in, source_of
+from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
+from mdf_loop.system.threads import Recent
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -43,15 +44,18 @@ class SideBySide:
         self._made: dict[Any, tuple[Any, Any]] = {}
 
     @classmethod
-    def of(cls, model: Model, wish: Wish) -> SideBySide | None:
-        """The model, if its runs can be run side by side."""
-        if wish.steps is not None or wish.record:
+    def of(cls, model: Model, wish: Wish, recorded: Mapping[str, str]) -> SideBySide | None:
+        """The model, if its runs can be run side by side; ``recorded`` are the names of what it records, as :func:`source_of`
+        takes them."""
+        if wish.steps is not None or wish.every > 1:  # lanes keep each iteration until they end
             return None
-        known = vars(model).setdefault("side_by_side", [])
-        if not known:
-            source = source_of(model)
-            known.append(cls(model, source) if source is not None and source.has_many else None)
-        return known[0]
+        known: Recent[SideBySide | None] = vars(model).setdefault("side_by_side", Recent(MOST))
+
+        def made() -> SideBySide | None:
+            source = source_of(model, recorded)
+            return cls(model, source) if source is not None and source.has_many else None
+
+        return known.of(tuple(recorded), made)
 
     def run(self, task: Task, start: int, stop: int, run: Run, seconds: float = math.inf) -> Chunk | None:
         """The outputs of some runs, or of the first of them; None if they have to be run one by one.
@@ -84,14 +88,14 @@ class SideBySide:
             points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
             alone = source.loops == 1 and source.is_stepped(points[0])
             requests = [next(source.steps(inputs, outside)) for inputs in points] if alone else []
-        taken = source.taken(task.names, requests[0]) if requests else None
+        taken = source.taken(task.columns, requests[0]) if requests else None
         if taken is not None:
             wanted = {place for place in taken.values() if place is not None}
             columns = self._looped(requests, which, seeds, run, wanted, seconds)
-            return _chunk(task, columns, taken, requests, which)
+            return self._chunk(task, columns, taken, requests, which)
         whole = source.whole(points, which, seeds, run, seconds)
         if whole is not None:
-            return Chunk({name: column_of(whole[name], task.padding) for name in task.names})
+            return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
         return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
 
     def _of_columns(
@@ -106,13 +110,13 @@ class SideBySide:
         except Exception as reason:  # something is computed with what is swept, or goes wrong: each point says what
             let_through(reason)
             return None
-        taken = self.source.taken(task.names, request)
+        taken = self.source.taken(task.columns, request)
         if taken is None:
             return None
         rows = {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
         keeps = _kept(request, set(taken.values()))
         found = self._machine(request, keeps).run_columns(request.arguments, rows, which, seeds, run, seconds)
-        return None if found is None else _chunk(task, found, taken, [request], np.zeros_like(which))
+        return None if found is None else self._chunk(task, found, taken, [request], np.zeros_like(which))
 
     def _machine(self, request: Request, keeps: tuple[bool, ...]) -> CompiledLoop:
         machine: CompiledLoop = self._ready(request.prepared, keeps, lambda: CompiledLoop(request.prepared.record, keeps))
@@ -141,8 +145,22 @@ class SideBySide:
             for row, k in enumerate(lanes):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
-        chunk.columns = {name: column_of([row[name] for row in outputs], task.padding) for name in task.names}
+        chunk.columns = {name: self._column(task, name, [row[name] for row in outputs]) for name in task.columns}
         return chunk
+
+    def _column(self, task: Task, name: str, rows: Sequence[Any]) -> Column:
+        """An output of all runs, or what is recorded of them."""
+        return column_of([np.asarray(row)[None] for row in rows] if name in self.source.singles else rows, task.padding)
+
+    def _chunk(self, task: Task, columns: Columns, taken: Mapping[str, int], requests: list[Request], which: np.ndarray) -> Chunk:
+        """The outputs of runs, of the results of their loops."""
+        found = {}
+        for name, place in taken.items():
+            found[name] = rows, _ = _column(columns, place, task.padding)
+            if name in self.source.singles:
+                found[name] = rows[:, None], np.ones(len(rows), np.int64)
+        stops = _stops(requests, which[: len(columns.lengths)], columns.lengths)
+        return Chunk(found, {}, columns.lengths, stops, _ended_at_nan(requests[0], columns, stops))
 
     @staticmethod
     def _go_on(k: int, steps: Steps, results: Any, waiting: dict[int, Request], outputs: list[Any]) -> None:
@@ -187,13 +205,6 @@ def _kept(request: Request, wanted: set[int] | None) -> tuple[bool, ...]:
     return tuple(wanted is None or k in wanted for k in range(results_in(request.prepared.record)))
 
 
-def _chunk(task: Task, columns: Columns, taken: Mapping[str, int], requests: list[Request], which: np.ndarray) -> Chunk:
-    """The outputs of runs, of the results of their loops."""
-    found = {name: _column(columns, place, task.padding) for name, place in taken.items()}
-    stops = _stops(requests, which[: len(columns.lengths)], columns.lengths)
-    return Chunk(found, {}, columns.lengths, stops, _ended_at_nan(requests[0], columns, stops))
-
-
 def _ended_at_nan(request: Request, columns: Columns, stops: np.ndarray) -> dict[str, int]:
     """The first run whose loop ended by its condition, and carries nan in a value that the condition compares."""
     carried = Compared(request.prepared.record).carried
@@ -207,7 +218,7 @@ def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> n
     return np.where(lengths >= counts, stop_of(1, 1), stop_of(0, 1))
 
 
-def _column(columns: Columns, place: int, fill: Any) -> tuple[np.ndarray, np.ndarray | None]:
+def _column(columns: Columns, place: int, fill: Any) -> Column:
     """One result of a loop in all lanes; lanes that ended early are filled up behind their end."""
     if place < len(columns.values):
         column = columns.values[place]

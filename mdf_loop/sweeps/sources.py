@@ -7,15 +7,17 @@ engines give the same bits of it, a sweep may change over to machine code when t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.restoring import input_ids, names_of
-from mdf_loop.errors import let_through
+from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.ir import Body, Loop
 from mdf_loop.models.between_loops import BetweenLoops, Request, result_in
@@ -23,6 +25,8 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.once import Given, NotOnce, OnceEvaluation, OnceGraph
+from mdf_loop.models.recordings.recording import rep_with
+from mdf_loop.models.recordings.ways import Way, found_in, is_conditional
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
@@ -36,6 +40,8 @@ from mdf_loop.sweeps.compiled_lanes import CompiledGraph
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.system.threads import Recent
+
+log = logging.getLogger(__name__)
 
 MOST = 64
 """Types of inputs for which it is kept whether a model gives the same bits in all engines."""
@@ -55,9 +61,12 @@ class Evaluated(Protocol):
         Whether it draws random numbers.
     has_many : bool
         Whether there is anything to run side by side.
+    singles : set of str
+        What is recorded and no value of a loop: one row of a recording.
     """
 
     loops: int
+    singles: frozenset[str]
 
     @property
     def has_many(self) -> bool: ...
@@ -95,31 +104,64 @@ class Unread(RandomStream):
         raise NotBatched("random numbers are drawn outside of loops")
 
 
-def source_of(model: Model) -> Evaluated | None:
-    """How the runs of a model are evaluated; None if each has to be left to the model."""
-    known = vars(model).get("evaluated")
-    if known is None:
-        known = vars(model)["evaluated"] = _made(model) or ()
-    return known or None
+def source_of(model: Model, recorded: Mapping[str, str] = MappingProxyType({})) -> Evaluated | None:
+    """How the runs of a model are evaluated; None if each has to be left to the model.
+
+    ``recorded`` are values that are outputs as well: what they are called then, and the names that :func:`mdf_loop.run` takes.
+    """
+    known: Recent[Evaluated | None] = vars(model).setdefault("evaluated", Recent(MOST))
+    return known.of(tuple(recorded.items()), lambda: _made(model, recorded))
 
 
-def _made(model: Model) -> Evaluated | None:
-    if isinstance(model, NetworkModel):
-        return None if model.prepared.keeps else OfOperators(model.prepared, {}, tuple(model.outputs))
-    if not isinstance(model, MdfModel):
+def _made(model: Model, recorded: Mapping[str, str]) -> Evaluated | None:
+    try:
+        if isinstance(model, NetworkModel):
+            return None if model.prepared.keeps else OfOperators(*_with(model.prepared, recorded), {}, tuple(model.outputs))
+        if not isinstance(model, MdfModel):
+            return None
+        if model.typed is not None:
+            names = names_of(model.graph)
+            outputs = tuple(names.get(id, id) for id in model.typed.body.outputs)
+            more = _with(model.typed, recorded, {name: id for id, name in names.items()})
+            return OfOperators(*more, input_ids(model.graph), outputs)
+        return None if model.once is None else OfNodes(model, model.once, recorded)
+    except (NotBatched, NotOnce, LoopError) as reason:  # each run alone says what is wrong
+        log.debug("%s: runs are run one by one: %s", model.name, reason)
         return None
-    if model.typed is not None:
-        names = names_of(model.graph)
-        return OfOperators(model.typed, input_ids(model.graph), tuple(names.get(id, id) for id in model.typed.body.outputs))
-    return None if model.once is None else OfNodes(model, model.once)
+
+
+def _with(rep: LoopRep, recorded: Mapping[str, str], ids: Mapping[str, str] = MappingProxyType({})) -> tuple[LoopRep, Ways]:
+    """A graph of operators that gives what is recorded as well, and where it has that."""
+    if not recorded:
+        return rep, {}
+    rep, ways = rep_with(rep, tuple(recorded.values()), "the model", ids)
+    _refuse_traces(ways)
+    return rep, dict(zip(recorded, ways, strict=True))
+
+
+Ways = Mapping[str, Way]
+"""The way to each value that is recorded, by what it is called here."""
+
+
+def _refuse_traces(ways: Sequence[Way]) -> None:
+    """See that what is recorded is an output of a loop of the graph, or one of its values: such have columns."""
+    if any(len(way) > 2 or is_conditional(way) for way in ways):
+        raise NotBatched("a value is recorded in a branch, or in a loop in a loop")
 
 
 class OfNodes:
     """A model of MDF, which operators evaluate."""
 
-    def __init__(self, model: MdfModel, once: OnceGraph) -> None:
+    def __init__(self, model: MdfModel, once: OnceGraph, recorded: Mapping[str, str]) -> None:
         self.model, self.once = model, once
-        self.body = once.anything.body
+        keys, loops = found_in(model.graph, tuple(recorded.values()))
+        inside = {name: (place, *way) for place, ways in loops.items() for name, way in ways.items()}
+        _refuse_traces(tuple(inside.values()))
+        self._more = tuple(keys.values()), tuple(inside.values())
+        labels = {name: label for label, name in recorded.items()}
+        self.singles = frozenset(labels[name] for name in keys)
+        self.labels = tuple(labels[name] for name in (*keys, *inside))
+        self.body = once.of_types({}, *self._more).body
         self._loops = [node.loop.body for node in self.body.nodes if node.loop is not None]
         self.loops = len(self._loops)
         self.has_many = bool(self._loops)
@@ -151,7 +193,8 @@ class OfNodes:
         """An evaluation, which is run by ``outside`` but for its loops."""
         given, evaluation = self.given(inputs)
         results = yield from evaluation.steps(evaluation.begin(given, outside))
-        return evaluation.named(results)
+        recorded = zip(self.labels, results[len(evaluation.read.names) :], strict=True)
+        return {**evaluation.named(results), **dict(recorded)}
 
     def given(self, inputs: Mapping[str, Any]) -> tuple[Given, OnceEvaluation]:
         """Values by node and id, and what is computed of them."""
@@ -159,13 +202,13 @@ class OfNodes:
         if given is None:
             raise NotBatched("an input is not that of one place")
         try:
-            return given, self.once.made(given)
+            return given, self.once.made(given, *self._more)
         except NotOnce as reason:
             raise NotBatched(str(reason)) from reason
 
     def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
-        return _taken(dict(zip(self.once.places, self.body.outputs, strict=True)), names, self.body)
+        return _taken(dict(zip((*self.once.places, *self.labels), self.body.outputs, strict=True)), names, self.body)
 
     def whole(self, points: Any, which: Any, seeds: Any, run: Any, seconds: float) -> None:
         """Values of MDF have no types before a run, so there is no program of all of it."""
@@ -188,14 +231,17 @@ class OfOperators:
     Parameters
     ----------
     rep : LoopRep
+    recorded : Ways
+        What its last outputs are.
     ids : mapping of str to str
         What inputs are called in its body, where a model calls them otherwise.
     outputs : sequence of str
-        What the model calls its outputs.
+        What the model calls its other outputs.
     """
 
-    def __init__(self, rep: LoopRep, ids: Mapping[str, str], outputs: Sequence[str]) -> None:
-        self.rep, self.ids, self.outputs = rep, ids, outputs
+    def __init__(self, rep: LoopRep, recorded: Ways, ids: Mapping[str, str], outputs: Sequence[str]) -> None:
+        self.rep, self.ids, self.outputs = rep, ids, (*outputs, *recorded)
+        self.singles = frozenset(label for label, way in recorded.items() if len(way) == 1)
         self.nodes = [node for node in rep.body.nodes if node.loop is None]
         self.loops = len(rep.body.nodes) - len(self.nodes)
         self._whole = CompiledGraph(rep.graph)

@@ -95,6 +95,19 @@ class Task:
         """The outputs that are kept."""
         return tuple(name for name in self.model.outputs if self.wish.outputs is None or name in self.wish.outputs)
 
+    @cached_property
+    def recorded(self) -> Mapping[str, str]:
+        """What is recorded, by what it is called beside the outputs."""
+        prefix = "recorded "
+        while any(name.startswith(prefix) for name in self.model.outputs):
+            prefix = f"~{prefix}"
+        return {prefix + name: name for name in self.wish.record}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The outputs that are kept, and what is recorded."""
+        return (*self.names, *self.recorded)
+
     @property
     def size(self) -> int:
         """How many runs there are."""
@@ -121,7 +134,7 @@ class Task:
 
     def length(self, given: int | None = None) -> int | None:
         """How many runs a piece has: what the caller says, all that JAX runs at once, or None where the clock decides."""
-        if given is not None or not ENGINES[self.engine].by_jax:
+        if given is not None or self.recorded or not ENGINES[self.engine].by_jax:
             return given
         with self.chosen():
             return runs_at_once(self, start_run())
@@ -184,9 +197,10 @@ class Task:
 
     def _run(self, start: int, stop: int, run: Run, seconds: float) -> tuple[Chunk, int]:
         """What some runs gave, and how many of them are done."""
-        if run.options.how.by_jax and (on_device := runs_by_jax(self, start, stop, run)) is not None:
+        is_left = run.options.how.by_jax and self.recorded  # JAX does not record, which each run says
+        if run.options.how.by_jax and not is_left and (on_device := runs_by_jax(self, start, stop, run)) is not None:
             return self._watched(on_device, start, stop), stop - start
-        many = SideBySide.of(self.model, self.wish)
+        many = None if is_left else SideBySide.of(self.model, self.wish, self.recorded)
         if many is not None and stop - start > 1:
             found = many.run(self, start, stop, run, seconds)
             if found is not None:
@@ -242,6 +256,8 @@ class Task:
     def _chunk_of(self, runs: list[Found | str]) -> Chunk:
         errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
         rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
+        for label, name in self.recorded.items():
+            rows[label] = [None if isinstance(found, str) else found.recorded[name] for found in runs]
         known = {name: column for name, column in rows.items() if any(row is not None for row in column)}
         columns = {name: column_of(column, self.padding) for name, column in known.items()}
         iterations = [None if isinstance(found, str) else found.iterations for found in runs]

@@ -33,9 +33,13 @@ from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in,
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.readers.mdf.typed import has_conditions
+from mdf_loop.system.threads import Recent
 
 if TYPE_CHECKING:
     from mdf_loop.models.mdf import MdfModel
+
+MOST = 8
+"""For how many recordings it is kept what was made for them."""
 
 
 def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
@@ -57,15 +61,14 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
 
 def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish, recorder: Recorder) -> Found | None:
     """The same by operators, with ports and parameters as further outputs; None if it is left to others."""
-    keys, loops = found_in(model.graph, wish.record)
-    recordings: dict[int, LoopRecording] = {}
+    keys, loops, made = _known_of(model).of(wish.record, lambda: (*found_in(model.graph, wish.record), Recent(MOST)))
 
     def call(request: Request, run: Run) -> Any:
         if request.place not in loops:
             return request.run(run)
-        if request.step not in recordings:
-            recordings[request.step] = LoopRecording(request.prepared.record, loops[request.place])
-        return recordings[request.step].run(request.arguments, part_of_model(run), recorder)
+        prepared = request.prepared  # kept beside its recording, so that its place stays taken
+        _, recording = made.of(id(prepared), lambda: (prepared, LoopRecording(prepared.record, loops[request.place])))
+        return recording.run(request.arguments, part_of_model(run), recorder)
 
     found = model.evaluated_once(inputs, run, call, keys)
     if found is not None:
@@ -84,10 +87,8 @@ def recorded_rep(
     ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Found:
     """A run of a graph of operators that records: values of it, or of loops in it; ``ids`` are what it calls things by itself."""
-    ways = [_way_to(prepared.body, ids.get(name, name), f"the model {model.name!r}") for name in wish.record]
-    body, names = with_outputs(prepared.body, ways, f"the model {model.name!r}")
-    count = len(body.outputs)
-    rep = LoopRep(replace(body, outputs=(*body.outputs, *names)))
+    rep, ways = _known_of(model).of(wish.record, lambda: rep_with(prepared, wish.record, f"the model {model.name!r}", ids))
+    count = len(prepared.body.outputs)
     given = {ids.get(name, name): value for name, value in inputs.items()}
     with part_of(run), random_stream(run.stream):
         results = rep.run(given)
@@ -96,6 +97,25 @@ def recorded_rep(
         recorder.keep(name, recorded_value(value, way) if len(way) > 1 else filled([value], name))
     outputs = dict(zip(model.outputs, results[:count], strict=False))
     return Found(outputs, *of_outermost(run), recorded=dict(recorder.found))
+
+
+def _known_of(model: Model) -> Recent[Any]:
+    """What was made of a model for what was recorded before."""
+    known: Recent[Any] = vars(model).setdefault("recordings", Recent(MOST))
+    return known
+
+
+def rep_with(prepared: LoopRep, names: Sequence[str], where: str, ids: Mapping[str, str]) -> tuple[LoopRep, list[Way]]:
+    """A graph of operators that gives some values more, as its last outputs, and the ways to them.
+
+    Raises
+    ------
+    ArgumentError
+        There is no such value, or there are several.
+    """
+    ways = [_way_to(prepared.body, ids.get(name, name), where) for name in names]
+    body, outputs = with_outputs(prepared.body, ways, where)
+    return LoopRep(replace(body, outputs=(*body.outputs, *outputs))), ways
 
 
 def _way_to(body: Any, name: str, where: str) -> Way:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.sweeps.rows.moments import MOMENTS, NOTHING, Moments
-from mdf_loop.sweeps.rows.reducing import One, Reduce, needs_all, reduction_of
+from mdf_loop.sweeps.rows.reducing import One, Quantiles, Reduce, needs_all, reduction_of
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of, earliest
 
 BLOCK = 8
@@ -222,6 +222,15 @@ class _Blocks:
     ) -> Iterator[Any]:
         """What is made of all trials of each point that are there; None where there is none."""
         (rows, lengths), trials = column, self.merging.trials
+        if (
+            isinstance(one, Quantiles)
+            and lengths is None
+            and rows.dtype.kind in "iuf"
+            and there.all()
+            and not np.isnan(rows).any()
+        ):
+            yield from one.of_points(rows.reshape(-1, trials, *rows.shape[1:]))
+            return
         for k in range(0, self.count, trials):
             known = there[k : k + trials]
             point = rows[k : k + trials][known]

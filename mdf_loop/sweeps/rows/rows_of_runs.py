@@ -18,6 +18,9 @@ from mdf_loop.progress import Tally
 Span = tuple[int, int]
 """The first of some runs, and the one after the last."""
 
+Column = tuple[np.ndarray, np.ndarray | None]
+"""A row for each run, and how long each is along its first axis, where it has one."""
+
 
 @dataclass
 class Chunk:
@@ -25,8 +28,8 @@ class Chunk:
 
     Attributes
     ----------
-    columns : dict of str to (array, lengths)
-        Outputs by name: a row for each run, and how long each is along its first axis, where it has one.
+    columns : dict of str to Column
+        Outputs by name.
     errors : dict of int to str
         What went wrong, by the place of the run in the chunk.
     iterations, stops : array, or None
@@ -35,7 +38,7 @@ class Chunk:
         Runs, counted in the whole sweep, that may have something to warn of: the first one for each reason.
     """
 
-    columns: dict[str, tuple[np.ndarray, np.ndarray | None]]
+    columns: dict[str, Column]
     errors: dict[int, str] = field(default_factory=dict)
     iterations: np.ndarray | None = None
     stops: np.ndarray | None = None
@@ -74,7 +77,7 @@ class Ran:
     bytes: int
 
 
-def column_of(rows: Sequence[Any], fill: Any = np.nan) -> tuple[np.ndarray, np.ndarray | None]:
+def column_of(rows: Sequence[Any], fill: Any = np.nan) -> Column:
     """Values of runs as one array; None is a run that failed."""
     known = [rectangular(row)[0] for row in rows if row is not None]
     if not known:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -116,12 +118,21 @@ class BlockWriter:
         if noted is not None:
             return self._ran(start, stop, noted, 0.0)
         noted, block = Noted(damaged=damaged), start
-        while block < stop and (block == start or time.perf_counter() - begun < seconds):
-            self.write(place, block, rows_of(self.task, *self.layout.runs(block, block + 1)), noted)
-            block += 1
-        name = chunk_name(start, block, 1)
-        place.write(name, sealed({**asdict(noted), "damaged": ""}, {}, self.belongs, name))
+        with ThreadPoolExecutor(1, "mdf-loop store") as disk:  # it writes a block while the next one runs
+            written: Iterator[Any] = iter(())
+            while block < stop and (block == start or time.perf_counter() - begun < seconds):
+                files = self.files(block, rows_of(self.task, *self.layout.runs(block, block + 1)), noted)
+                deque(written, 0)  # waits, and raises what went wrong
+                written = disk.map(place.write, files, files.values())
+                block += 1
+            deque(written, 0)
+        self.note(place, start, block, noted)
         return self._ran(start, block, noted, time.perf_counter() - begun)
+
+    def note(self, place: Place, start: int, stop: int, noted: Noted) -> None:
+        """Write that blocks are done."""
+        name = chunk_name(start, stop, 1)
+        place.write(name, sealed({**asdict(noted), "damaged": ""}, {}, self.belongs, name))
 
     def _ran(self, start: int, stop: int, noted: Noted, seconds: float) -> Ran:
         chunks = dict(Counter(path.partition("/")[0] for path in noted.files))
@@ -145,16 +156,16 @@ class BlockWriter:
             return None, str(error)
         return (None if noted.errors and self.task.stops else noted), ""
 
-    def write(self, place: Place, block: int, table: Table | Merged, noted: Noted) -> None:
-        """Write the chunks of a block, and note them."""
+    def files(self, block: int, table: Table | Merged, noted: Noted) -> dict[str, bytes]:
+        """The chunks of a block by their paths, noted."""
         noted.fail(table.errors, self.layout.runs(block, block + 1)[0])
         noted.suspects = earliest(noted.suspects, table.suspects)
         arrays, _ = table.finish()
-        for path, content in self._files(block, arrays, table.lengths if isinstance(table, Table) else {}, noted):
-            place.write(path, content)
-            noted.files[path] = sealed_by(content)
+        files = dict(self._chunks(block, arrays, table.lengths if isinstance(table, Table) else {}, noted))
+        noted.files |= {path: sealed_by(content) for path, content in files.items()}
+        return files
 
-    def _files(
+    def _chunks(
         self, block: int, arrays: Mapping[str, np.ndarray], lengths: Mapping[str, np.ndarray], noted: Noted
     ) -> Iterator[tuple[str, bytes]]:
         """The files of one block: chunks of nothing but filling have none."""
