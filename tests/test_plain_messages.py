@@ -297,7 +297,7 @@ def test_an_output_that_is_not_there(tmp_path):
 def test_inputs_and_outputs_print_as_what_they_are(tmp_path):
     prepared = mdf_loop.prepare(model(tmp_path))
     assert repr(prepared.inputs["rate"]) == "<input rate: float64[] = 0.5 (node a, parameter rate)>"
-    assert repr(prepared.outputs["last"]) == "<output last: ? (node a, output port last)>"
+    assert repr(prepared.outputs["last"]) == "<output last (node a, output port last)>"
 
 
 def test_plans_in_notebooks_have_their_words():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.system.html import escaped, folded, table
-from mdf_loop.types.ports import shown
+from mdf_loop.types.ports import UNKNOWN, shown
 
 MOST_ROWS, FEW = 50, 6
 """Rows of a table, and elements of an array, that are shown."""
@@ -19,7 +19,7 @@ def model_html(model: Any) -> str:
     where = f" from {escaped(model.source)}" if model.source else ""
     given = [port for port in model.inputs.values() if not isinstance(port.default, Mapping)]  # a body is none to give
     inputs = [(p.name, str(p.type), "" if p.default is None else shown(p.default), p.place) for p in given]
-    outputs = [(p.name, str(p.type), p.place) for p in model.outputs.values()]
+    outputs = [(p.name, "as computed" if str(p.type) == UNKNOWN else str(p.type), p.place) for p in model.outputs.values()]
     return (
         f"<div><b>model {escaped(model.name)}</b>{where}"
         f"{_folded('inputs', ('name', 'type', 'default', 'place'), inputs)}"

@@ -36,7 +36,7 @@ class Input:
 
     def __str__(self) -> str:
         default = f" = {shown(self.default)}" if self.default is not None else ", required" if self.required else ""
-        return f"{self.name}: {self.type}{default} ({self.place})"
+        return f"{self.name}{_said(self.type)}{default} ({self.place})"
 
     def __repr__(self) -> str:
         return f"<input {self}>"
@@ -51,10 +51,19 @@ class Output:
     place: str
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.type} ({self.place})"
+        return f"{self.name}{_said(self.type)} ({self.place})"
 
     def __repr__(self) -> str:
         return f"<output {self}>"
+
+
+def _said(type: ValueType) -> str:
+    """A type behind a name; nothing where it is known only when the model has run."""
+    return f": {text}" if (text := str(type)) != UNKNOWN else ""
+
+
+UNKNOWN = "?"
+"""A type of which nothing is known."""
 
 
 class Ports(Mapping[str, Any]):
