@@ -13,9 +13,9 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop import backend
         from mdf_loop.calls.calling import if_, loop, scan
         from mdf_loop.calls.compiled import compile
+        from mdf_loop.convert.converting import convert
         from mdf_loop.convert.loading import load
         from mdf_loop.convert.mdf_to_onnx import to_onnx
-        from mdf_loop.convert.onnx_to_mdf import convert
         from mdf_loop.errors import LoopError
         from mdf_loop.inference.fit import fit
         from mdf_loop.inference.simulator import simulator

@@ -95,7 +95,7 @@ def test_debug_shows_the_traceback():
         (("explain", "m.yaml"), "models.explaining.explain_model"),
         (("verify", "m.yaml"), "models.verifying.verify"),
         (("convert", "m.yaml", "m.onnx"), "convert.mdf_to_onnx.to_onnx"),
-        (("convert", "m.onnx", "m.yaml"), "convert.onnx_to_mdf.convert"),
+        (("convert", "m.onnx", "m.yaml"), "convert.converting.convert"),
         (("convert", "m.xml", "m.onnx"), "convert.openvino_to_onnx.openvino_to_onnx"),
     ],
 )

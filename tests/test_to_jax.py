@@ -2,12 +2,13 @@
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 from onnx import helper
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopError, LoopWarning, MalformedBody, UnsupportedOp
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 jnp = jax.numpy
@@ -332,6 +333,24 @@ def test_whole_numbers_of_64_bits_are_not_cut_in_silence():
         assert np.asarray(add(M=3, cond=True, n=np.array([5, 1]), k=np.array([7, -(1 << 30)]))["m"])[0] == 26
     finally:
         jax.config.update("jax_enable_x64", True)
+
+
+GROWS_IN_SCAN = """<ir_version: 8, opset_import: ["": 18]>
+g (float s, float[n, 3] rows) => (float[m] t) {
+  t = Scan <num_scan_inputs = 1, body = b (float a, float[3] row) => (float[3] c) { c = Add (a, row) }> (s, rows) }"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_number_that_a_scan_without_rows_leaves_is_no_array(count):
+    model, given = onnx.parser.parse_model(GROWS_IN_SCAN), {"s": np.float32(1), "rows": np.ones((count, 3), np.float32)}
+    expected = mdf_loop.run(model, **given)["t"]
+    if count:
+        np.testing.assert_array_equal(mdf_loop.to_jax(model)(**given)["t"], expected)
+        return
+    with pytest.raises(UnsupportedOp, match="a number becomes an array if there is an iteration"):
+        mdf_loop.to_jax(model)(**given)
+    with mdf_loop.options(engine="jax"), pytest.warns(LoopWarning, match="not by JAX"):
+        assert np.shape(mdf_loop.run(model, **given)["t"]) == np.shape(expected) == ()
 
 
 def test_it_says_how_it_runs():

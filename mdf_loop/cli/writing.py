@@ -120,13 +120,13 @@ def convert(
 
 def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> list[str]:
     """Convert by what the names of the files say, each way with its own settings; returns what ONNX has as constants."""
-    from mdf_loop.convert import mdf_to_onnx, onnx_to_mdf, rewriting
+    from mdf_loop.convert import converting, mdf_to_onnx, rewriting
 
     if source.exists() and target.exists() and source.samefile(target):
         raise MalformedBody(f"IN and OUT are one file, {str(source)!r}; the file would lose its comments")
     kinds = tuple(KINDS.get(path.suffix.lower(), "") for path in (source, target))
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
-        onnx_to_mdf.convert(source, target, **to_mdf)
+        converting.convert(source, target, **to_mdf)
     elif kinds == ("mdf", "onnx"):
         mdf_to_onnx.to_onnx(source, target, **to_onnx)
         return mdf_to_onnx.constants_of(source, to_onnx["inputs"]) if to_onnx["steps"] is None else []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.convert.file_text import decoded, line_of, parse
-from mdf_loop.convert.onnx_to_mdf import convert
+from mdf_loop.convert.onnx_to_mdf import onnx_model, written_in_mdf
 from mdf_loop.convert.repair.imported_models import repaired
 from mdf_loop.convert.repair.port_shapes import model_as_written
 from mdf_loop.convert.weights import SUFFIXES
@@ -60,7 +60,7 @@ def load(path: str | os.PathLike) -> Any:
     """
     path = as_path(path, "a model")
     if path.suffix.lower() in (".onnx", ".xml"):
-        return convert(path)
+        return written_in_mdf(onnx_model(path))
     name = os.fspath(path)
     if path.suffix.lower() not in SUFFIXES and os.path.isdir(path):  # which a name that is too long is not, either
         raise MalformedBody(f"{name!r} is a folder; a model is a file in it, of type {', '.join(SUFFIXES)}, .onnx or .xml")

@@ -22,14 +22,11 @@ from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Para
 from mdf_loop import ir
 from mdf_loop.convert.body_text import body_text
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.kept_model import kept
 from mdf_loop.convert.naming import Naming, readable
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
-from mdf_loop.convert.weights import save
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
-from mdf_loop.options import public
+from mdf_loop.errors import KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
@@ -45,58 +42,6 @@ MOST_ZEROS = 1 << 20
 """MDF fills every input port with zeros of its shape: larger shapes are said in the types alone."""
 
 
-@public
-def convert(model: Any, path: str | os.PathLike | None = None, *, body: str | None = None, inline: int = 1024) -> Any:
-    """Convert an ONNX model, or an OpenVINO model, to an MDF model that gives the same outputs.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto, str or path-like
-        A model, or the path of an ``.onnx`` file, or of the ``.xml`` file of an OpenVINO model.
-    path : str or path-like, optional
-        Write the MDF model to this ``.json``, ``.yaml`` or ``.yml`` file as well.
-    body : {None, "mdf", "onnx"}
-        Whether the bodies of loops and the branches of an If become MDF graphs, or ONNX text.  The default gives back the MDF
-        model that :func:`mdf_loop.to_onnx` wrote the file from, with its equations, if the file keeps it; else MDF graphs.
-    inline : int
-        Weights with more elements than this go to a ``.npz`` file in the same folder, which never replaces another file.
-
-    Returns
-    -------
-    modeci_mdf.mdf.Model
-
-    Raises
-    ------
-    MalformedBody, UnsupportedOp
-        The model is broken, or contains something that MDF cannot hold.
-    ArgumentError
-        ``body`` is unknown, or the file name has another ending.
-    FileError
-        A file cannot be written.  An existing file is unchanged.
-
-    Notes
-    -----
-    The model runs in MDF's engine after ``import mdf_loop``, and in :func:`mdf_loop.run`, with the ONNX names of inputs and
-    outputs.  Functions of the model are inlined.
-
-    Examples
-    --------
-    >>> import mdf_loop, onnx.parser
-    >>> text = '<ir_version: 9, opset_import: ["": 20]> double (float[2] x) => (float[2] body) { body = Add(x, x) }'
-    >>> model = mdf_loop.convert(onnx.parser.parse_model(text))
-    >>> model.graphs[0].nodes[0].id, model.graphs[0].metadata["outputs"], model.graphs[0].metadata["names"]
-    ('Add', ['body_2'], {'body_2': 'body'})
-    >>> mdf_loop.run(model, x=[1.0, 2.0])["body"]
-    array([2., 4.], dtype=float32)
-    """
-    if body not in (None, *FORMS):
-        raise ArgumentError(f"body must be one of {', '.join(FORMS)}; got {body!r}")
-    converted = _converted(model, body)
-    if path is not None:
-        save(converted, Path(path), inline)
-    return converted
-
-
 def convert_body(read: ir.Body, form: str = "mdf") -> Any:
     """The MDF model of a whole ONNX graph that was read."""
     if read.captures:
@@ -106,16 +51,24 @@ def convert_body(read: ir.Body, form: str = "mdf") -> Any:
     return Model(id=f"{graph.id}_model", graphs=[graph], onnx_opset_version=str(read.opsets.get("", "")) or None)
 
 
-def _converted(model: Any, form: str | None) -> Any:
-    """The MDF model of an ONNX model, or of the path of one."""
+def onnx_model(model: Any) -> onnx.ModelProto:
+    """An ONNX model, or that of a file of ONNX or OpenVINO.
+
+    Raises
+    ------
+    KindError
+        It is something else.
+    """
     if isinstance(model, str | os.PathLike):
-        is_openvino = Path(model).suffix.lower() == ".xml"
-        return _converted(openvino_to_onnx(model) if is_openvino else load_onnx(model), form)
+        return openvino_to_onnx(model) if Path(model).suffix.lower() == ".xml" else load_onnx(model)
     if not isinstance(model, onnx.ModelProto):
         raise KindError(f"convert takes an ONNX model or the path of one; got {type(model).__name__}")
-    if form is None and (written := kept(model)) is not None:
-        return written
-    converted = convert_body(read_model(model), form or "mdf")
+    return model
+
+
+def written_in_mdf(model: onnx.ModelProto, form: str = "mdf") -> Any:
+    """The MDF model of an ONNX model, node by node."""
+    converted = convert_body(read_model(model), form)
     converted.metadata = said_of_file(model)
     if model.graph.doc_string:
         converted.graphs[0].metadata[DOC_STRING] = model.graph.doc_string

@@ -50,7 +50,7 @@ class Compared:
     def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
         """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
         count = given.trip_count
-        if not lasted or (count is not None and lasted >= count) or not self.may_be_nan:
+        if not self.may_be_nan or not lasted or (count is not None and lasted >= count):
             return
         if given.go is None and not run.options.obey_body_condition:
             return

@@ -84,7 +84,7 @@ class NumpyLoop(InterpretedLoop):
     def _make_ready(self, loop: Loop, unseen: int | None) -> None:
         """Look kernels up, now or again; the plan follows when it is needed."""
         super().__init__(loop, unseen)
-        for name in ("_is_light", "_may_end", "_worth_of_numbers", "plan", "worth_stepping"):
+        for name in ("_worth_of_numbers", "plan", "worth_stepping"):
             self.__dict__.pop(name, None)
         self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
@@ -103,7 +103,7 @@ class NumpyLoop(InterpretedLoop):
         return super().begin(given, run)
 
     def _show(self) -> None:
-        """Report the progress."""
+        """Add it to the loops that are watched."""
         watching = _watching.get()
         if watching is not None and self not in watching:
             watching.append(self)
@@ -115,14 +115,6 @@ class NumpyLoop(InterpretedLoop):
             self.calls.share(self.plan.loop.body.nodes)
             self._blocks = Blocks(self.calls, self.plan)
         return self._blocks
-
-    @functools.cached_property
-    def _may_end(self) -> bool:
-        return self.plan.condition != "given"
-
-    @functools.cached_property
-    def _is_light(self) -> bool:
-        return all(is_light(node) for node in self.plan.varying)
 
     @functools.cached_property
     def worth_stepping(self) -> int:
@@ -174,8 +166,7 @@ class NumpyLoop(InterpretedLoop):
         """Run the loop: by a program if it is short, else in blocks."""
         drawn = run.stream.save() if self._draws else None
         results = self.account.timed(run.options, self._results, given, run)
-        if self.compared.may_be_nan:
-            self.compared.warn_of_nan(results, given, run, self.lasted)
+        self.compared.warn_of_nan(results, given, run, self.lasted)
         warn_of_new_nan(self, results, given, run, drawn, self.lasted)
         return results
 
@@ -206,7 +197,7 @@ class NumpyLoop(InterpretedLoop):
     def _by_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> list[Any] | None:
         """The results that a program gives, if there is one; machine code that is there needs nothing around it."""
         values, programs = program_values(given, hidden), self._programs_for(given, is_compiled)
-        found: Sequence[Any] | None = programs.at_once(values, run) if is_compiled else None
+        found = programs.at_once(values, run) if is_compiled else None
         if found is None:
             with np.errstate(all="ignore"):
                 found = programs.run(values, run, lambda: True, is_compiled, lambda: self._is_short_work(given, is_compiled))
@@ -270,7 +261,7 @@ class NumpyLoop(InterpretedLoop):
             return False
         if count is None and self.loop.scanned:
             return False
-        if self.lasted and self._may_end:
+        if self.lasted and self.plan.condition != "given":
             count = min(self.lasted, count or self.lasted)
         count = MANY_STEPS if count is None else count
         if 0 < count <= self.worth_stepping:
@@ -407,7 +398,7 @@ class NumpyLoop(InterpretedLoop):
 
         Wide rows would only leave the processor's cache, and Python's numbers (MDF bodies) make no arrays.
         """
-        is_wide = size > WIDE * len(values) and self._is_light
+        is_wide = size > WIDE * len(values) and all(map(is_light, self.plan.varying))
         if not is_wide and 2 * sum(type(value) in NUMBERS for value in values) <= len(values):
             return self.blocks
         return self._stepping("its values are wide" if is_wide else "its values are Python's numbers", is_wide)

@@ -71,8 +71,7 @@ class Builder(OfLists, OfWeak):
     def __init__(self) -> None:
         self.guesses, self.traces = current_guesses(), False
         self._scopes = [Scope()]
-        self._depths: dict[Value, int] = {}
-        self._known: dict[Hashable, Value] = {}  # of the regions that are open
+        self._depths, self._known = dict[Value, int](), dict[Hashable, Value]()  # what is known is of the regions that are open
 
     def param(self, type: Type, number: int = 0) -> Value:
         """A parameter of the region that is open."""
@@ -93,9 +92,8 @@ class Builder(OfLists, OfWeak):
 
     def _forget(self, scope: Scope, length: int) -> None:
         """Know the values of a region no more, but for so many of the first ones."""
-        for key in scope.keys[length:]:
-            if key is not None:
-                del self._known[key]
+        for key in filter(None, scope.keys[length:]):
+            del self._known[key]
         del scope.keys[length:]
 
     def inline(self, region: Region) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.machine_runs import columns_of, run_many
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
@@ -28,6 +27,7 @@ from mdf_loop.settings.random_streams import RandomStream, begun
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
+from mdf_loop.sweeps.machine_runs import columns_of, run_many
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors, column_of_values
 from mdf_loop.sweeps.workers import current_crew

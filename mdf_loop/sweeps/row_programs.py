@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.execute.machine_runs import columns_of
 from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body, Node
@@ -22,6 +21,7 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.compiled_lanes import CompiledLoop
 from mdf_loop.sweeps.lanes.lane_values import NotBatched
+from mdf_loop.sweeps.machine_runs import columns_of
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:

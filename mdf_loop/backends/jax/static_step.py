@@ -142,13 +142,24 @@ class JaxLowering(StaticLowering):
                 raise CannotLower(f"{record.carried[k].input!r} starts as a number and becomes an array: begin with an array")
         return found
 
-    def loop(self, record: Loop, count: Value | None, condition: Value | None, *others: Any, **named: Any) -> Sequence[Value]:
+    def loop(  # type: ignore[override]
+        self,
+        record: Loop,
+        count: Value | None,
+        condition: Value | None,
+        obeyed: bool,
+        carried: Sequence[Value],
+        scanned: Sequence[Value],
+        *others: Any,
+        **named: Any,
+    ) -> Sequence[Value]:
         """A loop; it is kept in mind whether it has an iteration."""
         outer = self.may_be_empty
         has_count = count is None or (count.op == "const" and np.all(np.asarray(count.attr) > 0))
-        self.may_be_empty = not (has_count and (condition is None or is_always_true(condition)))
+        has_rows = all(x.type.shape is None or x.type.shape[s.axis] != 0 for x, s in zip(scanned, record.scanned, strict=True))
+        self.may_be_empty = not (has_rows and has_count and (condition is None or is_always_true(condition)))
         try:
-            return super().loop(record, count, condition, *others, **named)
+            return super().loop(record, count, condition, obeyed, carried, scanned, *others, **named)
         finally:
             self.may_be_empty = outer
 

@@ -1,0 +1,150 @@
+"""Calls and files with a mistake: the message says what was meant."""
+
+import warnings
+
+import onnx.parser
+import pytest
+from test_plain_messages import MODEL, model, told
+
+import mdf_loop
+from mdf_loop.errors import LoopError, MalformedBody
+
+LINEAR = "v: v + dt\nwhile: v < 1"
+
+ONNX = '<ir_version: 8, opset_import: ["": 18]> g (float[n] x) => (float[n] z) { z = Add (x, x) }'
+
+
+@mdf_loop.body
+def two_values(i, go, x, y):
+    return x < 5, x + y, y
+
+
+@mdf_loop.body
+def with_text(i, go, x):
+    return go, x + "1"
+
+
+@mdf_loop.body
+def with_mapping(i, go, x):
+    return {"x": x}
+
+
+CALLS = [
+    (
+        lambda m: mdf_loop.loop(steps=3, cond=True, v=0.0, body=LINEAR, dt=0.1),
+        "'steps'; it reads 'dt'; did you mean 'M'?",
+    ),
+    (lambda m: mdf_loop.loop(3, condition=True, v=0.0, body=LINEAR, dt=0.1), "did you mean 'cond'?"),
+    (lambda m: mdf_loop.loop(3, True, v_init=0.0, body=LINEAR, dt=0.1), "it has no 'v_init'; did you mean 'v_initial'?"),
+    (
+        lambda m: mdf_loop.loop(3, True, vv=0.0, body=LINEAR, dt=0.1),
+        "it has no 'vv'; did you mean 'v'?; no value is given",
+    ),
+    (
+        lambda m: mdf_loop.loop(3, True, 0.0, 1.0, body="x: x + y\ny: y", x=1),
+        "takes x, y; 1 value without a name is too many",
+    ),
+    (lambda m: mdf_loop.loop(3, True, v=0.0, body=LINEAR, dtt=0.1), "'dtt' is given, and the body does not read it"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, body="v: v + dvv * rate\nlet dv: 1", rate=1), "reads 'dvv' from outside"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, body=LINEAR, dt=0.1, seed=1), "it is an option: with mdf_loop.options(seed=...)"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, LINEAR, dt=0.1), "loop: the body is given by name: loop(M, cond, *carried, body=...)"),
+    (lambda m: mdf_loop.loop(two_values, 3, True, 0.0), "loop: the body is given by name"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, body="v: v + dt; while: v < 1", dt=0.1), "each equation is on a line of its own"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, body="let a: a + 1\nv: v + a"), "let is circular: a reads itself"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, body="v: 2 v"), "a product is written 2 * v"),
+    (
+        lambda m: mdf_loop.loop(3, True, 1.0, body=two_values),
+        "body 'two_values' carries x, y; each needs one initial value, in this order, and 1 is given: y has none",
+    ),
+    (
+        lambda m: mdf_loop.loop(3, True, 1.0, body=with_text),
+        "computes with a str; a traced function computes with numbers",
+    ),
+    (lambda m: mdf_loop.loop(3, True, 1.0, body=with_mapping), "returns a dict; return the condition, the carried values"),
+    (lambda m: mdf_loop.loop(3, True, 1.0, body=lambda i, go, x: None), "returned None; it must return at least 2"),
+    (lambda m: mdf_loop.loop(3, True, None, body=LINEAR, dt=0.1), "'v' is None, no number"),
+    (lambda m: mdf_loop.loop(3, "yes", 0.0, body=LINEAR, dt=0.1), "got string[] ('yes')"),
+    (lambda m: mdf_loop.if_(True, then_brnch="y: 1", else_branch="y: 2"), "is that a misspelt 'then_branch'?"),
+    (
+        lambda m: mdf_loop.if_(True, then_branch="y: rate", else_branch="y: 2", rate=1, raet=1),
+        "'raet'; did you mean 'rate'?",
+    ),
+    (
+        lambda m: mdf_loop.run(m, {"drive": 2.0}),
+        "run: only model may be given without a name; 2 are given",
+    ),
+    (lambda m: mdf_loop.prepare(m)(2.0), "Model: all values are given by name; 1 is given without one: write name=value"),
+    (lambda m: mdf_loop.run(m, x=2.0), "'x' is carried by the loop a.run, which begins with 'x0': give x0=..."),
+    (lambda m: mdf_loop.run(m, drive={"a": 1}), "'drive' is a dict, no number"),
+    (lambda m: mdf_loop.run(m, drive=lambda t: t), "must be numbers, booleans or strings; got function"),
+    (lambda m: mdf_loop.run(MODEL), "a model is read from a file; got a text of 18 lines: write it to a file first"),
+    (lambda m: mdf_loop.run(m)["pth"], "no output called 'pth'; did you mean 'path'?"),
+    (lambda m: mdf_loop.run(m, record="a.x").recorded["x"], "nothing was recorded as 'x'; there are a.x"),
+    (lambda m: mdf_loop.to_onnx(m, inputs=["raet"]), "there is no value 'raet' that could be an input; did you mean 'rate'?"),
+    (lambda m: mdf_loop.simulator(m, ["rate"], dtype="floaty"), "dtype is a type of numpy, such as 'float32'; got 'floaty'"),
+    (
+        lambda m: mdf_loop.fit(m, {"last": [1.0]}, {"rate": ("0", "1")}),
+        "over['rate'] is a pair of bounds, such as (0.2, 3.0)",
+    ),
+    (lambda m: mdf_loop.fit(m, {"last": [1.0]}, {"rate": (0, 1)}, trials=0), "trials must be at least 1; got 0"),
+    (
+        lambda m: mdf_loop.fit(m, {"last": [1.0]}, {"rate": (0, 1)}, loss="mse"),
+        "loss is a function of (simulated, data), or",
+    ),
+    (lambda m: mdf_loop.fit(m, {"last": ["a"]}, {"rate": (0, 1)}), "data['last'] must be numbers; got texts"),
+    (lambda m: backend(ONNX).run([None]), "input 'x' must be float32[n]; got None, which only an optional may be"),
+    (lambda m: backend(ONNX).run([1.0, 2.0]), "the model takes 1 input (x); 2 were given"),
+    (lambda m: backend(ONNX).run({"xx": 1.0}), "missing: x; unknown: xx; did you mean 'x'?"),
+    (lambda m: mdf_loop.backend.prepare(onnx.parser.parse_model(ONNX), device="GPU"), "device must be 'CPU'; got 'GPU'"),
+]
+
+
+def backend(text):
+    return mdf_loop.backend.prepare(onnx.parser.parse_model(text))
+
+
+@pytest.mark.parametrize(("call", "message"), CALLS, ids=[message for _, message in CALLS])
+def test_calls_with_a_mistake_say_what_was_meant(tmp_path, call, message):
+    path = model(tmp_path)
+    with pytest.raises(LoopError) as caught:
+        call(path)
+    assert message in told(caught.value)
+
+
+DEEPER = MODEL.replace("  output_ports", "    output_ports").replace("  last:", "    last:").replace("  path: {v", "    path: {v")
+
+FILES = [
+    ("y.json", MODEL, "it is no JSON: call a file of YAML .yaml"),
+    ("t.onnx", "hello", "'{}' is not an ONNX model: it is a text"),
+    (
+        "m.yaml",
+        MODEL.replace("          output_ports", "            output_ports"),
+        "'output_ports' is a key of a node, not the id of a parameter",
+    ),
+    ("m.yaml", "m:\n  nodes: {}\n", "a model has no 'nodes' (a graph has: see the indentation)"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), FILES, ids=[message for *_, message in FILES])
+def test_files_that_are_something_else(tmp_path, name, text, message):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(MalformedBody) as caught:
+        mdf_loop.run(path)
+    assert message.format(path) in str(caught.value)
+
+
+def test_an_output_read_as_an_attribute_is_told_how(tmp_path):
+    results = mdf_loop.run(model(tmp_path))
+    with pytest.raises(AttributeError, match=r"no attribute 'last'; write results\['last'\]"):
+        _ = results.last
+    assert not hasattr(results, "lst")
+
+
+def test_steps_are_no_iterations(tmp_path):
+    with pytest.warns(mdf_loop.errors.LoopWarning, match="the iterations of a loop are its argument M"):
+        mdf_loop.run(model(tmp_path), steps=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.run(model(tmp_path), steps=3, collect=True)
+        mdf_loop.run(model(tmp_path, "rate: {value: 0.5}", "rate: {value: rate / 2, default_initial_value: 1.0}"), steps=3)
