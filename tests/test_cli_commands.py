@@ -1,7 +1,9 @@
 """What every command has, and the commands beside ``run``."""
 
 import configparser
+import importlib
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -21,7 +23,8 @@ from mdf_loop.backends.llvm.linking.object_code import disk, key_of
 from mdf_loop.cli import app
 from mdf_loop.cli.console import bars
 from mdf_loop.cli.installation import in_words
-from mdf_loop.settings.engines import available_engines, can_compile
+from mdf_loop.options import current_options
+from mdf_loop.settings.engines import agreeing_engines, available_engines, can_compile
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -54,6 +57,37 @@ def test_shells_can_complete(shell):
     variables = {"_MDF_LOOP_COMPLETE": f"source_{shell}", "PYTHONPATH": str(EXAMPLES.parent)}
     result = subprocess.run(command, capture_output=True, text=True, env=variables)
     assert "_MDF_LOOP_COMPLETE=complete" in result.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_paragraphs_of_help_break_where_the_terminal_does(command):
+    result = CliRunner().invoke(app, [command, "-h"], env={"COLUMNS": "1000", "TERM": "dumb"})
+    callback = next(each for each in app.registered_commands if (each.name or each.callback.__name__) == command).callback
+    shown = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", result.output).splitlines()]
+    for paragraph in inspect.cleandoc(callback.__doc__).split("\n\n"):
+        assert " ".join(paragraph.split()) in shown
+
+
+@pytest.mark.parametrize("engine", agreeing_engines())
+def test_run_and_sweep_take_an_engine(engine, monkeypatch, capsys):
+    seen = []
+
+    def watched(function):
+        return lambda *inputs, **named: seen.append(current_options().engine) or function(*inputs, **named)
+
+    for module, name in (
+        (importlib.import_module("mdf_loop.models.opening"), "run"),
+        (importlib.import_module("mdf_loop.sweeps.sweep"), "sweep"),
+    ):
+        monkeypatch.setattr(module, name, watched(getattr(module, name)))
+    model = EXAMPLES / "drift_diffusion.yaml"
+    assert run_main("run", model, "--seed", "3", "--engine", engine, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["outputs"]["reaction_time"]["value"]
+    assert found == float(mdf_loop.run(model, seed=3)["reaction_time"])
+    assert run_main("sweep", model, "--over", "drift=0,1", "--trials", "2", "--quiet", "--engine", engine) == 0
+    assert seen == [engine, engine]
+    assert run_main("run", model, "--engine", engine + "x") == 1
+    assert f"engine must be one of auto, interpret, numpy, jit, jax; got '{engine}x'" in capsys.readouterr().err
 
 
 def test_run_prints_json(capsys):

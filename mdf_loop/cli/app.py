@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
@@ -25,12 +25,18 @@ app = typer.Typer(
     epilog="Every command takes -h, --json and --debug. Documentation: docs/ in the repository.",
 )
 
+
+def _in_paragraphs(command: Callable[..., None]) -> str:
+    """What a command says of itself, without the line breaks of the source: a terminal has its own width."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(command.__doc__ or "").split("\n\n"))
+
+
 for _command in (
     *(run.run, sweeping.sweep, writing.new, looking.check, looking.explain, looking.draw, comparing.verify, comparing.bench),
     *(showing.plot, showing.explore, showing.report),
     *(writing.convert, installation.ops, installation.doctor, installation.cache),
 ):
-    app.command()(_command)
+    app.command(help=_in_paragraphs(_command))(_command)
 
 
 def _say_version(wanted: bool) -> None:

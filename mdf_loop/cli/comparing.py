@@ -102,9 +102,9 @@ def bench(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Time a model in every engine and in onnxruntime: the shortest of many runs, as bars.
+    """Time a model in every engine, with JAX and in onnxruntime: the shortest of many runs, as bars.
 
-    The first run of each, which plans and compiles, stands beside and does not count.
+    The first run of each, which plans and compiles, has a column of its own and does not count.
     """
     from mdf_loop.models.benching import bench as measure
     from mdf_loop.options import options

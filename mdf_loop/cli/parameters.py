@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mdf_loop.errors import MalformedBody
+from mdf_loop.settings.engines import ENGINES
 
 File = Annotated[Path, typer.Argument(help="A model: .yaml, .json, .onnx or .xml (OpenVINO).")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="An input or a parameter; VALUE is JSON.")]
@@ -32,6 +33,9 @@ ObeyBodyCondition = Annotated[
     bool,
     typer.Option("--obey-body-condition", help="Let the body end a loop without a condition, as onnxruntime does."),
 ]
+EngineName = Annotated[
+    str | None, typer.Option("--engine", metavar="|".join(ENGINES), help=f"How loops run; the default is {next(iter(ENGINES))}.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; errors on stderr too.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 """Every command takes ``--json`` and ``--debug``; :func:`mdf_loop.cli.app.main` looks for them too."""
@@ -48,16 +52,19 @@ def given_inputs(set_: list[str] | None, input_: Path | None) -> dict[str, Any]:
     return {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
 
 
+def asked_for(**how: Any) -> dict[str, Any]:
+    """Options without those that were not given."""
+    return {name: value for name, value in how.items() if value is not None}
+
+
 def stepping(steps: int | None, time_increment: float | None, **more: Any) -> dict[str, Any]:
     """The arguments of :func:`mdf_loop.run` that say how often: those that were given."""
-    how = {"steps": steps, "time_increment": time_increment, **more}
-    return {name: value for name, value in how.items() if value is not None}
+    return asked_for(steps=steps, time_increment=time_increment, **more)
 
 
 def recording(trials: int | None, record: list[str] | None, every: int, record_to: Path | None) -> dict[str, Any]:
     """The arguments of :func:`mdf_loop.run` about trials and recordings: those that were given."""
-    said = {"trials": trials, "record": record or None, "every": every if every != 1 else None, "record_to": record_to}
-    return {name: value for name, value in said.items() if value is not None}
+    return asked_for(trials=trials, record=record or None, every=every if every != 1 else None, record_to=record_to)
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -20,6 +20,7 @@ from mdf_loop.cli.console import (
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
+    EngineName,
     Every,
     File,
     Input,
@@ -33,6 +34,7 @@ from mdf_loop.cli.parameters import (
     TimeIncrement,
     Trials,
     Trusted,
+    asked_for,
     given_inputs,
     recording,
     stepping,
@@ -68,6 +70,7 @@ def run(
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="Show the progress; a terminal shows it after two seconds.")
     ] = None,
+    engine: EngineName = None,
     obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
@@ -81,7 +84,7 @@ def run(
         inputs = given_inputs(set_, input_) | stepping(steps, time_increment, collect=collect or None)
         inputs |= recording(trials, record, every, record_to)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
-        how |= {"obey_body_condition": obey_body_condition, "progress": _listener(progress)}
+        how |= {"obey_body_condition": obey_body_condition, "progress": _listener(progress), **asked_for(engine=engine)}
         _refuse_other(file, output, plot)
         results = _run(file, inputs, how, output)
         _keep(results, output, plot)

@@ -17,6 +17,7 @@ from mdf_loop.cli.console import as_json, console, plain, refuse_missing_folders
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
+    EngineName,
     File,
     Fill,
     Input,
@@ -28,6 +29,7 @@ from mdf_loop.cli.parameters import (
     TimeIncrement,
     Trials,
     Trusted,
+    asked_for,
     given_inputs,
 )
 from mdf_loop.cli.problems import at_work
@@ -193,6 +195,7 @@ def sweep(
     common_noise: Annotated[bool, typer.Option("--common-noise", help="The same random numbers at every point.")] = False,
     timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No bar.")] = False,
+    engine: EngineName = None,
     obey_body_condition: ObeyBodyCondition = False,
     trusted: Trusted = False,
     json_: Json = False,
@@ -205,7 +208,8 @@ def sweep(
     how |= {"checkpoint": checkpoint, "store": store}
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
     how |= {"fill": fill, "on_error": on_error}
-    with at_work(file), options(trusted=trusted, timeout=timeout, obey_body_condition=obey_body_condition):
+    opts = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition, **asked_for(engine=engine)}
+    with at_work(file), options(**opts):
         found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
     _say(file, found, json_, store)
 
