@@ -53,7 +53,8 @@ def test_a_script_is_short_begins_with_its_model_and_ends_in_an_assertion(path):
 def test_nothing_is_wrong_with_the_models(path):
     told = [problem.message for problem in check(model_of(path))]
     of_others = path.stem in ("hodgkin_huxley", "stroop")  # MDF's own model, and what PsyNeuLink exports
-    assert [message for message in told if not (of_others and "nothing reads it" in message)] == []
+    expected = ("nothing reads it", ", and not '")  # the latter are arguments that PsyNeuLink has and MDF has not
+    assert [message for message in told if not (of_others and any(text in message for text in expected))] == []
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_a_port_may_be_named_with_its_node():
 
 
 def test_the_number_of_carried_values_has_to_fit():
-    with pytest.raises(ArgumentError, match="2 carried values given"):
+    with pytest.raises(ArgumentError, match="carries x; each needs one initial value, in this order, and 2 are given"):
         mdf_loop.loop(3, True, 0.0, 1.0, body=stepping(y="x"))
 
 
@@ -293,4 +293,4 @@ def test_hidden_state_is_shown():
     body = read_mdf_graph(stepping([Parameter(id="n", value="n + 1", default_initial_value=4)], y="x + n"), 1)
     assert "  state A.n = 4, then A.n~2\n" in str(body)
     assert [(s.input, s.output, s.initial) for s in body.state] == [("A.n", "A.n~2", 4)]
-    assert loop_record(body, 1).goes_round == {"x": "A.y", "A.n": "A.n~2"}
+    assert loop_record(body, 1).all_carried == {"x": "A.y", "A.n": "A.n~2"}

@@ -14,6 +14,7 @@ from mdf_loop import backend, openvino
 from mdf_loop.errors import KindError
 from mdf_loop.integrations.scheduler import SteppedLoop
 from mdf_loop.ops import registry
+from mdf_loop.readers.mdf.stepped_loops import Steps
 from mdf_loop.types import fitting as arguments
 
 MODELS = Path(__file__).parent / "models"
@@ -137,13 +138,13 @@ def in_mdf_engine(values):
 
 
 def stepped(values):
-    loop = SteppedLoop("run", 2)
+    loop = SteppedLoop(Steps("run", 2))
     captured = {name: values[name] for name in "xts"}
     return [loop.execute(6, True, starts(values), LOOP, captured) for _ in range(4)]
 
 
 def stepped_python(values):
-    loop = SteppedLoop("run", 2)
+    loop = SteppedLoop(Steps("run", 2))
     body = lambda i, go, a, b: (True, a, [*b, a], a, HELD)  # noqa: E731
     return [loop.execute(6, True, [values["x"], values["s"]], body, {}) for _ in range(4)]
 
@@ -303,7 +304,7 @@ def test_partial_results_of_models_and_branches_are_their_own():
 
 
 def test_partial_results_of_stepped_loops_are_their_own():
-    x, loop = np.float32([1, 2]), SteppedLoop("run", 3)
+    x, loop = np.float32([1, 2]), SteppedLoop(Steps("run", 3))
     loop.execute(9, True, [x, x], failing, {"x": x})
     with pytest.raises(mdf_loop.LoopError) as failed:
         loop.execute(9, True, [x, x], failing, {"x": x})
@@ -349,7 +350,7 @@ def test_python_bodies_change_only_what_is_their_own():
     mdf_loop.loop(1, True, values["x"], values["s"], body=changing, **values)
     mdf_loop.if_(True, then_branch=changing_branch, else_branch=changing_branch, **values)
     mdf_loop.scan(values["x"], values["x"], body=changing_part, num_scan_inputs=1, x=values["x"])
-    SteppedLoop("run", 1).execute(1, True, [values["x"], values["s"]], changing, values)
+    SteppedLoop(Steps("run", 1)).execute(1, True, [values["x"], values["s"]], changing, values)
     assert repr(values) == before
 
 

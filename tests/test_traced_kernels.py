@@ -196,9 +196,9 @@ def assert_law(kernel, type, shape, n_inputs, count, seed=0, numbers=None, attrs
     def call():
         return mdf_loop.loop(count, True, table[0] if shape else dtype.type(table[0]), body=body, table=table)
 
-    expected = outcome("interpret", call)
+    expected, same = outcome("interpret", call), close if kernel in NEAR or kernel.__name__ == "squared" else to_the_bit
     for engine, _ in itertools.product([e for e in ENGINES if e != "interpret"], range(2)):
-        compare(outcome(engine, call), expected, f"{kernel.__name__} {engine}", close if kernel in NEAR else to_the_bit)
+        compare(outcome(engine, call), expected, f"{kernel.__name__} {engine}", same)
 
 
 @pytest.mark.parametrize("shape", [(), (2, 9)], ids=str)
@@ -250,8 +250,8 @@ def expressions(depth):
 )
 def test_a_composition_of_functions_is_the_same_on_every_engine(text, type, shape, count, seed, is_tame):
     function = eval(f"lambda x, y: np.add({text}, np.bool_(0))", {"np": np})
-    function.__name__ = "composed"
-    mdf_loop.kernel("composed2", domain=DOMAIN)(function)
+    function.__name__ = "squared" if "**" in text else "composed"  # numpy's powers of single numbers are not those of arrays
+    mdf_loop.kernel(f"{function.__name__}2", domain=DOMAIN)(function)
     numbers = np.array([0.5, -1.25, 3, 0, -2, 7, 1.5, -0.75, 2, 11, -5]) if is_tame else None
     assert_law(function, type, shape, 2, count, seed, numbers)
 

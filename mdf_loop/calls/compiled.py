@@ -123,6 +123,7 @@ def compile(body: Any, *, num_scan_inputs: int | None = None, **attributes: Any)
     batched, a block of iterations at once:
       x = Gather (w, i)
       t = Add (s, x)  [add.accumulate]
+    the last run had 4 iterations, interpreted
     """
     if is_callable(required(body, "compile", "body")):
         raise ArgumentError(

@@ -37,7 +37,10 @@ TOGETHER = {
 }
 """Functions whose arguments are brought to one element type, by numpy's rules."""
 
-FRESH = {"zeros_like", "ones_like", "empty_like", "full_like", "copy", "concatenate", "stack", "where", "pad", "array"}
+LIKE = {"zeros_like", "ones_like", "empty_like", "full_like"}
+"""Functions that give an array like another one."""
+
+FRESH = LIKE | {"copy", "concatenate", "stack", "where", "pad", "array"}
 """Functions that give an array of its own."""
 
 _BY_UFUNC = {row.ufunc: TEMPLATES[name] for name, row in PRIMITIVES.items() if row.ufunc is not None}
@@ -214,6 +217,8 @@ class Over(NDArrayOperatorsMixin):
         if found is None:
             raise NotOver(f"the kernel calls np.{name}, which jax.numpy has not")
         out = named.pop("out", None)
+        if name in LIKE:
+            named.pop("order", None)  # of memory, of which JAX knows none
         made = found(*_bare(_promoted(args) if name in TOGETHER else args), **_bare(named))
         return _over(made, is_frozen=name not in FRESH) if out is None else _written(out, made)
 

@@ -90,7 +90,7 @@ def _framed(data: Any, widths: list[tuple[int, int]], value: Any) -> Any:
             borders = [[np.tile(value, (*data.shape[:axis], n, *data.shape[axis + 1 :]))] if n else [] for n in around]
             data = np.concatenate([*borders[0], data, *borders[1]], axis)
         return data
-    out = np.empty_like(data, shape=shape)
+    out = np.empty_like(data, order="C", shape=shape)
     out[...] = value
     out[tuple(slice(b, b + n) for (b, _), n in zip(ends, data.shape, strict=True))] = data
     return out

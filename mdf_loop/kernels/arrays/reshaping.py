@@ -114,7 +114,7 @@ def _broadcast(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
 def expand(input, shape):
     """Broadcast to a shape, both ways: dimensions of the input stay where the shape has 1 or nothing."""
     # A copy, since what numpy broadcasts is read-only and many elements share a place.
-    out = np.empty_like(input, shape=shape_for(_broadcast(input.shape, numbers(shape)), input.itemsize))
+    out = np.empty_like(input, order="C", shape=shape_for(_broadcast(input.shape, numbers(shape)), input.itemsize))
     out[...] = input
     return out
 

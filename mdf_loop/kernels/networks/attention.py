@@ -210,7 +210,7 @@ def _lengthened(mask: np.ndarray, length: int) -> np.ndarray:
     """A mask for fewer keys than there are: the others are not seen."""
     if mask.shape[-1] >= length:
         return mask
-    full = np.full_like(mask, False if mask.dtype == np.bool_ else -np.inf, shape=(*mask.shape[:-1], length))
+    full = np.full_like(mask, False if mask.dtype == np.bool_ else -np.inf, order="C", shape=(*mask.shape[:-1], length))
     full[..., : mask.shape[-1]] = mask
     return full
 

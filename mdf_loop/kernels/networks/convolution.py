@@ -195,11 +195,11 @@ def _spread(
     """The whole output: every product added at its place."""
     n, c = x.shape[:2]
     spatial, kernel_shape, filters = x.shape[2:], w.shape[2:], w.shape[1]
-    y = np.zeros_like(x, shape=shape_for((n, group, filters, *size), x.itemsize))
+    y = np.zeros_like(x, order="C", shape=shape_for((n, group, filters, *size), x.itemsize))
     if not x.size or not w.size:
         return y.reshape(n, group * filters, *size)
     rows, weights = x.reshape(n, group, c // group, -1), w.reshape(group, c // group, filters, *kernel_shape).swapaxes(1, 2)
-    products = np.empty_like(x, shape=(n, group, filters, rows.shape[-1]))
+    products = np.empty_like(x, order="C", shape=(n, group, filters, rows.shape[-1]))
     planes = products.reshape(n, group, filters, *spatial)
     is_alone = all(k == 1 or (d == 1 and k <= s) for k, s, d in zip(kernel_shape, strides, dilations, strict=True))
     for offset in itertools.product(*map(range, kernel_shape)):

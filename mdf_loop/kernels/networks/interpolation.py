@@ -325,7 +325,9 @@ class _Looking:
         samples, channels, *self.spatial = x.shape
         size = math.prod(self.spatial)
         self.axis = 0 if channels >= MANY else 1  # of the places, in the table of a sample
-        self.table = np.zeros_like(x, shape=(samples, *((size + 1, channels) if self.axis == 0 else (channels, size + 1))))
+        self.table = np.zeros_like(
+            x, order="C", shape=(samples, *((size + 1, channels) if self.axis == 0 else (channels, size + 1)))
+        )
         by_channel = self.table.swapaxes(1, 2) if self.axis == 0 else self.table
         by_channel[..., :size] = x.reshape(samples, channels, size)
         self.padding_mode, self.align_corners = padding_mode, align_corners

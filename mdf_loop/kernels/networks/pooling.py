@@ -145,7 +145,7 @@ for _op in ("GlobalAveragePool", "GlobalMaxPool"):
 @kernel("MaxRoiPool")
 def max_roi_pool(x, rois, *, pooled_shape, spatial_scale=1.0):
     """The largest element of each cell of a grid laid over each region; 0 where a cell is empty."""
-    y = np.zeros_like(x, shape=shape_for((len(rois), x.shape[1], *pooled_shape), x.itemsize))
+    y = np.zeros_like(x, order="C", shape=shape_for((len(rois), x.shape[1], *pooled_shape), x.itemsize))
     for k, (sample, *corners) in enumerate(rois.astype(np.float64)):
         left, top, right, bottom = (int(np.floor(abs(c * spatial_scale) + 0.5) * np.sign(c)) for c in corners)
         rows = _cells(top, bottom, pooled_shape[0], x.shape[2])
@@ -173,11 +173,11 @@ def max_unpool(x, indices, output_shape=None, *, kernel_shape, pads=None, stride
     # With an output_shape, the pads are ignored, and indices still count in the shape that would be without it.
     cut = pairs(pads if output_shape is None else None, rank)
     spatial = [(n - 1) * s + k - sum(p) for n, s, k, p in zip(x.shape[2:], strides, kernel_shape, cut, strict=True)]
-    y = np.zeros_like(x, shape=shape_for((*x.shape[:2], *spatial), x.itemsize))
+    y = np.zeros_like(x, order="C", shape=shape_for((*x.shape[:2], *spatial), x.itemsize))
     y.reshape(-1)[indices.reshape(-1)] = x.reshape(-1)
     if output_shape is None:
         return y
-    out = np.zeros_like(x, shape=shape_for(output_shape, x.itemsize))
+    out = np.zeros_like(x, order="C", shape=shape_for(output_shape, x.itemsize))
     common = tuple(slice(min(a, b)) for a, b in zip(y.shape, out.shape, strict=True))
     out[common] = y[common]
     return out

@@ -141,7 +141,7 @@ def _over_time(
     step: Step, gates: np.ndarray, state: State, lengths: np.ndarray | None, backwards: bool
 ) -> tuple[np.ndarray, ...]:
     """Every output of one direction, zero behind a sequence's end, and the last states."""
-    y = np.zeros_like(gates, shape=(len(gates), *state[0].shape))
+    y = np.zeros_like(gates, order="C", shape=(len(gates), *state[0].shape))
     for t in range(len(gates))[:: -1 if backwards else 1]:
         new = step(gates[t], state)
         if lengths is None:

@@ -60,7 +60,7 @@ class Windows:
         if not any(map(any, widths)):
             return x
         shape = shape_for([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)], x.itemsize, "the padded input")
-        padded = np.full_like(x, fill, shape=shape)
+        padded = np.full_like(x, fill, order="C", shape=shape)
         padded[tuple(slice(begin, begin + n) for n, (begin, _) in zip(x.shape, widths, strict=True))] = x
         return padded
 
@@ -208,7 +208,7 @@ class WindowColumns:
         """Filters of shape (groups, filters of each, elements of each) times the windows: (N, M, ...)."""
         image = self._padded(x)
         view = np.ndarray(self.view, image.dtype, image, 0, self.strides)
-        y = np.empty_like(x, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters), shape=self.product)
+        y = np.empty_like(x, x.dtype if x.dtype == filters.dtype else np.result_type(x, filters), "C", shape=self.product)
         for samples, groups, (places, products) in itertools.product(*self.blocks):
             part = view[(samples, groups, *places)]
             matrices = part.reshape(*part.shape[:2], self.seen, -1)
@@ -218,7 +218,7 @@ class WindowColumns:
     def _padded(self, x: np.ndarray) -> np.ndarray:
         if x.shape == self.image:
             return np.ascontiguousarray(x)
-        image = np.zeros_like(x, shape=self.image)
+        image = np.zeros_like(x, order="C", shape=self.image)
         image[self.inside] = x
         return image
 

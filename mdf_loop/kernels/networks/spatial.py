@@ -79,7 +79,7 @@ def col2im(input, image_shape, block_shape, *, dilations=None, pads=None, stride
     if rest or columns != math.prod(counts):
         raise ValueError(f"input must be [N, C * {math.prod(block)}, {math.prod(counts)}]; got {list(input.shape)}")
     parts = input.reshape(samples, channels, *block, *counts)
-    out = np.full_like(input, zero(input.dtype), shape=shape_for((samples, channels, *padded), input.itemsize))
+    out = np.full_like(input, zero(input.dtype), order="C", shape=shape_for((samples, channels, *padded), input.itemsize))
     for offset in itertools.product(*map(range, block)):
         starts = [o * d for o, d in zip(offset, dilations, strict=True)]
         where = tuple(slice(a, a + s * (n - 1) + 1, s) for a, s, n in zip(starts, strides, counts, strict=True))
