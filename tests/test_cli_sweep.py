@@ -180,3 +180,10 @@ def test_a_terminal_gets_one_bar_with_the_runs(monkeypatch, capsys):
     assert run_main("sweep", MODEL, *said, "--quiet") == 0
     assert len(shown) == 3
     capsys.readouterr()
+
+
+def test_outputs_are_named_in_one_option_or_in_several(tmp_path):
+    for k, names in enumerate((["--outputs", "evidence,reaction_time"], ["--outputs", "evidence", "--outputs", "reaction_time"])):
+        path = tmp_path / f"{k}.nc"
+        assert run_main("sweep", "examples/drift_diffusion.yaml", "--over", "drift=0:1:2", *names, "-o", path) == 0
+        assert {*mdf_loop.open(path).data_vars} == {"evidence", "reaction_time"}

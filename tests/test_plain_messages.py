@@ -173,6 +173,12 @@ def test_a_name_that_nothing_has_has_the_line_of_its_equation(tmp_path, old, new
     assert line in [found.line for found in check(path) if found.kind == "error"]
 
 
+@pytest.mark.parametrize(("name", "meant"), [("randn", "noise"), ("gauss", "normal"), ("rand", "uniform")])
+def test_names_of_draws_lead_to_what_draws_the_same(tmp_path, name, meant):
+    with pytest.raises(LoopError, match=f"there is no function '{name}'; did you mean '{meant}'"):
+        mdf_loop.run(model(tmp_path, "x * rate", f"x * {name}()"))
+
+
 def test_a_body_without_a_mapping_is_told_as_written(tmp_path):
     body = "\n                carried: {x: x * rate + drive}\n                collected: {path: x}"
     with pytest.raises(MalformedBody, match="a body of equations is a mapping"):

@@ -68,7 +68,7 @@ def run_sweep(
     inputs: dict[str, Any],
     output: Path | None,
     how: dict[str, Any],
-    outputs: str | None,
+    outputs: list[str] | None,
     reduce: str | None,
     is_quiet: bool = False,
 ) -> Any:
@@ -94,8 +94,8 @@ def run_sweep(
     if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
         raise MalformedBody(f"--set {taken[0]} is an argument of a sweep; give the input with --over, or as node.{taken[0]}")
     said = {name: value for name, value in how.items() if value is not None}
-    if outputs is not None:
-        said["outputs"] = [name.strip() for name in outputs.split(",")]
+    if outputs:
+        said["outputs"] = [name.strip() for names in outputs for name in names.split(",")]
     if reduce is not None:
         said["reduce"] = reduction(reduce)
     try:
@@ -179,7 +179,7 @@ def sweep(
     set_: Set = None,
     input_: Input = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
-    outputs: Annotated[str | None, typer.Option("--outputs", help="The outputs to keep: a,b.")] = None,
+    outputs: Annotated[list[str] | None, typer.Option("--outputs", metavar="NAMES", help="The outputs to keep: a,b.")] = None,
     reduce: Annotated[
         str | None, typer.Option("--reduce", help="Reduce the trials of a point: mean, or quantiles 0.1,0.9.")
     ] = None,

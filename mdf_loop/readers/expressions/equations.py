@@ -304,9 +304,13 @@ class _Plain(ast.NodeTransformer):
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
 
 
+_MEANT = {"randn": "noise", "standard_normal": "noise", "gauss": "normal", "rand": "uniform"}
+"""What functions of Python and numpy are called here that another name is closer to."""
+
+
 def _close(name: str) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
-    return did_you_mean(name, [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
+    return did_you_mean(_MEANT.get(name, name), [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
 
 
 def _at(made: Any, tree: ast.AST) -> Any:
