@@ -8,6 +8,7 @@ from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 
 pytest.importorskip("llvmlite")
 
+from engines import ENGINES
 from scheduled_models import assert_same, composite
 
 import mdf_loop
@@ -180,3 +181,26 @@ g:
             except mdf_loop.LoopError as error:
                 found.append(type(error))
     assert found[0] == found[1] == found[2]
+
+
+BANDIT = """
+let p: softmax(beta * q)
+let a: where(uniform() < p[0], 0, 1)
+let r: where(uniform() < probs[a], 1.0, 0.0) + table[a, 1] * 0
+q: q + alpha * (r - q) * (arange(2) == a)
+collect choices: a
+collect rewards: r
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_array_is_indexed_by_a_choice(engine):
+    values = {"q": np.zeros(2), "beta": 3.0, "alpha": 0.2, "probs": np.array([0.8, 0.3]), "table": np.arange(6.0).reshape(2, 3)}
+    found = {}
+    for how in ("interpret", engine):
+        with mdf_loop.options(engine=how, seed=3):
+            body = mdf_loop.compile(BANDIT)
+            found[how] = body(200, True, **values)
+    assert repr(found[engine]) == repr(found["interpret"])
+    assert {*found["interpret"][1].tolist()} == {0, 1}
+    assert "not machine code" not in body.explain() or engine != "jit"

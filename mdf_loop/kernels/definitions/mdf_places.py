@@ -90,7 +90,7 @@ def getitem(b, x, *values, index):
 
 
 def _is_place(x: Any) -> bool:
-    return is_number(x) and x.type.kind in "iu" and not x.type.is_array
+    return is_number(x) and x.type.kind in "iu"
 
 
 def _entry_of(b: Any, x: Any, parts: list[Any]) -> Any:
