@@ -12,7 +12,7 @@ from test_stepped import DOUBLING, graph, loop_node
 
 import mdf_loop
 from mdf_loop import backend, openvino, options
-from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout
+from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning
 from mdf_loop.integrations.engine_runs import run_in_mdf
 
 COUNT = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, one) }"
@@ -197,6 +197,14 @@ def test_passes_in_which_no_node_runs_end(way, condition, ticks):
         assert ended.path[-1].startswith("pass ")
         if way == "run" and condition.type == "AtPass":
             assert ended.outputs == {"o": 1}
+
+
+def test_many_passes_in_one_evaluation_are_said_once(monkeypatch):
+    monkeypatch.setattr("mdf_loop.integrations.patches.timeouts.MANY_PASSES", 10)
+    with options(max_iterations=30), pytest.warns(LoopWarning) as said, pytest.raises(IterationLimit):
+        mdf_loop.run(never_ending(Condition("Never")))
+    (warning,) = [str(each.message) for each in said if "conditions of termination" in str(each.message)]
+    assert "has had 10 passes" in warning
 
 
 def test_a_model_that_ends_in_so_many_passes_is_let_be():

@@ -6,11 +6,14 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through
+from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through, warn_user
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.scheduler import stepped_of
 from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.options import check_time, current_options, part_of, start_run
+
+MANY_PASSES = 5000
+"""Passes of one evaluation from which on a warning says that its end may never come."""
 
 Places = Mapping[str, tuple[str, str]]
 """Outputs by name: the node and the port of each."""
@@ -112,9 +115,15 @@ def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _limited(scheduler: Any, run: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any) -> Iterator[Any]:
     """What a scheduler says runs next, as long as it may."""
-    limit, time = current_options().max_iterations, scheduler.get_clock(None).time
+    limit, time, is_said = current_options().max_iterations, scheduler.get_clock(None).time, False
     for ready in run(*args, **kwargs):
         at = time.pass_
+        if at >= MANY_PASSES and not is_said:
+            is_said = True
+            warn_user(
+                f"one evaluation of the model has had {at} passes, and its conditions of termination do not hold yet; perhaps it "
+                "needs inputs that are not 0; options(timeout=...) ends it"
+            )
         what = f"pass {at} of MDF's scheduler" + ", in which no node runs" * (not ready)
         if limit is not None and at >= max(limit, 1):  # one pass is no going on
             error = IterationLimit(f"the model would go on; options(max_iterations={limit}) stops it here")
