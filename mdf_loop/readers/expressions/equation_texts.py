@@ -172,7 +172,10 @@ def _of_mapping(source: Mapping[str, Any]) -> Equations:
     parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET, DERIVATIVES)}
     carried = {name: text for key in source if key in (CARRIED, DERIVATIVES) for name, text in parts[key].items()}
     if both := sorted(set(parts[CARRIED]) & set(parts[DERIVATIVES])):
-        raise MalformedBody(f"equations: {both[0]!r} is carried and has a derivative as well; leave one out")
+        raise MalformedBody(
+            f"equations: {both[0]!r} is carried and has a derivative as well; leave one out (a value that jumps, such as at a spike, "
+            f"is carried with its step: {both[0]}: where(..., reset, {both[0]} + dt * ...))"
+        )
     if source.get(STEP) is not None:
         parts[LET] = {STEP: _expression(source[STEP], STEP), **parts[LET]}
     going, index = source.get(WHILE), source.get(INDEX)
