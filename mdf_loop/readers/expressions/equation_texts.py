@@ -173,7 +173,7 @@ def _of_mapping(source: Mapping[str, Any]) -> Equations:
     carried = {name: text for key in source if key in (CARRIED, DERIVATIVES) for name, text in parts[key].items()}
     if both := sorted(set(parts[CARRIED]) & set(parts[DERIVATIVES])):
         raise MalformedBody(
-            f"equations: {both[0]!r} is carried and has a derivative as well; leave one out (a value that jumps, such as at a spike, "
+            f"equations: {both[0]!r} is carried and has a derivative as well; leave one out (a value that jumps, as at a spike, "
             f"is carried with its step: {both[0]}: where(..., reset, {both[0]} + dt * ...))"
         )
     if source.get(STEP) is not None:
