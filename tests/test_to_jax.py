@@ -335,6 +335,16 @@ def test_whole_numbers_of_64_bits_are_not_cut_in_silence():
         jax.config.update("jax_enable_x64", True)
 
 
+def test_a_model_of_openvino_gives_what_it_gives_interpreted(rng):
+    path = "tests/models/ov_loop.xml"
+    given = {
+        name: rng.normal(size=port.type.shape).astype(port.type.dtype) for name, port in mdf_loop.prepare(path).inputs.items()
+    }
+    want, found = interpreted(path, **given), mdf_loop.to_jax(path)(**given)
+    for name in want:
+        np.testing.assert_allclose(found[name], want[name], rtol=1e-5)
+
+
 GROWS_IN_SCAN = """<ir_version: 8, opset_import: ["": 18]>
 g (float s, float[n, 3] rows) => (float[m] t) {
   t = Scan <num_scan_inputs = 1, body = b (float a, float[3] row) => (float[3] c) { c = Add (a, row) }> (s, rows) }"""
