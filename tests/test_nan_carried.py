@@ -138,6 +138,18 @@ def test_the_search_has_a_second_for_all_runs_of_a_loop(monkeypatch):
     assert sum(spent.values()) > before
 
 
+def test_what_does_more_than_compute_is_not_run_again(engine):
+    called = []
+
+    def step(i, go, x):
+        called.append(int(i))
+        return True, x / x
+
+    _, said = warned(lambda: mdf_loop.loop(5, True, np.float64(0.0), body=step))
+    assert called == [0, 1, 2, 3, 4]
+    assert [text.partition(" of Loop")[0] for text in said] == ["between iterations 0 and 4"]
+
+
 def test_a_loop_inside_a_loop_is_said_by_the_outer_one(engine):
     body = """outer (int64 i, bool c, double x) => (bool c, double y) {
         three = Constant <value = int64 {3}> () d = Sub (x, x)

@@ -17,6 +17,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.options import Run
 from mdf_loop.plan.comparisons import has_nan, shows_nan, writes_nan
+from mdf_loop.plan.invariants import is_repeatable
 from mdf_loop.settings.random_streams import RandomStream
 
 SECONDS = 1.0
@@ -71,7 +72,7 @@ def _first(
     """Behind how many iterations there is no nan, and behind how many there is: as close as the time allows."""
     begun, low, high = time.monotonic(), 0, lasted
     end = begun + SECONDS - _spent.get(executor, 0.0)
-    if begun >= end:
+    if begun >= end or not all(map(is_repeatable, executor.loop.body.nodes)):
         return low, high
     again = type(executor)(executor.loop, executor.unseen)
 
