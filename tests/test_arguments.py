@@ -355,10 +355,15 @@ TAKING = {
     "fit": lambda: mdf_loop.fit(NEWTON, {"root": RAGGED}, {"a": (1, 2)}),
     "the trip count": lambda: loop(RAGGED, True, 0.0, body="x: x + 1"),
     "the condition": lambda: loop(3, RAGGED, 0.0, body="x: x + 1"),
+    "the default of a body's parameter": lambda: mdf_loop.body(ragged_default),
     "a capture": lambda: loop(3, True, 0.0, body="x: x + y", y=RAGGED),
     "scan": lambda: scan(0.0, RAGGED, num_scan_inputs=1, body="s: s + u\nscan: u"),
     "if_": lambda: if_(True, then_branch="y: -x", else_branch="y: x", x=RAGGED),
 }
+
+
+def ragged_default(i, cond, x, *, weights=RAGGED):
+    return cond, x + weights[0]
 
 
 def trusted(call, *args, **named):

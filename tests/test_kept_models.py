@@ -1,5 +1,7 @@
 """ONNX files that keep the MDF model they were written from; and YAML of converted models, which is short and means the same."""
 
+import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,17 @@ def test_a_form_that_is_asked_for_is_given(body, model, tmp_path):
 def test_what_became_something_else_is_not_kept(how, model, tmp_path):
     mdf_loop.to_onnx("examples/oscillator.yaml" if "steps" in how else model, tmp_path / "m.onnx", **how)
     assert not onnx.load(tmp_path / "m.onnx").metadata_props
+
+
+def test_a_scheduled_model_is_not_kept_and_never_run_to_see_whether_it_is(model, tmp_path, monkeypatch):
+    mdf_loop.to_onnx("examples/power_iteration.yaml", tmp_path / "scheduled.onnx")
+    assert not onnx.load(tmp_path / "scheduled.onnx").metadata_props
+    monkeypatch.setattr(
+        sys.modules["mdf_loop.convert.mdf_to_onnx"], "_scheduled", lambda *_: pytest.fail("converting a file ran passes")
+    )
+    text = json.dumps(mdf_loop.load("examples/power_iteration.yaml").to_dict())
+    found = back(tmp_path / "m.onnx", model, prop(SOURCE, text))
+    assert "types" in found.graphs[0].metadata
 
 
 def test_models_in_several_files_and_converted_ones_are_not_kept(tmp_path):

@@ -28,8 +28,8 @@ def test_a_kernel_takes_values_in_every_order(name):
     for inputs, _ in case.data_sets:
         try:
             expected = run(case, inputs, "interpret")
-        except mdf_loop.LoopError:
-            return  # an operator without a kernel, or a case that is an error
+        except mdf_loop.LoopError as error:
+            pytest.skip(f"an operator without a kernel, or a case that is an error: {error}")
         for order, turned in ORDERS.items():
             found = run(case, in_order(inputs, turned), "interpret")
             for k, (x, y) in enumerate(zip(found, expected, strict=True)):

@@ -286,8 +286,8 @@ def _misspelt(body: Body, missing: Sequence[str], named: Mapping[str, Any]) -> s
     for name in missing:
         if close := difflib.get_close_matches(name, [given for given in named if given not in body.captures], 1):
             return f"; {close[0]!r} is given, and the body does not read it: which of the two is misspelt?"
-        if meant := did_you_mean(name, [*named_in(body), *named]):
-            return meant
+        if hint := did_you_mean(name, [*named_in(body), *named]):
+            return hint
     return ""
 
 

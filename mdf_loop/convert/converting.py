@@ -19,6 +19,8 @@ from mdf_loop.convert.weights import save
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.options import public
 from mdf_loop.readers.mdf.file_structure import check_model
+from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
+from mdf_loop.readers.mdf.typed import has_conditions
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,8 @@ def kept(model: onnx.ModelProto) -> Any:
         if next(files_in(content), None) is not None:
             return None
         written = repaired(model_as_written(content), SOURCE)
+        if any(has_conditions(graph) or has_stepped_loops(graph) for graph in written.graphs):
+            return None  # becoming ONNX it would run passes, for which converting a file is no reason
         return written if to_onnx(written).graph == model.graph else None
     except (ValueError, LoopError) as error:  # another program may have written anything there
         log.info("%s in the metadata is not the MDF model that was kept: %s", SOURCE, error)

@@ -106,10 +106,10 @@ def to_onnx(
     if steps is None and time_increment is None and (is_typed(graph) or not (has_conditions(graph) or has_stepped_loops(graph))):
         written = write_checked(read_whole(graph, inputs), _ir_version(model))
         written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
+        if source is not None and not is_typed(graph):
+            keep(written, source)
     else:
         written = _scheduled(graph, steps, time_increment, inputs)
-    if source is not None and not is_typed(graph):
-        keep(written, source)
     if path is not None:
         form = registry.get_format_from_file_extension(Path(path).suffix) or "protobuf"
         with replacing(path) as file:

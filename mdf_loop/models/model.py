@@ -28,6 +28,7 @@ from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, in_force, public, start_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
+from mdf_loop.system.threads import Recent
 from mdf_loop.types.fitting import handed_out
 from mdf_loop.types.ports import Input, Output
 
@@ -342,6 +343,11 @@ class Model:
         where = f" from {self.source}" if self.source else ""
         inputs = [name for name, port in self.inputs.items() if not isinstance(port.default, Mapping)]  # a body is none to give
         return f"<model {self.name!r}{where}: inputs {listed(inputs)}; outputs {listed(self.outputs)}>"
+
+    def made_for(self, use: str, most: int) -> Recent[Any]:
+        """What was made of the model for a use of it, by what it was made for; at most so much is kept."""
+        known: Recent[Any] = vars(self).setdefault(use, Recent(most))
+        return known
 
     # What a call says
 

@@ -22,7 +22,6 @@ from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, first_nans, holding
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
-from mdf_loop.system.threads import Recent
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -49,13 +48,13 @@ class SideBySide:
         takes them."""
         if wish.steps is not None or wish.every > 1:  # lanes keep each iteration until they end
             return None
-        known: Recent[SideBySide | None] = vars(model).setdefault("side_by_side", Recent(MOST))
 
         def made() -> SideBySide | None:
             source = source_of(model, recorded)
             return cls(model, source) if source is not None and source.has_many else None
 
-        return known.of(tuple(recorded), made)
+        found: SideBySide | None = model.made_for("side_by_side", MOST).of(tuple(recorded), made)
+        return found
 
     def run(self, task: Task, start: int, stop: int, run: Run, seconds: float = math.inf) -> Chunk | None:
         """The outputs of some runs, or of the first of them; None if they have to be run one by one.

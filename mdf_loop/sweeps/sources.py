@@ -109,8 +109,9 @@ def source_of(model: Model, recorded: Mapping[str, str] = MappingProxyType({})) 
 
     ``recorded`` are values that are outputs as well: what they are called then, and the names that :func:`mdf_loop.run` takes.
     """
-    known: Recent[Evaluated | None] = vars(model).setdefault("evaluated", Recent(MOST))
-    return known.of(tuple(recorded.items()), lambda: _made(model, recorded))
+    kept = model.made_for("evaluated", MOST)
+    found: Evaluated | None = kept.of(tuple(recorded.items()), lambda: _made(model, recorded))
+    return found
 
 
 def _made(model: Model, recorded: Mapping[str, str]) -> Evaluated | None:

@@ -20,7 +20,7 @@ from mdf_loop.readers.expressions.equation_texts import Equations, is_equations,
 from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
-from mdf_loop.readers.mdf.stepped_loops import STEPPED
+from mdf_loop.readers.mdf.stepped_loops import is_stepped
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")
@@ -135,7 +135,7 @@ def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -
 
 def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
     """A loop that nothing ends, with the values that the model says; one that runs in steps may be one."""
-    if STEPPED in (thing.metadata or {}) or STEPPED in (node.metadata or {}):
+    if is_stepped(node, thing):
         return
     known = {port.id: default_value_of(port) for port in node.input_ports}
     known |= {parameter.id: parameter.value for parameter in node.parameters}

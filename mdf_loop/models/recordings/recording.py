@@ -29,9 +29,10 @@ from mdf_loop.models.between_loops import Request, part_of_model
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.recordings.more_outputs import NOTHING, recorded_value, with_outputs
 from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
-from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, is_stepped, only_one, ways_in
+from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, only_one, ways_in
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, part_of, random_stream
+from mdf_loop.readers.mdf.stepped_loops import is_stepped
 from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.system.threads import Recent
 
@@ -61,7 +62,9 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
 
 def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish, recorder: Recorder) -> Found | None:
     """The same by operators, with ports and parameters as further outputs; None if it is left to others."""
-    keys, loops, made = _known_of(model).of(wish.record, lambda: (*found_in(model.graph, wish.record), Recent(MOST)))
+    keys, loops, made = model.made_for("recordings", MOST).of(
+        wish.record, lambda: (*found_in(model.graph, wish.record), Recent(MOST))
+    )
 
     def call(request: Request, run: Run) -> Any:
         if request.place not in loops:
@@ -87,7 +90,9 @@ def recorded_rep(
     ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Found:
     """A run of a graph of operators that records: values of it, or of loops in it; ``ids`` are what it calls things by itself."""
-    rep, ways = _known_of(model).of(wish.record, lambda: rep_with(prepared, wish.record, f"the model {model.name!r}", ids))
+    rep, ways = model.made_for("recordings", MOST).of(
+        wish.record, lambda: rep_with(prepared, wish.record, f"the model {model.name!r}", ids)
+    )
     count = len(prepared.body.outputs)
     given = {ids.get(name, name): value for name, value in inputs.items()}
     with part_of(run), random_stream(run.stream):
@@ -97,12 +102,6 @@ def recorded_rep(
         recorder.keep(name, recorded_value(value, way) if len(way) > 1 else filled([value], name))
     outputs = dict(zip(model.outputs, results[:count], strict=False))
     return Found(outputs, *of_outermost(run), recorded=dict(recorder.found))
-
-
-def _known_of(model: Model) -> Recent[Any]:
-    """What was made of a model for what was recorded before."""
-    known: Recent[Any] = vars(model).setdefault("recordings", Recent(MOST))
-    return known
 
 
 def rep_with(prepared: LoopRep, names: Sequence[str], where: str, ids: Mapping[str, str]) -> tuple[LoopRep, list[Way]]:

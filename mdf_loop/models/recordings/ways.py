@@ -18,7 +18,7 @@ from mdf_loop.models.model import unknown_name
 from mdf_loop.ops.registry import facts
 from mdf_loop.readers.mdf.by_place import equations_of
 from mdf_loop.readers.mdf.node import bodies_of
-from mdf_loop.readers.mdf.stepped_loops import STEPPED
+from mdf_loop.readers.mdf.stepped_loops import is_stepped
 
 Way = tuple[str, ...]
 """The loops and branches on the way to a value, then its own name."""
@@ -175,11 +175,6 @@ def _collected(graph: Any) -> dict[str, tuple[str, Way]]:
             if name not in values_of(body):
                 found[f"{place}.{name}"] = found[f"{node.id}.{name}"] = place, (value,)
     return found
-
-
-def is_stepped(node: Any, thing: Any) -> bool:
-    """Whether a loop runs some iterations in each pass."""
-    return STEPPED in {**(node.metadata or {}), **(thing.metadata or {})}
 
 
 def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, Way]:

@@ -61,9 +61,14 @@ def stepped_loop(node: Any) -> Steps | None:
     return found[0] if found else None
 
 
+def is_stepped(node: Any, loop: Any) -> bool:
+    """Whether a loop of a node has metadata of a stepped one, right or wrong."""
+    return STEPPED in {**(node.metadata or {}), **(loop.metadata or {})}
+
+
 def has_stepped_loops(graph: Any) -> bool:
-    """Whether a node of a graph has metadata of a stepped loop, right or wrong."""
-    return any(STEPPED in {**(node.metadata or {}), **(loop.metadata or {})} for node in graph.nodes for loop in _loops(node))
+    """Whether a node of a graph has a stepped loop."""
+    return any(is_stepped(node, loop) for node in graph.nodes for loop in _loops(node))
 
 
 def _loops(node: Any) -> Iterator[Any]:

@@ -24,6 +24,7 @@ from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, N
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python.tracing import Trace, Traced, current
+from mdf_loop.types.fitting import as_tensor
 
 
 class TracedFunction:
@@ -183,7 +184,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dic
             captured.append(name)
         elif isinstance(parameter.default, _TENSORS):
             captured.append(name)
-            defaults[name] = np.asarray(parameter.default)
+            defaults[name] = as_tensor(parameter.default, f"the default of {name!r}")
     return inputs, captured, defaults
 
 
