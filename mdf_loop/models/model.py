@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
 
+RECORDINGS = 8
+"""For how many recordings it is kept what was made for them."""
+
 ARGUMENTS = frozenset({*HOW, "seed"})
 """All of them."""
 
@@ -192,7 +195,7 @@ class Model:
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
-        about.units = self.units
+        about.units, about.at_start = self.units, self.at_start(wish)
         return about
 
     @property
@@ -224,6 +227,21 @@ class Model:
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
+
+    def at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration; nothing of names that the run does not find."""
+        if not wish.record or wish.steps is not None:
+            return ()
+        try:
+            found: tuple[str, ...] = self.made_for("recorded_at_start", RECORDINGS).of(
+                wish.record, lambda: self._at_start(wish.record)
+            )
+        except ArgumentError:  # the run says it
+            return ()
+        return found
+
+    def _at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        raise NotImplementedError
 
     @public
     def explain(self, /, source: bool = False, show_steps: bool = False, operators: bool = False, **inputs: Any) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.errors import MissingOutput, did_you_mean
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.models.html_tables import results_html, results_text
@@ -47,6 +49,8 @@ class About:
         The outputs that have a value for each iteration of a loop, or for each step.
     dt : float or None
         The time of an iteration in the model, if the model has it.
+    at_start : sequence of str
+        The recorded values that belong to the time at which an iteration starts, ``k * dt``; see :func:`times`.
     units : mapping of str to str
         Units by name, if the model has them.  The unit of ``dt`` is the unit of time.
     """
@@ -64,6 +68,16 @@ class About:
     collected: Sequence[str] = ()
     dt: float | None = None
     units: Mapping[str, str] = field(default_factory=dict)
+    at_start: Sequence[str] = ()
+
+
+def times(iterations: np.ndarray, dt: float, is_at_start: bool) -> np.ndarray:
+    """The times in a model to which values of some iterations belong.
+
+    A carried value that iteration k finds is that of the time ``k * dt``.  What the iteration makes of it, and what it
+    collects, is there at its end: ``(k + 1) * dt``.
+    """
+    return dt * (iterations if is_at_start else iterations + 1)
 
 
 class Results(dict[str, Any]):

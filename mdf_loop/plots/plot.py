@@ -78,14 +78,15 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
 
 def drawn(panel: Panel, ax: Any, **style: Any) -> None:
     """What a panel has, on axes."""
+    notes = list[str]()
     for series in panel.series:
         if panel.x is None:
-            plot_one(series, ax, **style)
+            notes.append(plot_one(series, ax, **style))
         else:
-            plot_phase(panel.x, series, ax, **{"label": literal(series.name), **style})
+            notes.append(plot_phase(panel.x, series, ax, **{"label": literal(series.name), **style}))
     if len(panel.series) > 1:
         ax.set_ylabel("")
-    legend(ax)
+    legend(ax, notes)
 
 
 MOST, WIDTH, HEIGHT = 6, 7.0, 3.0
