@@ -83,7 +83,7 @@ def _legend(picture: Picture) -> Iterator[str]:
 
 def _cluster(cluster: Cluster, margin: str, is_top: bool = False) -> Iterator[str]:
     yield f"{margin}subgraph cluster_{cluster.key} {{"
-    yield f'{margin}  label={_quoted(cluster.title)}; style=rounded; color="{"#ffffff" if is_top else "#888888"}"'
+    yield f'{margin}  label={_quoted(cluster.title)}; labeljust=l; style=rounded; color="{"#ffffff" if is_top else "#888888"}"'
     for box in cluster.boxes:
         yield f"{margin}  {_box(box)}"
     for inner in cluster.clusters:
