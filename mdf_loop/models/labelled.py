@@ -126,7 +126,9 @@ class Axes:
     def times(self, taken: Container[str]) -> dict[str, Any]:
         """The coordinate ``time`` beside ``iteration``; ``start_time`` and ``end_time`` where values belong to both."""
         found = dict[str, Any]()
-        for dim, moments in self._moments.items() if self.dt is not None else ():
+        if self.dt is None:
+            return found
+        for dim, moments in self._moments.items():
             for is_at_start in moments:
                 name = _time_name(dim, is_at_start, len(moments) > 1)
                 if name not in taken:

@@ -60,7 +60,7 @@ def plot_one(series: Series, ax: Any, **style: Any) -> str:
         _lines_or_map(mean, spread, ax, **style)
     else:
         raise _no_picture(mean)
-    return mean.note
+    return mean.note and f"mean ± SD {mean.note}"
 
 
 def _no_picture(series: Series) -> ArgumentError:
@@ -75,15 +75,18 @@ def _no_picture(series: Series) -> ArgumentError:
 
 
 def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
-    """How often values occur in trials: a bar for each of a few whole numbers."""
+    """How often values occur in trials: a bar for each of a few whole numbers, and for a number that all have."""
     values = series.values[np.isfinite(series.values)]
-    label = literal(series.label(series.name))
-    if "bins" in style or not values.size or not (values == np.rint(values)).all():
-        ax.hist(values, **{"bins": "auto", "label": label, **style})
+    style = {"label": literal(series.label(series.name)), **style}
+    is_one = values.size > 0 and np.ptp(values) == 0
+    if "bins" in style or not values.size or not (is_one or (values == np.rint(values)).all()):
+        ax.hist(values, **{"bins": "auto", **style})
     else:
         edges = _edges_of_whole(values)
-        ax.hist(values, **{"bins": edges, "label": label, "rwidth": 0.8 if edges[1] - edges[0] == 1 else None, **style})
+        ax.hist(values, **{"bins": edges, "rwidth": 0.8 if edges[1] - edges[0] == 1 else None, **style})
         _ticks(ax.xaxis, np.arange(2))
+    if is_one:
+        ax.set_xticks(values[:1], [f"{values[0]:g}"])
     _said(ax, series.label(series.name), "trials")
 
 
@@ -116,7 +119,7 @@ def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> str:
     if x.values.ndim not in (1, 2):
         raise _no_picture(x)
     ax.plot(x.values, y.values, **style)
-    return y.note
+    return y.note and f"mean {y.note}"
 
 
 def _shape(series: Series) -> str:
@@ -126,13 +129,16 @@ def _shape(series: Series) -> str:
 def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None = None, **style: Any) -> None:
     """A line along the axis there is, and a band of one standard deviation where it is a mean of trials.
 
-    A few elements are points: there is nothing between them.
+    A few elements are points with bars: there is nothing between them.  So is a single place, of which no line is seen.
     """
     along, dim = series.along(series.dims[0]), series.dims[0]
     is_vector = dim not in series.coordinates and not _is_run(dim) and len(along) <= MOST_LINES
-    form = {"marker": "o", "linestyle": ""} if is_vector else {}
+    has_points = is_vector or len(along) == 1
+    form = {"marker": "o", "linestyle": ""} if has_points else {}
     (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **form, **style})
-    if spread is not None:
+    if spread is not None and has_points:
+        ax.errorbar(_places(along), series.values, spread, linestyle="", color=line.get_color(), capsize=3)
+    elif spread is not None:
         low, high = series.values - spread, series.values + spread
         ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
     _ticks(ax.xaxis, along)
@@ -140,10 +146,15 @@ def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None 
 
 
 def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: Any) -> None:
-    """Of two axes: a line for each place of the shorter one that is not that of iterations, or a heat map of both."""
+    """Of two axes: a line for each place of the shorter one that is not that of iterations, or a heat map of both.
+
+    A small matrix is a heat map: neither of its axes is one along which something changes.
+    """
+    is_known = any(dim in series.coordinates or _is_run(dim) for dim in series.dims)
+    is_matrix = not is_known and max(series.values.shape) <= MOST_LINES
     swept = [dim for dim in series.dims if dim in series.coordinates and not _is_run(dim)]
     each = _shorter(series)
-    if len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
+    if is_matrix or len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
         _heat_map(series, ax, **style)
         return
     for k, at in enumerate(series.along(each)):
@@ -166,7 +177,7 @@ def _shorter(series: Series) -> str:
 
 def _heat_map(series: Series, ax: Any, **style: Any) -> None:
     """The first axis from left to right, the second one upwards."""
-    said = ": ".join(filter(None, (series.label(series.name), series.note)))
+    said = ": mean ".join(filter(None, (series.label(series.name), series.note)))
     right, up = (series.along(dim) for dim in series.dims)
     image = ax.pcolormesh(_places(right), _places(up), series.values.T, **{"shading": "nearest", **style})
     _ticks(ax.xaxis, right)

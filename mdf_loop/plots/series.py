@@ -35,7 +35,7 @@ class Series:
     is_at_start : bool
         Whether values along iterations belong to the start of each.
     note : str
-        What they are made of.
+        Of which trials they are the mean.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Series:
         trials, dims = self.values.shape[axis], tuple(dim for dim in self.dims if dim != TRIAL)
         least = trials / 2 if any(dim.endswith(ITERATION) for dim in dims) else 1
         is_shown = left.squeeze(axis) >= least
-        note = f"mean of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
+        note = f"of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
         return replace(self.part(dims, np.where(is_shown, mean.squeeze(axis), np.nan)), note=note), spread
 
 

@@ -101,9 +101,8 @@ def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Ite
             found = _arranged(made, thing, kind, read, (*path, node.id, thing.id))
             results |= {thing.id: found} if found is not None else {}
     if results:
-        _rewrite(
-            made, (*path, node.id), lambda text, at: _placed(text, results, at), lambda port, at: _of_port(port, results, at)
-        )
+        here = (*path, node.id)
+        _rewrite(made, here, lambda text, at: _placed(text, results, at), lambda port, at: _of_port(port, results, at))
     made.order(_in_order(made.node.parameters))
     return made.node
 
@@ -309,30 +308,29 @@ def named_results(node: Any) -> dict[str, tuple[str, ...]]:
     return {id: names for id, names in found.items() if len({*names}) == len(names)}
 
 
-def _rewrite(
-    made: _Copied,
-    path: tuple[str, ...],
-    change: Callable[[Any, tuple[str, ...]], Any],
-    of_port: Callable[[Any, tuple[str, ...]], Any],
-) -> None:
+Change = Callable[[Any, tuple[str, ...]], Any]
+"""What becomes of a text, or of a port, at its place in the model."""
+
+
+def _rewrite(made: _Copied, path: tuple[str, ...], change: Change, of_port: Change) -> None:
     """Change how results are read, in every text of a node."""
     for thing in made.things():
         for attribute in ("value", "default_initial_value", "time_derivative"):
             made.put(thing, attribute, change(getattr(thing, attribute, None), (*path, thing.id)))
         for key, source in (thing.args or {}).items():
             made.argument(thing, key, change(source, (*path, thing.id)))
-        if conditions := [*_changed_conditions(thing, lambda text, at=(*path, thing.id): change(text, at))]:
+        if conditions := [*_changed_conditions(thing, (*path, thing.id), change)]:
             made.put(thing, "conditions", conditions)
     for port in made.node.output_ports:
         made.put(port, "value", of_port(port, (*path, port.id)))
 
 
-def _changed_conditions(thing: Any, change: Callable[[Any], Any]) -> Iterator[Any]:
+def _changed_conditions(thing: Any, path: tuple[str, ...], change: Change) -> Iterator[Any]:
     """The conditions of a parameter, where one reads a result."""
     conditions = getattr(thing, "conditions", None) or []
     changed = []
     for condition in conditions:
-        texts = {key: change(getattr(condition, key, None)) for key in ("test", "value")}
+        texts = {key: change(getattr(condition, key, None), path) for key in ("test", "value")}
         if any(text is not getattr(condition, key, None) for key, text in texts.items()):
             condition = copy.copy(condition)
             for key, text in texts.items():
