@@ -87,6 +87,7 @@ def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
         _ticks(ax.xaxis, np.arange(2))
     if is_one:
         ax.set_xticks(values[:1], [f"{values[0]:g}"])
+        ax.margins(x=1)
     _said(ax, series.label(series.name), "trials")
 
 
