@@ -149,7 +149,7 @@ def test_trials_are_a_histogram_and_paths_a_mean_with_a_band():
     np.testing.assert_allclose(line.get_ydata(), np.where(is_shown, np.nanmean(run["path"], axis=0), np.nan))
     assert len(ax.collections) == 1
     assert 0 < is_shown.sum() < len(is_shown)  # some trials end early
-    assert ax.get_legend().get_title().get_text() == "mean ± SD of 30 trials, while half of them run"
+    assert ax.get_legend().get_title().get_text() == "mean ± SD of 30 trials,\nwhile half of them run"
 
 
 def test_a_mean_of_trials_that_all_go_on_is_one_of_all():

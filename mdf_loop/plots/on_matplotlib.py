@@ -211,6 +211,6 @@ def _said(ax: Any, x: str, y: str) -> None:
 def legend(ax: Any, notes: Iterable[str] = ()) -> None:
     """A legend where there is more than one thing to tell apart, or something to say of lines."""
     labels: Sequence[str] = ax.get_legend_handles_labels()[1]
-    said = literal("\n".join(dict.fromkeys(filter(None, notes))))
+    said = literal("\n".join(dict.fromkeys(filter(None, notes))).replace(", ", ",\n"))
     if len(labels) > 1 or (labels and said):
-        ax.legend(title=said or None)
+        ax.legend(title=said or None, title_fontsize="small", fontsize="small")
