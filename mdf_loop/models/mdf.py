@@ -26,7 +26,7 @@ from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
-from mdf_loop.models.recordings.recording import recorded_run
+from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
 from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
@@ -267,6 +267,10 @@ class MdfModel(Model):
         if wish.steps is not None:
             return tuple(self.outputs) if wish.collect else ()
         return () if self.once is None else self.once.anything.collected
+
+    def at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration."""
+        return recorded_at_start(self, wish, self._at_start)
 
     def _at_start(self, names: Sequence[str]) -> tuple[str, ...]:
         if self.typed is not None:

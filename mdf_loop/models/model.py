@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
 
-RECORDINGS = 8
-"""For how many recordings it is kept what was made for them."""
-
 ARGUMENTS = frozenset({*HOW, "seed"})
 """All of them."""
 
@@ -229,19 +226,8 @@ class Model:
         return ()
 
     def at_start(self, wish: Wish) -> tuple[str, ...]:
-        """What is recorded and belongs to the start of an iteration; nothing of names that the run does not find."""
-        if not wish.record or wish.steps is not None:
-            return ()
-        try:
-            found: tuple[str, ...] = self.made_for("recorded_at_start", RECORDINGS).of(
-                wish.record, lambda: self._at_start(wish.record)
-            )
-        except ArgumentError:  # the run says it
-            return ()
-        return found
-
-    def _at_start(self, names: Sequence[str]) -> tuple[str, ...]:
-        raise NotImplementedError
+        """What is recorded and belongs to the start of an iteration."""
+        return ()
 
     @public
     def explain(self, /, source: bool = False, show_steps: bool = False, operators: bool = False, **inputs: Any) -> str:

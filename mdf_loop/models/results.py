@@ -70,6 +70,11 @@ class About:
     units: Mapping[str, str] = field(default_factory=dict)
     at_start: Sequence[str] = ()
 
+    def times(self, iterations: np.ndarray, is_at_start: bool) -> np.ndarray:
+        """The times to which values of some iterations belong; the model has a ``dt``."""
+        assert self.dt is not None
+        return times(iterations, self.dt, is_at_start)
+
 
 def times(iterations: np.ndarray, dt: float, is_at_start: bool) -> np.ndarray:
     """The times in a model to which values of some iterations belong.

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, did_you_mean
-from mdf_loop.models.results import times
 
 TRIAL, ITERATION, TIME = "trial", "iteration", "time"
 
@@ -123,7 +122,7 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     along = every * np.arange(values.shape[dims.index(ITERATION)])
     is_at_start = name in about.at_start and name in about.recorded
     if about.dt is not None:
-        along, labels[ITERATION] = times(along, about.dt, is_at_start), with_unit(TIME, about.units.get("dt"))
+        along, labels[ITERATION] = about.times(along, is_at_start), with_unit(TIME, about.units.get("dt"))
     return Series(name, dims, values, {ITERATION: along}, labels, unit, is_at_start)
 
 

@@ -10,7 +10,7 @@ run, none.  Of a graph that is evaluated once, in one pass, iterations are rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from mdf_loop.integrations.engine_runs import run_recorded_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
 from mdf_loop.ir import Body, Loop
 from mdf_loop.models.between_loops import Request, part_of_model
-from mdf_loop.models.model import RECORDINGS, Found, Model, Wish, unknown_name
+from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.recordings.more_outputs import NOTHING, recorded_value, with_outputs
 from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
 from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, only_one, ways_in
@@ -38,6 +38,9 @@ from mdf_loop.system.threads import Recent
 
 if TYPE_CHECKING:
     from mdf_loop.models.mdf import MdfModel
+
+MOST = 8
+"""For how many recordings it is kept what was made for them."""
 
 
 def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
@@ -59,8 +62,8 @@ def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wis
 
 def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish, recorder: Recorder) -> Found | None:
     """The same by operators, with ports and parameters as further outputs; None if it is left to others."""
-    keys, loops, made = model.made_for("recordings", RECORDINGS).of(
-        wish.record, lambda: (*found_in(model.graph, wish.record), Recent(RECORDINGS))
+    keys, loops, made = model.made_for("recordings", MOST).of(
+        wish.record, lambda: (*found_in(model.graph, wish.record), Recent(MOST))
     )
 
     def call(request: Request, run: Run) -> Any:
@@ -78,6 +81,17 @@ def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: W
     return found
 
 
+def recorded_at_start(model: Model, wish: Wish, find: Callable[[Sequence[str]], tuple[str, ...]]) -> tuple[str, ...]:
+    """What is recorded and belongs to the start of an iteration, as a function finds it; nothing where a name means nothing."""
+    if not wish.record or wish.steps is not None:
+        return ()
+    try:
+        found: tuple[str, ...] = model.made_for("recorded_at_start", MOST).of(wish.record, lambda: find(wish.record))
+    except ArgumentError:  # the run says it
+        return ()
+    return found
+
+
 def recorded_rep(
     prepared: LoopRep,
     model: Model,
@@ -87,7 +101,7 @@ def recorded_rep(
     ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Found:
     """A run of a graph of operators that records: values of it, or of loops in it; ``ids`` are what it calls things by itself."""
-    rep, ways = model.made_for("recordings", RECORDINGS).of(
+    rep, ways = model.made_for("recordings", MOST).of(
         wish.record, lambda: rep_with(prepared, wish.record, f"the model {model.name!r}", ids)
     )
     count = len(prepared.body.outputs)
