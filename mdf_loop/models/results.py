@@ -144,7 +144,9 @@ class Results(dict[str, Any]):
         """Return the outputs and recorded values as an ``xarray.Dataset``.
 
         Dimensions are ``trial``, ``iteration``, and ``<name>_0``, ``<name>_1``, ... for other axes.  Values of a loop with
-        another number of iterations have the dimension ``<name>_iteration``.  Attributes have the model, the version of
+        another number of iterations have the dimension ``<name>_iteration``.  If the model has a step ``dt``, there is a
+        coordinate ``time``; if some values belong to the start of an iteration and others to its end, there are ``start_time``
+        and ``end_time``, and the attribute ``time`` of a value names its own.  Attributes have the model, the version of
         mdf_loop, the seed and the options.
 
         Returns

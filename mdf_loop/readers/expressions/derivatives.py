@@ -120,7 +120,7 @@ class _Expansion:
         slope = self.slopes[name]
         if not isinstance(slope, ast.Constant):
             return None
-        return f"{STEP}{part}" if slope.value == 1 else f"{STEP}{part} * {slope.value!r}"
+        return f"{STEP}{part}" if repr(slope.value) == "1" else f"{STEP}{part} * {slope.value!r}"  # 1.0 makes floats of integers
 
     def _is_zero(self, name: str) -> bool:
         slope = self.slopes[name]
