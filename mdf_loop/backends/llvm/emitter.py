@@ -18,8 +18,7 @@ from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.lanes.instructions import Text
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, get, in_memory, is_one, number
-from mdf_loop.backends.llvm.lanes.registers import can_hold, held
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, get, held, in_memory, is_one, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.linking.prologue import GROW, RAISED, ROOM
 from mdf_loop.backends.llvm.overwriting import changes_length

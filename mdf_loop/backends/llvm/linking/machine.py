@@ -35,7 +35,8 @@ PASSES = "sroa", "simplify_cfg"
 
 WITHOUT, WITHOUT_IN_LONG = ("disable-lsr",), ("disable-lsr", "disable-machine-licm")
 """Options of LLVM while it generates code.  Its reduction of strength takes a third of that time, for what
-:mod:`~mdf_loop.backends.llvm.lanes.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
+:mod:`~mdf_loop.backends.llvm.lanes.instructions` does.  Moving constants out of a long loop leaves no registers, and takes
+half."""
 
 KNOWN = range(20, 23)
 """Versions of LLVM that have these options: of one that it does not know it says so, and ends the process."""

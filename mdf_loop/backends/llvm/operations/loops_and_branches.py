@@ -8,8 +8,7 @@ from mdf_loop.backends.llvm.emitter import Emitter, writes
 from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, INT64, CannotCompile, element
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory, is_one, number
-from mdf_loop.backends.llvm.lanes.registers import can_hold
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, in_memory, is_one, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.linking.prologue import LOOK, STOPPED
 from mdf_loop.backends.llvm.operations.carried import CarriedBuffers, Phi, Rows, met

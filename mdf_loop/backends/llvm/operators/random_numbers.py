@@ -10,8 +10,7 @@ import numpy as np
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_types import INT64, element, literal
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory, number
-from mdf_loop.backends.llvm.lanes.registers import can_hold, in_register, lanes_for
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, in_memory, in_register, lanes_for, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.linking.numpy_draws import BITS, LAYERS, addresses, ziggurat
 from mdf_loop.backends.llvm.linking.prologue import DRAWN
