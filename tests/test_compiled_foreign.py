@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite")
 
 import mdf_loop
 from mdf_loop import options
+from mdf_loop.backends.llvm import compiled_program, inlined
 from mdf_loop.backends.llvm.operators.foreign import Open
 from mdf_loop.errors import LoopError, LoopInterrupted
 from mdf_loop.kernels import load_kernels
@@ -362,3 +363,44 @@ def test_no_byte_behind_an_array_is_written():
     environment = {**os.environ, "PYTHONMALLOC": "debug", "MALLOC_CHECK_": "3"}
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", CAREFUL], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+LARGE = {
+    "MatMul": "y2 = MatMul(a, y)",
+    "Gemm of turned matrices": "y2 = Gemm<transA=1, transB=1>(a, y)",
+    "MatMul in a branch": """c = Less (i, two) y2 = If (c) <
+        then_branch = t () => (z) { z = MatMul (a, y) }, else_branch = e () => (z) { z = MatMul (y, a) }>""",
+    "stacks": "s = Reshape(a, stacked) t = MatMul(s, y) y2 = Reshape(t, square)",
+    "two in a row": "z = MatMul(a, y) w = Sin(z) y2 = MatMul(w, a)",
+}
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("name", LARGE)
+def test_large_products_are_numpys(name, kind, monkeypatch):
+    """To the last bit, infinite numbers and nan among them; smaller ones need no call."""
+    text = f"""(int64 i, bool go, {kind}[70,70] y) => (on, y2)
+        <int64 two = {{2}}, int64[3] stacked = {{1, 70, 70}}, int64[2] square = {{70, 70}}>
+        {{ on = Identity (go) {LARGE[name]} }}"""
+    x = RNG.normal(size=(2, 70, 70)).astype(np.float32 if kind == "float" else np.float64) / 8
+    x[1, 3, 2], x[0, 5, 1] = np.inf, np.nan
+    left = []
+
+    class Noted(compiled_program.ProgramText):
+        def __init__(self, *given):
+            super().__init__(*given)
+            left.extend(self.outline.outside)
+
+    monkeypatch.setattr(compiled_program, "ProgramText", Noted)
+
+    def run(engine, largest):
+        """What an engine gives."""
+        monkeypatch.setattr(inlined, "LARGE", largest)
+        with options(engine=engine):
+            return mdf_loop.loop(4, True, x[0], body=f"of_{largest} {text}", a=x[1])
+
+    run("jit", 70**3 + 1)
+    assert not left
+    found = run("jit", 70**3)
+    assert len(left) == text.count("MatMul") + text.count("Gemm")
+    np.testing.assert_array_equal(found, run("interpret", 70**3))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.ops.registry import lookup
 from mdf_loop.step.before_lowering import allows
@@ -95,6 +96,8 @@ class _Rewriting:
         args = [self.of(x) for x in value.args]
         if value.op == "dot" and (row := self._row_of_all(value, *args)) is not None:
             return row
+        if is_large(value):
+            return self.b.put_in("apply", args, value.type, NUMPYS)
         return self.b.put_in(value.op, args, value.type, value.attr)
 
     def _row_of_all(self, value: Value, x: Value, y: Value) -> Value | None:
@@ -117,6 +120,28 @@ class _Rewriting:
         if where is None:
             where = self.rows.place(b, x, rows[0])
         return b.put_in("place", (stacked, where), Type(value.type.dtype, (*rows[1:], columns)))
+
+
+LARGE, FEWEST_ROWS = 1 << 27, 64
+"""Products of two numbers from which on numpy's product of matrices is faster, and rows and columns that both have to have."""
+
+
+NUMPYS = Apply(Node("numpy.matmul", ("x", "y"), ("product",), domain="mdf"), np.matmul)
+"""That product."""
+
+
+def is_large(value: Value) -> bool:
+    """Whether a value is a product of matrices that numpy computes sooner, with a call of BLAS."""
+    if value.op != "dot" or value.type.kind != "f" or any(x.type.rank != 2 for x in value.args):
+        return False
+    (rows, terms), (_, columns) = (x.type.shape or () for x in value.args)
+    return are_large(rows, terms, columns)
+
+
+def are_large(*lengths: object) -> bool:
+    """Whether so many rows, terms and columns are."""
+    known = [n for n in lengths if isinstance(n, int)]
+    return len(known) == len(lengths) and min(known) >= FEWEST_ROWS and math.prod(known) >= LARGE
 
 
 MOST_AHEAD = 1 << 22

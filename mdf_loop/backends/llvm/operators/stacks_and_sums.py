@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdf_loop.backends.llvm.inlined import are_large
 from mdf_loop.backends.llvm.lanes.arithmetic import written
 from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_loops import sweep
@@ -18,6 +19,8 @@ def matmul(call: Call) -> Array:
     """Stacks of matrices, half precision in float32."""
     e, x, y = call.e, call.input(0), call.input(1)
     dtype = x.dtype
+    if min(len(x.shape), len(y.shape)) > 1 and are_large(*x.shape[-2:], y.shape[-1]):
+        raise call.refuse("of so many products")
     if element(dtype).kind != "h":
         return multiplied(e, call.v, x, y, dtype)
     wide = [mapped(FLOAT32, z.shape, lambda lanes, a: converted(lanes, a, dtype, FLOAT32), [z]) for z in (x, y)]

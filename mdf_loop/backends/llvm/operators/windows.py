@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm.emitter import Emitter
+from mdf_loop.backends.llvm.inlined import are_large
 from mdf_loop.backends.llvm.lanes.arithmetic import written
 from mdf_loop.backends.llvm.lanes.element_loops import rows, store_all, sweep
 from mdf_loop.backends.llvm.lanes.element_types import element, literal
@@ -85,6 +86,8 @@ def conv(call: Call) -> Array:
     count, channels, *_ = (n for n in x.shape if isinstance(n, int))
     filters = int(w.shape[0])
     each, terms, places = filters // group, w.size // filters, math.prod(where.out)
+    if are_large(each, terms, places):
+        raise call.refuse("of so many products")
     source, weights = padded(e, x, where, 0), e.memory_of(w)
     shape = (count, filters, *where.out)
     # with a bias the sum is computed where it is read
