@@ -1,7 +1,7 @@
 """Writes a Step as a function of LLVM: what every operation needs, and the table of how each is written.
 
-``elementwise`` and ``views`` write values that are computed where they are read, ``reductions``, ``products`` and ``places``
-those that stand in memory, ``control`` loops and branches.
+``elementwise`` and ``views`` write values that are computed where they are read, ``reductions``, ``products`` and ``putting``
+those that stand in memory, ``loops_and_branches`` loops and branches.
 """
 
 from __future__ import annotations
@@ -247,10 +247,6 @@ class Emitter:
     def open_room(self, size: int, shape: Sequence[Length]) -> str:
         """Room for an array whose lengths only the run can tell."""
         return self.grown(self.growing_memory(), self.product_of([size, *shape]))
-
-    def count_of(self, shape: Sequence[Length]) -> str:
-        """How many elements a shape has."""
-        return self.product_of(shape)
 
     def bytes_of(self, dtype: np.dtype, shape: Sequence[Length]) -> str:
         """How many bytes an array has."""

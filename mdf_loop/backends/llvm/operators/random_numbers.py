@@ -75,7 +75,7 @@ def _drawn(call: Call, name: str, parameters: tuple[float, float], of: Distribut
 
 def _many(e: Emitter, draw: Callable[[], str], shape: Sequence[Length], dtype: np.dtype) -> Array:
     """Numbers in memory, drawn one by one."""
-    room, count = e.room(FLOAT64, shape), e.count_of(shape)
+    room, count = e.room(FLOAT64, shape), e.product_of(shape)
     if count != "0":
         with e.text.counted(0, count) as k:
             drawn = draw()
