@@ -94,11 +94,18 @@ class _Rewriting:
 
     def _put(self, value: Value) -> Value:
         args = [self.of(x) for x in value.args]
-        if value.op == "dot" and (row := self._row_of_all(value, *args)) is not None:
-            return row
-        if is_large(value):
-            return self.b.put_in("apply", args, value.type, NUMPYS)
+        if value.op == "dot":
+            x, y = args
+            row = self._row_of_all(value, x, y)
+            return self._product(x, y, value.type) if row is None else row
         return self.b.put_in(value.op, args, value.type, value.attr)
+
+    def _product(self, x: Value, y: Value, type: Type) -> Value:
+        """A product of matrices: numpy's own, a call of BLAS, where that is faster."""
+        lengths = [*(x.type.shape or ())[-2:], (y.type.shape or ())[-1]]
+        if x.type.rank == y.type.rank == 2 and type.kind == "f" and are_large(*lengths):
+            return self.b.put_in("apply", (x, y), type, NUMPYS)
+        return self.b.put_in("dot", (x, y), type)
 
     def _row_of_all(self, value: Value, x: Value, y: Value) -> Value | None:
         """A product of one row of an array with a matrix that stays the same: the row of a product in front of the loop."""
@@ -115,7 +122,7 @@ class _Rewriting:
         if not isinstance(columns, int) or not self.rows.is_worth(rows[0]) or math.prod(rows) * columns > MOST_AHEAD:
             return None
         flat = b.reshape(whole, (math.prod(rows), terms))
-        products = b.put_in("dot", (flat, y), Type(value.type.dtype, (math.prod(rows), columns)))
+        products = self._product(flat, y, Type(value.type.dtype, (math.prod(rows), columns)))
         stacked = b.reshape(products, (*rows, columns))
         if where is None:
             where = self.rows.place(b, x, rows[0])
@@ -125,17 +132,8 @@ class _Rewriting:
 LARGE, FEWEST_ROWS = 1 << 27, 64
 """Products of two numbers from which on numpy's product of matrices is faster, and rows and columns that both have to have."""
 
-
 NUMPYS = Apply(Node("numpy.matmul", ("x", "y"), ("product",), domain="mdf"), np.matmul)
 """That product."""
-
-
-def is_large(value: Value) -> bool:
-    """Whether a value is a product of matrices that numpy computes sooner, with a call of BLAS."""
-    if value.op != "dot" or value.type.kind != "f" or any(x.type.rank != 2 for x in value.args):
-        return False
-    (rows, terms), (_, columns) = (x.type.shape or () for x in value.args)
-    return are_large(rows, terms, columns)
 
 
 def are_large(*lengths: object) -> bool:
