@@ -46,8 +46,8 @@ from mdf_loop.readers.expressions.equation_texts import (
 )
 from mdf_loop.readers.expressions.expression import Compiler
 from mdf_loop.readers.expressions.expression_text import DEEPEST, filled, parse, tree_of, variables
-from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Value
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, op_of, signed
+from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
 __all__ = ["EQUATIONS", "is_equations", "read_equations"]
@@ -231,6 +231,10 @@ class _Reader:
             raise UnsupportedOp(path + str(error).removeprefix(path)) from error
 
 
+_BITS = {ast.BitAnd: ("&", "and"), ast.BitOr: ("|", "or")}
+"""Operators on bits that are written where comparisons are joined."""
+
+
 class _Plain(ast.NodeTransformer):
     """Functions and numbers by their names alone, as formulas have them: ``sqrt(x)`` is ``numpy.sqrt(x)``."""
 
@@ -257,7 +261,7 @@ class _Plain(ast.NodeTransformer):
             return tree
         if name in DISTRIBUTIONS and name not in DRAWS:
             raise UnsupportedOp(f"it is {name}({DISTRIBUTIONS[name][1]}); got {len(tree.args)} arguments")
-        if name in DRAWS and not tree.keywords and len(tree.args) <= 1:
+        if name in DRAWS and not tree.keywords and len(tree.args) <= 1 and signed(tree.args[0] if tree.args else tree) is UNKNOWN:
             alone, alike = DRAWS[name]
             if not tree.args:
                 return _at(ast.Call(_dotted(alone, tree), [], []), tree)
@@ -273,8 +277,23 @@ class _Plain(ast.NodeTransformer):
         elif op_of(f"math.{name}") is not None:
             tree.func = _dotted(f"math.{name}", tree)
         else:
-            raise UnsupportedOp(f"there is no function {name!r}{_close(name)}")
+            drawn = f"; write {DRAWN[name]}" if name in DRAWN and name not in _MEANT else ""
+            raise UnsupportedOp(f"there is no function {name!r}{drawn or _close(name)}")
         return tree
+
+    def visit_BinOp(self, tree: ast.BinOp) -> ast.AST:
+        """An operator; ``x ^ 2`` would be the exclusive or of two whole numbers."""
+        if isinstance(tree.op, ast.BitXor) and signed(tree.right) is not UNKNOWN:
+            power = f"{ast.unparse(tree.left)} ** {ast.unparse(tree.right)}"
+            raise UnsupportedOp(f"^ is the exclusive or of whole numbers, bitwise_xor(a, b); a power is written **: {power}")
+        return self.generic_visit(tree)
+
+    def visit_Compare(self, tree: ast.Compare) -> ast.AST:
+        """Comparisons; ``a < b & c < d`` compares with the bits of ``b & c``."""
+        for part in tree.comparators[:-1]:
+            if isinstance(part, ast.BinOp) and (sign := _BITS.get(type(part.op))):
+                raise UnsupportedOp(f"{sign[0]} comes before comparisons; between them write {sign[1]}")
+        return self.generic_visit(tree)
 
     def _by_formula(self, name: str, tree: ast.Call) -> ast.expr:
         """A function as its formula, with its arguments in it."""

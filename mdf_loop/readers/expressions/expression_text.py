@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
-from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES, dotted, op_of
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
 """Characters, syntax nodes and nesting that an expression may have: people do not write more by hand."""
@@ -102,7 +102,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        meant = _of_lines(text) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
+        meant = _of_signs(text, error.msg) or _of_lines(text) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
         raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
@@ -164,6 +164,32 @@ def _tokens(text: str) -> list[str]:
         return [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
     except (tokenize.TokenError, SyntaxError):
         return []
+
+
+_SIGNS = {
+    "&&": "and",
+    r"\|\|": "or",
+    "!(?!=)": "not",
+    "<>": "!=",
+    "=<|≤": "<=",
+    "=>|≥": ">=",
+    r"\+\+|--": "x + 1 or x - 1, as the value that a name has next",
+    "[²³]": "** 2 or ** 3",
+    "[×·⋅]": "*",
+    "[−–—]": "-",
+    "[÷]": "/",
+    r"\b(?:AND|OR|NOT)\b": "and, or, not",
+    r"\b(?:if|then|elif|else)\b|\?": "a if condition else b, or where(condition, a, b)",
+}
+"""Signs and words of other languages that Python cannot read in an expression, and what is written in their place."""
+
+
+def _of_signs(text: str, problem: str) -> str:
+    """What to write in the place of a sign that Python does not have."""
+    found = next(((match[0], meant) for sign, meant in _SIGNS.items() if (match := re.search(sign, text))), None)
+    if found is None and "follows keyword argument" in problem:
+        return "; = names an argument: a comparison is written =="
+    return f"; {found[0]} is written {found[1]}" if found is not None else ""
 
 
 def _of_lines(text: str) -> str:
@@ -264,7 +290,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         if op_of(name) is None:
             raise UnsupportedOp(
                 f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, which is not among the functions that "
-                "expressions may call; a Python function as a body may call any"
+                f"expressions may call; {instead_of(name)}"
             )
         yield from node.args
         yield from (keyword.value for keyword in node.keywords)
@@ -289,6 +315,12 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
         raise refused(node, text, path, f"{type(node).__name__}")
+
+
+def instead_of(name: str) -> str:
+    """What to write in the place of a function that no expression calls."""
+    drawn = DRAWN.get(name.rpartition(".")[2])
+    return f"write {drawn}" if drawn else "a Python function as a body may call any"
 
 
 def refused(node: Any, text: str, path: tuple[str, ...], what: str) -> MalformedBody:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
 import inspect
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +20,17 @@ from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
-from mdf_loop.readers.python.tracing import Trace, Traced, current
+from mdf_loop.readers.python.outside import (
+    Snapshot,
+    changed,
+    function_of,
+    is_stream,
+    line_of_change,
+    line_of_generator,
+    snapshot,
+)
+from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch, current, in_python
+from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
 
 
@@ -119,41 +126,50 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
     """A function as a body, and what was noted on the way: captured values of a function around it."""
     load_kernels()
     inputs, captured, defaults = _parameters(function)
-    findings = Findings()
-    before = _drawn_so_far(function)
+    findings, code, before = Findings(), function_of(function).__code__, snapshot(function)
+
+    def called() -> tuple[Trace, Any]:
+        trace = Trace(BodyBuilder(findings, inputs, captured, DEFAULT_OPSET), code, current.get())
+        given = {name: Traced(Value(name, varies=False), trace) for name in captured}
+        try:
+            with holding(current, trace):
+                return trace, function(*(Traced(Value(name), trace) for name in inputs), **given)
+        except ValueError as error:
+            if isinstance(error.__cause__, TracedBranch):  # numpy's words for what a value refused
+                raise error.__cause__ from None
+            raise
+
     while True:
         findings.changed = False
-        builder = BodyBuilder(findings, inputs, captured, DEFAULT_OPSET)
-        trace = Trace(builder, _code(function), current.get())
-        token = current.set(trace)
-        try:
-            returned = function(
-                *(Traced(Value(name), trace) for name in inputs),
-                **{name: Traced(Value(name, varies=False), trace) for name in captured},
-            )
-        finally:
-            current.reset(token)
+        trace, returned = called()
+        _refuse_changes(function, before, trace, called)
         made = _finished(trace, _name(function), returned)
         if not findings.changed:
-            break
-    if before != _drawn_so_far(function):
+            return check_body(replace(made, defaults=defaults), (_name(function),)), trace
+
+
+def _refuse_changes(function: Any, before: Snapshot, trace: Trace, again: Callable[[], Any]) -> None:
+    """See that reading a function changed nothing outside, but for what it keeps to be faster.
+
+    Raises
+    ------
+    TracedBranch
+        It draws random numbers, or changes a list, a variable or anything else: once, and not in each iteration.
+    """
+    if (line := line_of_generator(function)) is not None:
+        raise trace.refused(f"makes a generator, which draws the same random numbers in every iteration; {in_python('')}", line)
+    if not changed(before, snapshot(function)):
+        return
+    name, line = line_of_change(function, again)
+    if name and is_stream(snapshot(function)[name][0][0]):
+        said = "draws random numbers while it is read: the same ones in every iteration"
+        raise trace.refused(f"{said}; {in_python(trace.text(line))}", line)
+    if name:
         raise trace.refused(
-            "draws random numbers while it is read: the same ones in every iteration; mdf_loop.body.noise() draws new ones"
+            f"changes {name!r}, which is outside: that happens once, when the function is read, and not in each iteration; "
+            "return what each iteration should give, behind the carried values, and it is collected",
+            line,
         )
-    return check_body(replace(made, defaults=defaults), (_name(function),)), trace
-
-
-def _drawn_so_far(function: Any) -> list[str]:
-    """How far Python's and numpy's own streams have come, and generators that a function finds outside."""
-    code = _code(function)
-    found = [getattr(function, "__globals__", {}).get(name) for name in code.co_names]
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # nothing is in it yet
-            found.append(cell.cell_contents)
-    generators = [repr(thing.bit_generator.state) for thing in found if isinstance(thing, np.random.Generator)]
-    legacy: Any = np.random.get_state()
-    pythons = [repr(thing.getstate()) for thing in (random, *found) if isinstance(thing, random.Random) or thing is random]
-    return [repr(legacy[2:]), hashlib.sha256(legacy[1].tobytes()).hexdigest(), *generators, *pythons]
 
 
 def _finished(trace: Trace, name: str, returned: Any) -> Body:
@@ -194,12 +210,6 @@ _TENSORS = (bool, int, float, complex, np.ndarray, np.generic, list)
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__).strip("<>")
-
-
-def _code(function: Any) -> Any:
-    while hasattr(function, "__wrapped__") or hasattr(function, "func"):
-        function = getattr(function, "__wrapped__", None) or function.func
-    return getattr(function, "__code__", None) or type(function).__call__.__code__
 
 
 def is_traced(*values: Any) -> bool:
