@@ -120,6 +120,8 @@ def _of_argument(content: Any, place: Place, message: str) -> Place:
     arguments = said.get("args") if isinstance(said, dict) else None
     named = [quoted or word for quoted, word in _ARGUMENT.findall(message)]
     named = [name for name in named if name in (arguments if isinstance(arguments, dict) else ())]
+    if "no function" in message and isinstance(said, dict) and "function" in said:
+        return (*place, "function")
     return (*place, "args", *named[:1]) if named or ("args" in message and arguments) else place
 
 

@@ -126,7 +126,9 @@ class Model:
         ArgumentError
         """
         if missing := [name for name, port in self.inputs.items() if port.required and name not in names]:
-            raise ArgumentError(f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}. {how_to_give(missing)}")
+            raise ArgumentError(
+                f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}. {how_to_give(missing)}"
+            )
 
     @public
     def __call__(self, /, **arguments: Any) -> Results:

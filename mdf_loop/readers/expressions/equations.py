@@ -45,7 +45,7 @@ from mdf_loop.readers.expressions.equation_texts import (
     unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.expression_text import DEEPEST, filled, parse, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import DEEPEST, excerpt, filled, parse, tree_of, variables
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, op_of, signed
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
@@ -193,6 +193,7 @@ class _Reader:
         if place not in self.trees:
             return Value(base)
         try:
+            _refuse_no_value(self.trees[place], self._text(place), self._path(place))
             value = Compiler(self._text(place), scope, self.builder, base, self._path(place)).top(self.trees[place])
             return self.builder.array(value, base)
         except LoopError as error:
@@ -233,6 +234,16 @@ class _Reader:
 
 _BITS = {ast.BitAnd: ("&", "and"), ast.BitOr: ("|", "or")}
 """Operators on bits that are written where comparisons are joined."""
+
+
+def _refuse_no_value(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
+    """See that an equation is a value: not None, and no tuple by a comma in a number."""
+    if isinstance(tree, ast.Constant) and tree.value is None:
+        raise MalformedBody(f"expression {excerpt(text)} is no value", path)
+    if isinstance(tree, ast.Tuple) and text.strip()[:1] != "(":
+        raise MalformedBody(
+            f"expression {excerpt(text)} has a comma: a number has a point, 0.1, and a list brackets, [a, b]", path
+        )
 
 
 class _Plain(ast.NodeTransformer):
@@ -278,7 +289,8 @@ class _Plain(ast.NodeTransformer):
             tree.func = _dotted(f"math.{name}", tree)
         else:
             drawn = f"; write {DRAWN[name]}" if name in DRAWN and name not in _MEANT else ""
-            raise UnsupportedOp(f"there is no function {name!r}{drawn or _close(name)}")
+            value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
+            raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
         return tree
 
     def visit_BinOp(self, tree: ast.BinOp) -> ast.AST:
@@ -323,13 +335,21 @@ class _Plain(ast.NodeTransformer):
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
 
 
-_MEANT = {"randn": "noise", "standard_normal": "noise", "gauss": "normal", "rand": "uniform"}
+_MEANT = {
+    **{"randn": "noise", "standard_normal": "noise", "gauss": "normal", "gaussian": "normal", "rand": "uniform"},
+    **{"ln": "log", "step": "heaviside", "sgn": "sign", "average": "mean", "length": "len"},
+    **dict.fromkeys(("ifelse", "if_else", "iff", "ternary"), "where"),
+}
 """What functions of Python and numpy are called here that another name is closer to."""
 
 
 def _close(name: str) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
-    return did_you_mean(_MEANT.get(name, name), [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
+    return (
+        f"; did you mean {_MEANT[name]!r}?"
+        if name in _MEANT
+        else did_you_mean(name, [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
+    )
 
 
 def _at(made: Any, tree: ast.AST) -> Any:

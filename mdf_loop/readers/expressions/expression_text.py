@@ -175,6 +175,7 @@ _SIGNS = {
     "=>|≥": ">=",
     r"\+\+|--": "x + 1 or x - 1, as the value that a name has next",
     "[²³]": "** 2 or ** 3",
+    r"%\s*(?=$|[)\]])": "/ 100",
     "[×·⋅]": "*",
     "[−–—]": "-",
     "[÷]": "/",
@@ -286,7 +287,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
     elif isinstance(node, ast.Call):
         name = dotted(node.func)
         if name is None or not (name in BUILTINS or "." in name):
-            raise refused(node, text, path, "calls of anything but functions of numpy, math and Python")
+            raise refused(node, text, path, "calls of anything but functions of numpy, math and Python", _called(node))
         if op_of(name) is None:
             raise UnsupportedOp(
                 f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, which is not among the functions that "
@@ -304,6 +305,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
                 text,
                 path,
                 f"the attribute .{node.attr} (functions are numpy.<f> or math.<f>, results of a loop run[0], run[1])",
+                _as_function(node),
             )
     elif isinstance(node, ast.Compare) and not all(type(op) in OPERATORS for op in node.ops):
         raise refused(node, text, path, "in, is and their negations")
@@ -314,7 +316,22 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
     elif isinstance(node, PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
-        raise refused(node, text, path, f"{type(node).__name__}")
+        of_all = isinstance(node, ast.GeneratorExp | ast.ListComp | ast.Lambda)
+        meant = "; write functions of whole arrays, such as sum(x * y)" if of_all else ""
+        raise refused(node, text, path, f"{type(node).__name__}", meant)
+
+
+def _called(node: ast.Call) -> str:
+    """What to write in the place of a call of something that is no function."""
+    if isinstance(node.func, ast.Attribute):
+        return _as_function(node.func)
+    return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
+
+
+def _as_function(node: ast.Attribute) -> str:
+    """What to write in the place of a method or an attribute of a value."""
+    is_function = op_of(f"numpy.{node.attr}") or node.attr in BUILTINS
+    return f"; write {node.attr}({ast.unparse(node.value)})" if is_function else ""
 
 
 def instead_of(name: str) -> str:
@@ -323,10 +340,10 @@ def instead_of(name: str) -> str:
     return f"write {drawn}" if drawn else "a Python function as a body may call any"
 
 
-def refused(node: Any, text: str, path: tuple[str, ...], what: str) -> MalformedBody:
+def refused(node: Any, text: str, path: tuple[str, ...], what: str, meant: str = "") -> MalformedBody:
     """The error for something that is not on the list, with its place."""
     return MalformedBody(
-        f"expression {excerpt(text)}, column {node.col_offset + 1}: {what} cannot be used in an expression", path
+        f"expression {excerpt(text)}, column {node.col_offset + 1}: {what} cannot be used in an expression{meant}", path
     )
 
 

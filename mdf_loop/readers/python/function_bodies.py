@@ -20,7 +20,7 @@ from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
-from mdf_loop.readers.python.outside import (
+from mdf_loop.readers.python.surroundings import (
     Snapshot,
     changed,
     function_of,
