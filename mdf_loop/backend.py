@@ -138,12 +138,12 @@ class LoopRep(BackendRep):
         """
         plain = self._plain
         for name, value in inputs.items():
-            if type(value) is not np.ndarray or value.dtype is not plain.get(name):
+            if type(value) is not np.ndarray or name not in plain or value.dtype is not plain[name].dtype:
                 refuse_nothing(self.body, inputs, "input")
                 known = {name: value for name, value in inputs.items() if name in self._fitting}
                 inputs = {**inputs, **fit_values(self._fitting, known)}
                 break
-        for name, declared in self._shapes.items():
+        for name, declared in plain.items():
             if name in inputs:
                 refuse_shape(name, inputs[name], declared)
         return inputs
@@ -154,16 +154,10 @@ class LoopRep(BackendRep):
         return asked_types(self.body)
 
     @functools.cached_property
-    def _plain(self) -> dict[str, np.dtype]:
-        """The element types of inputs that are declared as tensors: arrays of that type need no fitting."""
+    def _plain(self) -> dict[str, ValueType]:
+        """The inputs that are declared as tensors: arrays of their type need no fitting."""
         declared = {name: self.body.type_of(name) for name in self._names}
-        return {name: kind.dtype for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
-
-    @functools.cached_property
-    def _shapes(self) -> dict[str, ValueType]:
-        """Inputs that are declared as tensors of a known rank."""
-        declared = {name: self.body.type_of(name) for name in self._names}
-        return {name: kind for name, kind in declared.items() if kind.kind == "tensor" and kind.shape is not None}
+        return {name: kind for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if type(inputs) is dict or isinstance(inputs, Mapping):

@@ -84,7 +84,7 @@ WRONG = [
     ("value: run.x", "value: runn.x", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
     ("rate * x", "rats * x", "x: x - dt", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
     ("x - dt * rate * x", "x - dt * rate *", "x: x - dt", "error", "invalid syntax"),
-    ("t: t + dt", "t: t += dt", "t: t +=", "error", "write the new value alone"),
+    ("t: t + dt", "t: t += dt", "t: t +=", "error", "is written the new value alone, such as x + 1"),
     ("x > enough", "x = enough", "while:", "error", "a comparison is written =="),
     ("x > enough", "max(x, 0) = enough", "while:", "error", "a comparison is written =="),
     ("x: x - dt", "x: sqr(x) - dt", "x: sqr", "error", "there is no function 'sqr'; did you mean 'sqrt'?"),

@@ -53,16 +53,14 @@ def meant(name: str, known: Iterable[str]) -> str:
     if close := did_you_mean(name, known):
         return close
     option = next((own for own, others in OTHER_NAMES.items() if name.lower() in others), None)
-    return f"; did you mean {option!r}?" if option is not None else _as_option(name)
-
-
-def _as_option(name: str) -> str:
+    if option is not None:
+        return f"; did you mean {option!r}?"
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
 
 
 def instead_in_run(name: str) -> str:
     """What to write in the place of an argument that :func:`mdf_loop.run` does not have; empty where nothing is known."""
-    return next((f"; {said}" for names, said in _OF_RUNS.items() if name.lower() in names), _as_option(name))
+    return next((f"; {said}" for names, said in _OF_RUNS.items() if name.lower() in names.split()), "")
 
 
 def how_to_give(names: Sequence[str]) -> str:
@@ -73,34 +71,18 @@ def how_to_give(names: Sequence[str]) -> str:
 
 
 _OF_RUNS = {
-    ("output", "outputs", "output_names", "fetches", "returns"): (
+    "output outputs output_names fetches returns": (
         "a run gives all outputs: take one of the results, results['name']; record=['node.value'] adds values inside the model"
     ),
-    ("input", "inputs", "feed", "feed_dict", "feeds", "params", "parameters", "args", "kwargs"): (
-        "inputs are given by their names: run(model, x=..., y=...), or run(model, **values)"
-    ),
-    ("over", "grid", "sweep"): "many values of an input are swept: mdf_loop.sweep(model, over={'x': [...]})",
-    ("plot", "show"): "the results are plotted: run(model).plot()",
+    "input inputs feed feed_dict params": "inputs are given by their names: run(model, x=...), or run(model, **values)",
+    "over grid sweep": "many values of an input are swept: mdf_loop.sweep(model, over={'x': [...]})",
 }
 """What people give to a run that takes no such argument, and how it is done."""
 
 
 OTHER_NAMES = {
-    "M": (
-        "m",
-        "n",
-        "steps",
-        "n_steps",
-        "num_steps",
-        "iterations",
-        "n_iterations",
-        "trips",
-        "trip_count",
-        "count",
-        "max",
-        "times",
-    ),
-    "cond": ("c", "condition", "while", "keep_going"),
-    "v_initial": ("v_init", "init", "initial", "initial_values", "initials", "state", "carried", "v0", "x0"),
+    "M": "m n steps n_steps num_steps iterations n_iterations trips trip_count count max times".split(),
+    "cond": "c condition while keep_going".split(),
+    "v_initial": "v_init init initial initial_values initials state carried v0 x0".split(),
 }
 """The arguments of a loop, and what people call them."""

@@ -335,11 +335,7 @@ class _Plain(ast.NodeTransformer):
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
 
 
-_MEANT = {
-    **{"randn": "noise", "standard_normal": "noise", "gauss": "normal", "gaussian": "normal", "rand": "uniform"},
-    **{"ln": "log", "step": "heaviside", "sgn": "sign", "average": "mean", "length": "len"},
-    **dict.fromkeys(("ifelse", "if_else", "iff", "ternary"), "where"),
-}
+_MEANT = {"randn": "noise", "gauss": "normal", "rand": "uniform", "ln": "log", "step": "heaviside", "sgn": "sign"}
 """What functions of Python and numpy are called here that another name is closer to."""
 
 

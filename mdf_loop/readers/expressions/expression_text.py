@@ -102,7 +102,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        meant = _of_signs(text, error.msg) or _of_lines(text) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
+        meant = _of_signs(text, error.msg) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
         raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
@@ -173,7 +173,8 @@ _SIGNS = {
     "<>": "!=",
     "=<|≤": "<=",
     "=>|≥": ">=",
-    r"\+\+|--": "x + 1 or x - 1, as the value that a name has next",
+    r"\+\+|--|[-+*/%]=(?!=)": "the new value alone, such as x + 1 for x += 1",
+    ";": "a line: each equation is on one of its own",
     "[²³]": "** 2 or ** 3",
     r"%\s*(?=$|[)\]])": "/ 100",
     "[×·⋅]": "*",
@@ -191,11 +192,6 @@ def _of_signs(text: str, problem: str) -> str:
     if found is None and "follows keyword argument" in problem:
         return "; = names an argument: a comparison is written =="
     return f"; {found[0]} is written {found[1]}" if found is not None else ""
-
-
-def _of_lines(text: str) -> str:
-    """What to do about several equations in one line."""
-    return "; each equation is on a line of its own, and ; does not end one" if ";" in _tokens(text) else ""
 
 
 def _of_product(text: str) -> str:
@@ -217,15 +213,8 @@ def _of_keyword(text: str) -> str:
 
 def _of_assignment(text: str) -> str:
     """What to do about a text that assigns."""
-    tokens = _tokens(text)
-    if any(token in ("+=", "-=", "*=", "/=", "**=", "//=", "%=") for token in tokens):
-        return "; write the new value alone, such as x + 1 for x += 1"
-    depth = 0
-    for token in tokens:
-        depth += (token in "([{") - (token in ")]}") if token else 0
-        if token == "=" and not depth:  # inside of brackets it names an argument
-            return "; = assigns: a comparison is written =="
-    return ""
+    outside = re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", text)  # inside of brackets it names an argument
+    return "; = assigns: a comparison is written ==" if re.search("(?<![=<>!])=(?!=)", outside) else ""
 
 
 def is_python(text: str) -> bool:

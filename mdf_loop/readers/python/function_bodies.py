@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
@@ -29,7 +29,7 @@ from mdf_loop.readers.python.surroundings import (
     line_of_generator,
     snapshot,
 )
-from mdf_loop.readers.python.tracing import Trace, Traced, TracedBranch, current, in_python
+from mdf_loop.readers.python.tracing import Trace, Traced, current, in_python
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
 
@@ -119,6 +119,8 @@ def _drawn(alone: str, alike: str, like: Any) -> Any:
         raise ArgumentError("body.noise and body.uniform are for functions with @mdf_loop.body, while they are read")
     if like is None:
         return here.add(f"numpy.random.{alone}", [])
+    if isinstance(like, bool | int | float | tuple):
+        raise here.refused(f"draws as many numbers as {like!r} has; give an array, such as np.zeros(3), and scale what it gives")
     return here.add(f"numpy.random.{alike}", [here.add("numpy.zeros_like", [like])])
 
 
@@ -133,11 +135,13 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         given = {name: Traced(Value(name, varies=False), trace) for name in captured}
         try:
             with holding(current, trace):
-                return trace, function(*(Traced(Value(name), trace) for name in inputs), **given)
-        except ValueError as error:
-            if isinstance(error.__cause__, TracedBranch):  # numpy's words for what a value refused
-                raise error.__cause__ from None
-            raise
+                returned = function(*(Traced(Value(name), trace) for name in inputs), **given)
+        except Exception as error:
+            if trace.refusal is None or isinstance(error, LoopError):
+                raise
+        if trace.refusal is not None:
+            raise trace.refusal from None
+        return trace, returned
 
     while True:
         findings.changed = False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -84,7 +85,8 @@ def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     names = {name for code in _codes(inner.__code__) for name in code.co_names}
     found = {name: inner.__globals__[name] for name in names if name in inner.__globals__}
     for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
-        found |= {name: held for held in _contents(cell)}
+        with contextlib.suppress(ValueError):  # nothing is in it yet
+            found[name] = cell.cell_contents
     owner = getattr(function, "__self__", function)
     found |= {} if owner is inner else {"self": owner}
     for name, thing in found.items():
@@ -102,13 +104,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _codes(constant)
-
-
-def _contents(cell: Any) -> Sequence[Any]:
-    try:
-        return [cell.cell_contents]
-    except ValueError:  # nothing is in it yet
-        return []
 
 
 def _held(thing: Any) -> tuple[list[Any], bytes]:

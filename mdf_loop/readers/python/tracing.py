@@ -46,12 +46,15 @@ class Trace:
         That of the function around it.
     captured : dict
         What is captured from there: its values by the names they have here.
+    refusal : TracedBranch or None
+        What was refused last: the function may have caught it, and gone another way than it would in an iteration.
     """
 
     builder: BodyBuilder
     code: Any
     outer: Trace | None = None
     captured: dict[str, Value] = field(default_factory=dict)
+    refusal: TracedBranch | None = None
 
     def value(self, given: Any) -> Value:
         """Anything as a value of this body: traced values, and numbers and arrays, which become constants.
@@ -94,7 +97,8 @@ class Trace:
         frame = self._frame()
         line = line or (self.code.co_firstlineno if frame is None else frame.f_lineno)
         text = self.text(line)
-        return TracedBranch(f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''} {what}")
+        self.refusal = TracedBranch(f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''} {what}")
+        return self.refusal
 
     def text(self, line: int) -> str:
         """What is written in a line of the function's file."""
@@ -217,7 +221,8 @@ PYTHONS = {
         "mdf_loop.if_(condition, then_branch=..., else_branch=...) for one of two functions, and np.logical_and, "
         "np.logical_or, np.minimum and np.maximum for and, or, min and max"
     ),
-    "__iter__": "iterates over a value whose length is not known yet; use numpy's functions or mdf_loop.scan",
+    "__iter__": "iterates over a value whose length is not known yet; use numpy's functions or mdf_loop.scan; "
+    "several carried values are parameters of their own: def f(i, condition, a, b)",
     "__len__": "needs a length that is known only when the loop runs; use np.size(x) or np.shape(x)",
     "__contains__": "looks for something in a value that is known only when the loop runs; use np.any(x == something)",
     "__hash__": "looks a value up that is known only when the loop runs; use np.where, or an array that it is the index of",
@@ -273,7 +278,8 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     op = op_of(name)
     if op is None:
         _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
-        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else ""
+        instead = _INSTEAD.get(name.rpartition(".")[2], "")
+        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else instead
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
         return trace.add(op, list(args))
