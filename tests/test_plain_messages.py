@@ -72,7 +72,7 @@ BOTH = [
         11,
         "carried is a mapping from names to expressions, such as {x: x + 1}; got ['x * rate']",
     ),
-    ("{x: x * rate + drive}", "{x = x * rate}", 11, "a name has letters, digits and _, and a colon behind it: x: x + 1"),
+    ("{x: x * rate + drive}", "{x = x * rate}", 13, "a name has letters, digits and _, and a colon behind it: x: x + 1"),
     (
         "x * rate + drive",
         "np.linalg.eig(x)",

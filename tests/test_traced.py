@@ -249,7 +249,8 @@ def test_values_do_not_leave_the_function_that_made_them():
         kept.append(x)
         return True, x
 
-    mdf_loop.loop(1, True, 1.0, body=first)
+    with pytest.raises(TracedBranch, match="'kept', which is outside"):
+        mdf_loop.loop(1, True, 1.0, body=first)
     with pytest.raises(TracedBranch, match="whose call is over"):
         mdf_loop.loop(1, True, 1.0, body=mdf_loop.body(lambda i, go, x: (True, x + kept[0])))
 

@@ -156,7 +156,7 @@ def _names(error: BaseException) -> list[str]:
     texts = [str(error), *getattr(error, "__notes__", ())]
     heads = [head for text in texts if "/" in (head := text.partition(": ")[0]) and " " not in head and head[0] not in "/."]
     if heads:  # a path that was put in front of a message: graph/node/parameter
-        return heads[-1].split("/")
+        return [*heads[-1].split("/"), *names_in_equations(MalformedBody(str(error).partition(": ")[2]))]
     return names + [name for note in texts[1:] for name in _QUOTED.findall(note)]
 
 
