@@ -52,7 +52,7 @@ def meant(name: str, known: Iterable[str]) -> str:
     """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
     if close := did_you_mean(name, known):
         return close
-    option = next((own for own, others in OTHER_NAMES.items() if name.lower() in others), None)
+    option = next((own for own, others in OTHER_NAMES.items() if name.lower() in others.split()), None)
     if option is not None:
         return f"; did you mean {option!r}?"
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
@@ -81,8 +81,8 @@ _OF_RUNS = {
 
 
 OTHER_NAMES = {
-    "M": "m n steps n_steps num_steps iterations n_iterations trips trip_count count max times".split(),
-    "cond": "c condition while keep_going".split(),
-    "v_initial": "v_init init initial initial_values initials state carried v0 x0".split(),
+    "M": "m n steps n_steps num_steps iterations n_iterations trips trip_count count max times",
+    "cond": "c condition while keep_going",
+    "v_initial": "v_init init initial initial_values initials state carried v0 x0",
 }
 """The arguments of a loop, and what people call them."""

@@ -166,7 +166,8 @@ def refuse_shape(name: str, value: Any, declared: ValueType) -> None:
         return
     is_alike = len(dims) == len(shape) and all(not isinstance(d, int) or d == n for d, n in zip(dims, shape, strict=True))
     if not is_alike and not (shape == () and all(d == 1 for d in dims)):
-        raise ArgumentError(f"input {name!r} must be {declared}; got {shown(as_tensor(value, name).dtype)}{[*shape]}")
+        dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype  # an array of JAX is none of numpy's yet
+        raise ArgumentError(f"input {name!r} must be {declared}; got {ValueType(dtype, shape)}")
 
 
 def _fit(name: str, value: Any, wanted: Asked, common: np.dtype | None) -> Any:

@@ -341,11 +341,8 @@ _MEANT = {"randn": "noise", "gauss": "normal", "rand": "uniform", "ln": "log", "
 
 def _close(name: str) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
-    return (
-        f"; did you mean {_MEANT[name]!r}?"
-        if name in _MEANT
-        else did_you_mean(name, [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
-    )
+    known = [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS]
+    return f"; did you mean {_MEANT[name]!r}?" if name in _MEANT else did_you_mean(name, known)
 
 
 def _at(made: Any, tree: ast.AST) -> Any:

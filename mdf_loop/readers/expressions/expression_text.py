@@ -181,7 +181,7 @@ _SIGNS = {
     "[−–—]": "-",
     "[÷]": "/",
     r"\b(?:AND|OR|NOT)\b": "and, or, not",
-    r"\b(?:if|then|elif|else)\b|\?": "a if condition else b, or where(condition, a, b)",
+    r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
 }
 """Signs and words of other languages that Python cannot read in an expression, and what is written in their place."""
 

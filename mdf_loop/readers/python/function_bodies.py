@@ -20,15 +20,7 @@ from mdf_loop.readers.expressions.equation_texts import within
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
-from mdf_loop.readers.python.surroundings import (
-    Snapshot,
-    changed,
-    function_of,
-    is_stream,
-    line_of_change,
-    line_of_generator,
-    snapshot,
-)
+from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.tracing import Trace, Traced, current, in_python
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
@@ -128,7 +120,7 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
     """A function as a body, and what was noted on the way: captured values of a function around it."""
     load_kernels()
     inputs, captured, defaults = _parameters(function)
-    findings, code, before = Findings(), function_of(function).__code__, snapshot(function)
+    findings, code, before = Findings(), surroundings.function_of(function).__code__, surroundings.snapshot(function)
 
     def called() -> tuple[Trace, Any]:
         trace = Trace(BodyBuilder(findings, inputs, captured, DEFAULT_OPSET), code, current.get())
@@ -152,7 +144,7 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
             return check_body(replace(made, defaults=defaults), (_name(function),)), trace
 
 
-def _refuse_changes(function: Any, before: Snapshot, trace: Trace, again: Callable[[], Any]) -> None:
+def _refuse_changes(function: Any, before: surroundings.Snapshot, trace: Trace, again: Callable[[], Any]) -> None:
     """See that reading a function changed nothing outside, but for what it keeps to be faster.
 
     Raises
@@ -160,12 +152,12 @@ def _refuse_changes(function: Any, before: Snapshot, trace: Trace, again: Callab
     TracedBranch
         It draws random numbers, or changes a list, a variable or anything else: once, and not in each iteration.
     """
-    if (line := line_of_generator(function)) is not None:
+    if (line := surroundings.line_of_generator(function)) is not None:
         raise trace.refused(f"makes a generator, which draws the same random numbers in every iteration; {in_python('')}", line)
-    if not changed(before, snapshot(function)):
+    if not surroundings.changed(before, surroundings.snapshot(function)):
         return
-    name, line = line_of_change(function, again)
-    if name and is_stream(snapshot(function)[name][0][0]):
+    name, line = surroundings.line_of_change(function, again)
+    if name and surroundings.is_stream(surroundings.snapshot(function)[name][0][0]):
         said = "draws random numbers while it is read: the same ones in every iteration"
         raise trace.refused(f"{said}; {in_python(trace.text(line))}", line)
     if name:
@@ -279,6 +271,8 @@ def _inner(source: Any, n_carried: int, kind: str) -> tuple[Body, Mapping[str, V
 
     if isinstance(source, TracedFunction):
         source = source.function
+    if isinstance(source, Traced | int | float | None):
+        raise current.get().refused(f"gives a value where a {kind} is a function: lambda: value")  # type: ignore[union-attr]
     if callable(source) and not is_read(source):
         made, trace = traced_body(source)
         return made, trace.captured

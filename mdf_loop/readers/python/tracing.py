@@ -168,9 +168,9 @@ class Traced(NDArrayOperatorsMixin):
         if called.rpartition(".")[2] in DRAWN:
             raise self._refused(f"draws random numbers by {called}, which cannot be traced; {in_python(called)}")
         raise self._refused(
-            f"makes an array of values {_LATER}{f', by {called}' if called else ''}; use numpy's functions, such as "
-            "np.stack([...]), and give an array that such a value is the index of by name: def f(i, condition, x, *, table), and "
-            "table= in the call"
+            f"makes an array of values that are known only when the loop runs{f', by {called}' if called else ''}; use numpy's "
+            "functions, such as np.stack([...]), and give an array that such a value is the index of by name: "
+            "def f(i, condition, x, *, table), and table= in the call"
         )
 
     def __round__(self, digits: int = 0) -> Any:
@@ -199,8 +199,6 @@ class Traced(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return f"<traced {self.value.name or self.value.literal!r}>"
 
-
-_LATER = "that are known only when the loop runs"
 
 _A_NUMBER = (
     "makes a Python number of a value that is known only when the loop runs; use numpy's functions (np.sqrt for math.sqrt), "
