@@ -1,12 +1,13 @@
 """Equations and model files with the mistakes of a first day: what is meant is said, and the line is that of the mistake."""
 
 import textwrap
+import warnings
 
 import pytest
 
 import mdf_loop
 from mdf_loop.convert.locating import line_of_error
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, LoopWarning
 from mdf_loop.integrations.checks.model_file import check
 
 MODEL = textwrap.dedent("""\
@@ -138,3 +139,18 @@ def test_a_name_is_no_suggestion_for_itself():
     assert did_you_mean("path", ["path", "v"]) == ""
     assert did_you_mean("V", ["v"]) == "; did you mean 'v'?"
     assert did_you_mean("m", ["tau_m", "v"]) == "; did you mean 'tau_m'?"
+
+
+def test_a_constant_that_is_read_in_the_place_of_a_parameter_is_noted(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace("dt / tau_m", "dt / tau"))
+    (found,) = check(path)
+    assert "g/neuron/tau_m: nothing reads it; tau is read, which is a number of its own: did you mean 'tau_m'?" in found.message
+
+
+def test_a_derivative_that_is_multiplied_by_the_step_itself_has_a_warning():
+    with pytest.warns(LoopWarning, match="derivative of v reads dt, by which the method multiplies it once more"):
+        mdf_loop.loop(3, True, 1.0, body={"derivatives": {"v": "-v * dt"}, "dt": 0.1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.loop(3, True, 1.0, 0.0, body={"derivatives": {"v": "-v * t"}, "carried": {"t": "t + dt"}, "dt": 0.1})

@@ -155,7 +155,7 @@ def refuse_nothing(body: Body, values: Mapping[str, Any], what: str = "value") -
 
 
 def refuse_shape(name: str, value: Any, declared: ValueType) -> None:
-    """See that a tensor has the rank and the lengths that are declared; one element may stand for an array of one.
+    """See that a tensor has the rank and the lengths that are declared; a number is taken for an array of one element.
 
     Raises
     ------
