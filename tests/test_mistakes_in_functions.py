@@ -253,3 +253,18 @@ def test_a_body_without_a_condition_says_so_and_invents_no_names():
     assert "has inputs (i, go, v) and 1 output; " in str(caught.value)
     assert "(go, ...) passes it through" in str(caught.value)
     assert "multiply" not in str(caught.value)
+
+
+OUTSIDE = [
+    np.zeros(()),
+    np.zeros((3, 0)),
+    np.zeros((3, 4))[:, ::2],
+    np.array(["a"]),
+    np.matrix([[1, 2]]),
+    np.ones((2, 3), order="F"),
+]
+
+
+@pytest.mark.parametrize("outside", [*OUTSIDE, np.ma.masked_array([1, 2], [0, 1]), np.zeros(2, [("a", "f4"), ("b", "i8")])])
+def test_any_array_may_be_outside(outside):
+    assert read(lambda i, go, v: (True, v + outside.ndim)) == 0.5 + 2 * outside.ndim

@@ -7,7 +7,8 @@ import dis
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Hashable, Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -19,7 +20,7 @@ STREAMS = {"np.random": np.random.get_state.__self__, "random": random.getstate.
 GENERATORS = frozenset({"default_rng", "RandomState", "Random", "SystemRandom"})
 """What makes a generator of random numbers."""
 
-Snapshot = dict[str, tuple[list[Any], bytes]]
+Snapshot = dict[str, tuple[list[Any], Hashable]]
 """For each name the things that it leads to, which are compared by identity, and what they hold."""
 
 
@@ -38,7 +39,7 @@ def snapshot(function: Any) -> Snapshot:
 def changed(before: Snapshot, after: Snapshot) -> str:
     """The first name whose things are others now; empty if none is."""
     for name, (things, content) in after.items():
-        others, was = before.get(name, ([], b""))
+        others, was = before.get(name, ([], None))
         if content != was or [*map(id, things)] != [*map(id, others)]:
             return name
     return ""
@@ -106,15 +107,13 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _held(thing: Any) -> tuple[list[Any], bytes]:
+def _held(thing: Any) -> tuple[list[Any], Hashable]:
     """What is compared of a thing: itself, its elements, and the numbers that it holds."""
-    if isinstance(thing, list | set):
-        return [thing, *thing], b""
-    if isinstance(thing, dict):
-        return [thing, *thing, *thing.values()], b""
+    if isinstance(thing, list | set | dict):
+        return [thing, *thing, *(thing.values() if isinstance(thing, dict) else ())], 0
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
-        return [thing], thing.tobytes()
+        return [thing], zlib.crc32(np.ascontiguousarray(thing).reshape(-1).view(np.uint8).data)
     if is_stream(thing):
         is_pythons, owner = isinstance(thing, random.Random), getattr(thing, "bit_generator", thing)
         return [thing], pickle.dumps(thing.getstate() if is_pythons else getattr(owner, "state", None) or owner.get_state())
-    return [thing], b""
+    return [thing], 0
