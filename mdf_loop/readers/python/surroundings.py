@@ -17,7 +17,7 @@ import numpy as np
 STREAMS = {"np.random": np.random.get_state.__self__, "random": random.getstate.__self__}  # type: ignore[attr-defined]
 """The generators that every function finds, behind the functions of two modules."""
 
-GENERATORS = frozenset({"default_rng", "RandomState", "Random", "SystemRandom"})
+GENERATORS = ("default_rng", "RandomState", "Random", "SystemRandom")
 """What makes a generator of random numbers."""
 
 Snapshot = dict[str, tuple[list[Any], Hashable]]
