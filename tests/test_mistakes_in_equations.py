@@ -47,7 +47,7 @@ MODEL = textwrap.dedent("""\
 STEP, WHILE, T = "v: v + dt / tau_m * (current - v)", "while: v < threshold", "t: t + dt"
 
 OTHER_LANGUAGES = [
-    (STEP, "v: if v > 1 then 0 else v + 1", "if is written a if condition else b, or where(condition, a, b)"),
+    (STEP, "v: if v > 1 then 0 else v + 1", "is written a if condition else b, or where(condition, a, b)"),
     (T, 't: "t > 3 ? 0 : t"', "or where(condition, a, b)"),
     (WHILE, "while: v < threshold && t < 3", "&& is written and"),
     (WHILE, "while: v < threshold || t < 3", "|| is written or"),
