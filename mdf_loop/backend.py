@@ -121,6 +121,9 @@ class LoopRep(BackendRep):
     def _given(self, inputs: Any) -> tuple[Any, ...]:
         """A value for each input, in order, of the type that the model declares."""
         given = self.fit(self._by_name(inputs))
+        for name, declared in self._plain.items():
+            if name in given:
+                refuse_shape(name, given[name], declared)
         if len(given) < len(self._names):
             given = {**self.body.defaults, **given}
         return tuple([given[name] for name in self._names])
@@ -143,9 +146,6 @@ class LoopRep(BackendRep):
                 known = {name: value for name, value in inputs.items() if name in self._fitting}
                 inputs = {**inputs, **fit_values(self._fitting, known)}
                 break
-        for name, declared in plain.items():
-            if name in inputs:
-                refuse_shape(name, inputs[name], declared)
         return inputs
 
     @functools.cached_property
