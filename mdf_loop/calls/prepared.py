@@ -305,7 +305,7 @@ def _not_computed(body: Body, missing: Sequence[str]) -> str:
             f"; {missing[0]} is a name like any other here: <bool {missing[0]} = {{{value}}}> in front of the nodes makes it one"
         )
     found = [name for name in missing if name in body.outputs]
-    if not found:
+    if not found or not body.typed:
         return ""
     is_passed = found[0] == body.outputs[0] and len(body.inputs) > 1
     passed = f", or name the input {body.inputs[1]!r} there to pass it through" if is_passed else ""

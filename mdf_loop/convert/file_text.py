@@ -106,7 +106,8 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
             tell(node.start_mark.line + 1, _of_number(node.value))  # type: ignore[misc]
         return content
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        is_key = error.problem == "could not find expected ':'"  # which is found where the next line begins
+        mark = (error.context_mark if is_key else None) or error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
@@ -119,6 +120,7 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
 
 
 MEANT = {
+    "could not find expected ':'": "a key has a colon and a space behind it: x: x + 1",
     "mapping values are not allowed in this context": "write each key on a line of its own, or several in braces: {x: 1, y: 2}",
     "did not find expected key": "the keys of one mapping begin in the same column",
     "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}",

@@ -20,6 +20,9 @@ _QUOTED = re.compile(r"'([^'\s]+)'")
 _NODE = re.compile(r"(?:condition|\b[a-z_0-9]+) '([^'\s~]+)(?:~\d+)?'")
 """A node of a body that a message tells of, by what it computes: ``divide 'x_next~2' failed``."""
 
+_ARGUMENT = re.compile(r"'([^'\s]+)'|(?:trip count|condition|argument) (\w+)")
+"""What may be an argument in a message: a name in quotes, or behind what it is."""
+
 _THING = re.compile(r"in (?:MDF parameter or function|output port) '([^']+)'.*")
 _IN_TEXT = re.compile(r"\(line: (\d+)")
 
@@ -45,7 +48,7 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
     if (line := _in_text(text, content, path.suffix.lower(), str(error))) is not None:
         return line
     place = _in_equations(content, error) or _followed(content, _names(error))
-    return line_of(text, path.suffix.lower(), place) if place else None
+    return line_of(text, path.suffix.lower(), _of_argument(content, place, str(error))) if place else None
 
 
 def thing_of(error: BaseException) -> str:
@@ -100,11 +103,26 @@ def _at(content: Any, place: Place) -> Any:
     return content
 
 
-def line_of_names(path: Path, names: Sequence[str]) -> int | None:
-    """The line of what names lead to, those of a graph, a node and so on; None where none of them is there."""
+def line_of_names(path: Path, names: Sequence[str], message: str = "") -> int | None:
+    """The line of what names lead to, those of a graph, a node and so on; None where none of them is there.
+
+    If a message about it names one of its arguments, that is the line of the argument.
+    """
     text = read_bytes(path, "a model").decode("utf-8-sig")
-    place = _in_graphs(parse(text, path.suffix.lower()), names)
-    return line_of(text, path.suffix.lower(), place) if place else None
+    content = parse(text, path.suffix.lower())
+    place = _in_graphs(content, names)
+    return line_of(text, path.suffix.lower(), _of_argument(content, place, message)) if place else None
+
+
+def _of_argument(content: Any, place: Place, message: str) -> Place:
+    """The place of the argument of a function that a message names first; the function's own if it names none."""
+    said = _at(content, place)
+    arguments = said.get("args") if isinstance(said, dict) else None
+    named = [quoted or word for quoted, word in _ARGUMENT.findall(message)]
+    named = [name for name in named if name in (arguments if isinstance(arguments, dict) else ())]
+    if "no function" in message and isinstance(said, dict) and "function" in said:
+        return (*place, "function")
+    return (*place, "args", *named[:1]) if named or ("args" in message and arguments) else place
 
 
 def line_in_text(path: Path, message: str, names: Sequence[str]) -> int | None:
@@ -138,7 +156,7 @@ def _names(error: BaseException) -> list[str]:
     texts = [str(error), *getattr(error, "__notes__", ())]
     heads = [head for text in texts if "/" in (head := text.partition(": ")[0]) and " " not in head and head[0] not in "/."]
     if heads:  # a path that was put in front of a message: graph/node/parameter
-        return heads[-1].split("/")
+        return [*heads[-1].split("/"), *names_in_equations(MalformedBody(str(error).partition(": ")[2]))]
     return names + [name for note in texts[1:] for name in _QUOTED.findall(note)]
 
 

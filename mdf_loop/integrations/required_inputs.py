@@ -24,6 +24,7 @@ from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.repair.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
 from mdf_loop.integrations.patches.no_eval import runs_body
+from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 
@@ -128,7 +129,7 @@ def said_of_missing(node: str, place: Any) -> str:
     what = what if is_port else f"parameter {name!r} of node {node!r} has no value"
     key = "default_value" if is_port else "value"
     written = f"; or write {key}: into the model" if not is_port or has_defaults() else ""
-    return f"{what}. Give it: run(..., {name}=...), --set {name}=... on the command line{written}"
+    return f"{what}. {how_to_give([name])}{written}"
 
 
 def warn_of_zeros(graph: Any, given: Container[str]) -> None:

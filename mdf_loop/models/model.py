@@ -26,6 +26,7 @@ from mdf_loop.ir import record
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, in_force, public, start_run
+from mdf_loop.readers.arguments import how_to_give, instead_in_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.system.threads import Recent
@@ -125,7 +126,9 @@ class Model:
         ArgumentError
         """
         if missing := [name for name, port in self.inputs.items() if port.required and name not in names]:
-            raise ArgumentError(f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}")
+            raise ArgumentError(
+                f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}. {how_to_give(missing)}"
+            )
 
     @public
     def __call__(self, /, **arguments: Any) -> Results:
@@ -430,6 +433,8 @@ def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str]) 
     """Say which argument is probably meant by a name that is no input."""
     if close := difflib.get_close_matches(name, [*arguments], 1, 0.75):
         error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
+    elif instead := instead_in_run(name):
+        error.add_note(f"{name!r} is taken for an input{instead}")
 
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:

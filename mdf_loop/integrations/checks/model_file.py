@@ -144,5 +144,5 @@ def _of_run(error: LoopError, graph: Any, path: Path) -> Problem:
 
 
 def _located(found: Finding, path: Path) -> Problem:
-    line = line_in_text(path, found.message, found.names) or line_of_names(path, found.names)
+    line = line_in_text(path, found.message, found.names) or line_of_names(path, found.names, found.message)
     return Problem(found.kind, found.message, line)

@@ -15,7 +15,7 @@ from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.readers.expressions.derivatives import STEP
-from mdf_loop.readers.expressions.equation_texts import DERIVATIVES
+from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.names import unknown_names
@@ -118,7 +118,9 @@ def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Finding]:
         others = {name for other, names in words if other is not thing for name in names}
         if thing.id not in others | said | known_by_name:
             place = (str(graph.id), node.id, thing.id)
-            yield Finding(WARNING, f"{'/'.join(place)}: nothing reads it", place)
+            number = next((name for name in NUMBERS if name in others and thing.id.startswith(name)), "")
+            meant = f"; {number} is read, which is a number of its own: did you mean {thing.id!r}?" if number else ""
+            yield Finding(WARNING, f"{'/'.join(place)}: nothing reads it{meant}", place)
 
 
 def _conditions(graph: Any) -> set[str]:

@@ -33,6 +33,7 @@ from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.step.records import Type
+from mdf_loop.types.fitting import refuse_shape
 from mdf_loop.types.required import asked_types
 
 
@@ -129,6 +130,7 @@ class GraphOfOnnx:
     def fitted(self, name: str, value: Any) -> Any:
         """A value in the element type that the graph asks for."""
         id = self._ids.get(name, name)
+        refuse_shape(name, value, self.body.type_of(id))
         return fitted_to(self._asked.get(id), id, value)
 
     def located(self, error: Exception) -> Exception:

@@ -18,7 +18,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mdf_loop.errors import MalformedBody, did_you_mean
+from mdf_loop.errors import MalformedBody, did_you_mean, warn_user
 from mdf_loop.readers.expressions.expression_text import filled, refuse_depth, tree_at, variables
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ class _Expansion:
         for name, text in said.derivatives.items():
             where = f"derivative of {name}"
             tree = _tree(text, where)
+            if STEP in variables(tree):
+                warn_user(
+                    f"equations: the {where} reads {STEP}, by which the method multiplies it once more: write the slope alone"
+                )
             if drawn := sorted(self.drawing.intersection(variables(tree))):
                 raise MalformedBody(
                     f"equations: the {where} reads {drawn[0]!r}, which draws random numbers; write the noise in the derivative "

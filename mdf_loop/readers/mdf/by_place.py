@@ -45,12 +45,13 @@ class NamedResults:
         MalformedBody
             There is none of that name, or two are.
         """
-        if self.names.count(name) != 1:
-            said = "is carried and collected" if name in self.names else "is no result of the equations"
-            raise MalformedBody(
-                f"{name!r} {said}{did_you_mean(name, self.names)}; the results are {', '.join(self.names)}, from [0] on"
-            )
-        return self.names.index(name)
+        places = [k for k, other in enumerate(self.names) if other == name]
+        if len(places) != 1:
+            said = f"is no result of the equations{did_you_mean(name, self.names)}"
+            if places:
+                said = f"is carried (result [{places[0]}]) and collected ([{places[-1]}]): write the number, or rename one"
+            raise MalformedBody(f"{name!r} {said}; the results are {', '.join(self.names)}, from [0] on")
+        return places[0]
 
     def contradicts(self, name: str, place: int) -> bool:
         """Whether another result of the same part has the name: sorting a file would exchange the two."""
