@@ -67,13 +67,12 @@ def test_the_loss_of_a_choice_changes_with_each_trial_of_it():
         assert (np.diff(losses[30:]) > 0).all()
 
 
-def test_the_loss_of_counts_changes_with_each_of_them():
-    counts = np.repeat([0, 1, 2, 3, 4, 5], [15, 40, 60, 50, 25, 10])
-    many = np.arange(200) // 4
-    for values in (counts, many):
-        distance = Distance({"n": values}, {"n": ()})
-        losses = distance({"n": np.array([np.where(np.arange(200) % 60 < more, values + 1, values) for more in range(60)])})
-        assert (np.diff(losses) > 0).all()
+@pytest.mark.parametrize("counts", [np.repeat(range(6), [15, 40, 60, 50, 25, 10]), np.arange(200) // 4 % 45], ids=["few", "many"])
+def test_the_loss_of_counts_changes_with_each_of_them(counts):
+    distance = Distance({"n": counts}, {"n": ()})
+    at = np.arange(200)
+    losses = distance({"n": np.array([counts + ((at >= 110 - more) & (at < 110)) for more in range(50)])})
+    assert (np.diff(losses) > 0).all()
 
 
 def test_reaction_times_are_compared_choice_by_choice():
@@ -111,6 +110,19 @@ def test_an_estimate_at_its_bound_is_a_warning():
     model = mdf_loop.prepare(decay())
     with pytest.warns(LoopWarning, match=r"tau, 5, is at its bound: over\['tau'\] = \(2, 5\) may be too narrow"):
         mdf_loop.fit(model, {"trace": model(tau=8.0)["trace"]}, {"tau": (2, 5)})
+
+
+@pytest.mark.filterwarnings("ignore::mdf_loop.errors.LoopWarning")
+def test_where_all_runs_fail_one_of_them_says_why():
+    with pytest.raises(LoopError, match=r"finite loss: with max_steps = \d.*one integer"):
+        mdf_loop.fit(DDM, {"reaction_time": RT}, {"max_steps": (1.0, 9.0)}, trials=1)
+
+
+def test_data_are_columns_of_a_table():
+    pandas = pytest.importorskip("pandas", reason="a table is one of pandas")
+    model = mdf_loop.prepare(decay())
+    table = pandas.DataFrame({"trace": model(tau=7.0)["trace"]})
+    assert abs(mdf_loop.fit(model, table, {"tau": (2, 20)})["tau"] - 7.0) < 1e-2
 
 
 def test_values_of_a_time_course_may_be_missing():
@@ -276,6 +288,12 @@ RT = np.linspace(0.5, 2, 30)
         (lambda: mdf_loop.fit(DDM, {"reaction_time": ["a"]}, OVER), KindError, "must be numbers"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": np.ones((3, 4))}, OVER, trials=9), ArgumentError, "a number for each trial"),
         (lambda: mdf_loop.fit(DDM, None, OVER), ArgumentError, "nothing to fit"),
+        (
+            lambda: mdf_loop.fit(DDM, {"drift": RT}, OVER),
+            ArgumentError,
+            r"'drift' is an input .* fit\(model, \.\.\., drift=\.\.\.\)",
+        ),
+        (lambda: mdf_loop.fit(DDM, {"path": RT}, OVER, "evidence"), ArgumentError, "not compared with data"),
         (lambda: mdf_loop.fit(DDM, RT, OVER), KindError, "data is a mapping"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, 3), KindError, "loss is a function"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, lambda s, d: "x", trials=9), KindError, "must give a number"),

@@ -129,6 +129,7 @@ class Search:
             raise unknown_name(
                 "loss is a function of (simulated, data), or the name of an output; there is none called", loss, model.outputs
             )
+        self._refuse_inputs(model, loss)
         counted("trials", trials, "the runs for each candidate")
         outputs = [loss] if isinstance(loss, str) else [*self.data]
         trials = trials if _may_draw(model) else 1
@@ -141,6 +142,14 @@ class Search:
         self._tried: list[tuple[np.ndarray, np.ndarray]] = []
         with options(progress=None):
             self.objective = self._objective(loss)
+
+    def _refuse_inputs(self, model: Model, loss: Any) -> None:
+        """See that data are observations of outputs, which something compares."""
+        for name in self.data:
+            if name not in model.outputs and model.takes(name):
+                raise ArgumentError(f"data are outputs, and {name!r} is an input of the model: fit(model, ..., {name}=...)")
+        if isinstance(loss, str) and self.data:
+            raise ArgumentError(f"loss={loss!r} is an output of the model, which is not compared with data; leave data out")
 
     def _objective(self, loss: Any) -> Objective:
         if isinstance(loss, str):
@@ -192,7 +201,7 @@ class Search:
                 raise
             raise self._failure from None
         if not np.isfinite(found.fun):
-            raise LoopError("no parameters within the bounds have a finite loss: runs fail, or the loss is nan for all of them")
+            raise LoopError(f"no parameters within the bounds have a finite loss: {self._why_not(found.x)}")
         width = self.high - self.low
         corners = np.clip(found.x + np.vstack([np.zeros(len(width)), np.diag(STEP * width)]), self.low, self.high)
         near = {"initial_simplex": corners, "xatol": 1e-4 * width.max(), "fatol": 1e-7, "maxfev": REFINED * len(width)}
@@ -202,6 +211,16 @@ class Search:
         errors = dict(zip(self.bounds, map(float, self._errors(x)), strict=True))
         self._warn_of(values, errors)
         return Estimates(values, errors, float(least), self)
+
+    def _why_not(self, x: np.ndarray) -> str:
+        """What goes wrong with some parameters."""
+        values = dict(zip(self.bounds, map(float, x), strict=True))
+        where = ", ".join(f"{name} = {value:.4g}" for name, value in values.items())
+        try:
+            self.simulator.model(**self.simulator.inputs, **values)
+        except LoopError as error:
+            return f"with {where}, {error}"
+        return f"runs fail, or the loss is nan, for all of them, such as {where}"
 
     def _warn_of(self, values: Mapping[str, float], errors: Mapping[str, float]) -> None:
         """Say which estimates the data do not decide."""
@@ -303,7 +322,7 @@ def _observed(data: Any, loss: Any) -> dict[str, np.ndarray]:
         if loss is None:
             raise ArgumentError("there is nothing to fit: give data={'output': observations}, or a loss")
         return {}
-    if not isinstance(data, Mapping):
+    if not hasattr(data, "items") or not hasattr(data, "keys"):
         raise KindError(f"data is a mapping of outputs to observations; got {type(data).__name__}")
     found = {}
     for name, values in data.items():
