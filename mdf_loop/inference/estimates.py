@@ -248,21 +248,26 @@ class Search:
 
     def _errors_in_steps(self, centre: np.ndarray, steps: np.ndarray, x: np.ndarray) -> np.ndarray:
         """The same in units of the steps; infinite where a step changes nothing."""
-        if isinstance(self.objective, OfOutput):
-            slopes = self._curvature(centre, steps)
-            covariance = np.linalg.pinv(slopes)
-        else:
-            assert isinstance(self.objective, Distance)
-            theta = np.vstack([centre + np.diag(steps), centre - np.diag(steps)])
-            up, down = self.objective.rows(self._precise.by_name(theta, 0)).reshape(2, len(x), -1)
-            slopes = ((up - down) / 2).T
+        slopes = self._slopes(centre, steps)
+        if not np.isfinite(slopes).all():
+            return np.full(len(x), np.nan)
+        covariance = inverse = np.linalg.pinv(slopes)
+        if isinstance(self.objective, Distance):
             fitted = self.objective.rows(self.simulator.by_name(x[None], 0))[0]
-            inverse = np.linalg.pinv(slopes)
             covariance = inverse @ self.objective.covariance(fitted, self.simulator.trials or 1) @ inverse.T
         _, sizes, directions = np.linalg.svd(slopes)
         unseen = directions[(sizes > 1e-9 * sizes.max()).sum() :]
         with np.errstate(invalid="ignore"):
             return np.where((np.abs(unseen) > 1e-6).any(axis=0), np.inf, np.sqrt(np.diag(covariance)))
+
+    def _slopes(self, centre: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """How the slope of a likelihood, or each number that a distance compares, changes with each parameter."""
+        if not isinstance(self.objective, Distance):
+            return self._curvature(centre, steps)
+        theta = np.vstack([centre + np.diag(steps), centre - np.diag(steps)])
+        up, down = self.objective.rows(self._precise.by_name(theta, 0)).reshape(2, len(steps), -1)
+        slopes: np.ndarray = ((up - down) / 2).T
+        return slopes
 
     @property
     def _precise(self) -> Simulator:
@@ -318,11 +323,8 @@ def _bounds(over: Any) -> dict[str, tuple[float, float]]:
 
 def _observed(data: Any, loss: Any) -> dict[str, np.ndarray]:
     """Observations as arrays of numbers."""
-    if data is None or (isinstance(data, Mapping) and not data):
-        if loss is None:
-            raise ArgumentError("there is nothing to fit: give data={'output': observations}, or a loss")
-        return {}
-    if not hasattr(data, "items") or not hasattr(data, "keys"):
+    data = {} if data is None else data
+    if not hasattr(data, "items"):
         raise KindError(f"data is a mapping of outputs to observations; got {type(data).__name__}")
     found = {}
     for name, values in data.items():
@@ -334,4 +336,6 @@ def _observed(data: Any, loss: Any) -> dict[str, np.ndarray]:
         if np.isinf(array).any() or np.isnan(array).all():
             raise ArgumentError(f"data[{name!r}] has values that are infinite, or nan alone")
         found[str(name)] = array
+    if not found and loss is None:
+        raise ArgumentError("there is nothing to fit: give data={'output': observations}, or a loss")
     return found
