@@ -66,7 +66,7 @@ class Said:
 def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
-    with _told(said.progress):
+    with reporting_to(said.progress):
         model = prepare(model)
         model.refuse_how(said.given())
         said = _completed(said)
@@ -119,8 +119,8 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
 
 
 @contextlib.contextmanager
-def _told(asked: Any) -> Iterator[None]:
-    """What gets the progress of the sweep: what ``options(progress=)`` says, unless the sweep's own argument says otherwise."""
+def reporting_to(asked: Any) -> Iterator[None]:
+    """Report the progress of a sweep or a fit as its own argument says, or else as ``options(progress=)`` does."""
     if asked is None:
         yield
         return
