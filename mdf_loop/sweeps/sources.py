@@ -36,8 +36,7 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
 from mdf_loop.step.records import Region
 from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.compiled_lanes import CompiledGraph
-from mdf_loop.sweeps.lanes.lane_values import NotBatched
+from mdf_loop.sweeps.machine_runs import MachineGraph, NotTogether
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.system.threads import Recent
 
@@ -78,7 +77,7 @@ class Evaluated(Protocol):
         """Whether it is evaluated between its loops as each run alone is."""
 
     def is_exact(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether each engine gives the same bits for such inputs, in lanes as well."""
+        """Whether each engine gives the same bits for such inputs."""
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
@@ -97,11 +96,11 @@ class Unread(RandomStream):
 
     def shared(self) -> np.random.Generator:
         """Something draws."""
-        raise NotBatched("random numbers are drawn outside of loops")
+        raise NotTogether("random numbers are drawn outside of loops")
 
     def words(self) -> int:
         """A program draws."""
-        raise NotBatched("random numbers are drawn outside of loops")
+        raise NotTogether("random numbers are drawn outside of loops")
 
 
 def source_of(model: Model, recorded: Mapping[str, str] = MappingProxyType({})) -> Evaluated | None:
@@ -126,7 +125,7 @@ def _made(model: Model, recorded: Mapping[str, str]) -> Evaluated | None:
             more = _with(model.typed, recorded, {name: id for id, name in names.items()})
             return OfOperators(*more, input_ids(model.graph), outputs)
         return None if model.once is None else OfNodes(model, model.once, recorded)
-    except (NotBatched, NotOnce, LoopError) as reason:  # each run alone says what is wrong
+    except (NotTogether, NotOnce, LoopError) as reason:  # each run alone says what is wrong
         log.debug("%s: runs are run one by one: %s", model.name, reason)
         return None
 
@@ -147,7 +146,7 @@ Ways = Mapping[str, Way]
 def _refuse_traces(ways: Sequence[Way]) -> None:
     """See that what is recorded is an output of a loop of the graph, or one of its values: such have columns."""
     if any(len(way) > 2 or is_conditional(way) for way in ways):
-        raise NotBatched("a value is recorded in a branch, or in a loop in a loop")
+        raise NotTogether("a value is recorded in a branch, or in a loop in a loop")
 
 
 class OfNodes:
@@ -201,11 +200,11 @@ class OfNodes:
         """Values by node and id, and what is computed of them."""
         given = self.model.places_given(inputs)
         if given is None:
-            raise NotBatched("an input is not that of one place")
+            raise NotTogether("an input is not that of one place")
         try:
             return given, self.once.made(given, *self._more)
         except NotOnce as reason:
-            raise NotBatched(str(reason)) from reason
+            raise NotTogether(str(reason)) from reason
 
     def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
@@ -245,7 +244,7 @@ class OfOperators:
         self.singles = frozenset(label for label, way in recorded.items() if len(way) == 1)
         self.nodes = [node for node in rep.body.nodes if node.loop is None]
         self.loops = len(rep.body.nodes) - len(self.nodes)
-        self._whole = CompiledGraph(rep.graph)
+        self._whole = MachineGraph(rep.graph)
         self._between = BetweenLoops(rep.graph)
         self._exact = Recent[bool](MOST)
 
@@ -270,9 +269,9 @@ class OfOperators:
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
         if not self.is_exact(inputs):
-            raise NotBatched("what stands around its loops may differ in the last place")
+            raise NotTogether("what stands around its loops may differ in the last place")
         if any(loop.watches or loop.record.batched for loop in self._loops):
-            raise NotBatched("a loop looks at its parts once more when it is over")
+            raise NotTogether("a loop looks at its parts once more when it is over")
         results = yield from self._between.steps(self._between.begin(self.values(inputs), outside))
         return dict(zip(self.outputs, results, strict=False))
 
