@@ -1,8 +1,8 @@
 """Sweeps and trials next to the same work written by hand: ``python benchmarks/sweeps.py [--part 0.1]``.
 
 100,000 trials of a drift-diffusion model (1,000 drifts, 100 trials each), and 500 trials of a leaky competing accumulator of
-5 units: engine ``jit``, with one worker and with two, next to the same work by hand.  Engine ``numpy`` runs trials one by one: its
-row is a hundredth of them, times a hundred.  By hand is numba
+5 units: engine ``jit``, with one worker and with two, next to the same work by hand.  Engine ``numpy`` runs trials one by one;
+its row is a hundredth of them, times a hundred.  By hand is numba
 (if it is installed) with a stream for each trial, as we have them, with one stream for all trials, and with numpy's older
 global stream, as most people write it; and numpy with all trials at once, plainly, and with those left out that have ended.
 The time is that of the processor, the least of several, which are run in turn: what else a machine does counts for little.

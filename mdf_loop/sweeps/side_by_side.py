@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopTimeout, let_through
-from mdf_loop.execute.nan_conditions import Compared
+from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.results import stop_of
