@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import program_values
@@ -118,7 +117,7 @@ class MachineLoop:
         """
         forms = {(each.trip_count is None, each.go is None) for each in given}
         values = [program_values(each) for each in given]
-        made = self.program(given[0], run.options) if len(forms) == 1 and _are_of_one_kind(values) else None
+        made = self.program(given[0], run.options) if len(forms) == 1 and are_of_one_kind(values) else None
         return None if made is None else self._as_columns(many(made, self.vectors, values, which, seeds, run, seconds))
 
     def run_columns(
@@ -162,30 +161,6 @@ class MachineLoop:
             column = None if place is None else found[place]
             collected.append(_stacked(column, count, longest) if isinstance(column, list) else column)
         return Columns(carried, collected, lengths)
-
-
-class MachineGraph:
-    """A whole graph made ready for many runs: one program with its loops inside.
-
-    Parameters
-    ----------
-    graph : Graph
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.vectors = graph, Vectors()
-
-    def run(
-        self, given: Sequence[Sequence[Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float = math.inf
-    ) -> Sequence[Any] | None:
-        """Each output in all runs, or in the first ones, as far as it goes; None if there is no machine code for all of them.
-
-        As :meth:`MachineLoop.run`, but that ``given`` are inputs of the graph.
-        """
-        if not _are_of_one_kind(given):
-            return None
-        made = for_many(self.graph.machine_code(given[0], run.options), run.options)
-        return None if made is None else many(made, self.vectors, given, which, seeds, run, seconds)
 
 
 def for_many(made: Specialised | None, options: Options) -> Specialised | None:
@@ -246,7 +221,7 @@ def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray
     return found
 
 
-def _are_of_one_kind(values: Sequence[Sequence[Any]]) -> bool:
+def are_of_one_kind(values: Sequence[Sequence[Any]]) -> bool:
     """Whether the values of all runs have the same types and shapes."""
     return all(len(set(map(_kind_of, column))) == 1 for column in zip(*values, strict=True))
 

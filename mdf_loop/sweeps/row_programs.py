@@ -75,10 +75,10 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     """The loop of a model whose outputs are results of its only loop."""
     if source.loops != 1:
         return None
-    request, places = request_of_columns(source, inputs, swept, run)
-    taken = source.taken(names, request)
+    taken = source.taken(names)
     if taken is None:
         return None
+    request, places = request_of_columns(source, inputs, swept, run)
     count = results_in(request.prepared.record)
     machine = MachineLoop(request.prepared.record, [k in taken.values() for k in range(count)])
     made = machine.execute.machine_code(request.arguments, run.options)

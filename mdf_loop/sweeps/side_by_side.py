@@ -49,7 +49,7 @@ class SideBySide:
 
         def made() -> SideBySide | None:
             source = source_of(model, recorded)
-            return cls(model, source) if source is not None and source.has_many else None
+            return None if source is None else cls(model, source)
 
         found: SideBySide | None = model.made_for("side_by_side", MOST).of(tuple(recorded), made)
         return found
@@ -82,33 +82,33 @@ class SideBySide:
             return found
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
         points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
-        if source.loops == 1 and source.is_stepped(points[0]):
+        taken = source.taken(task.columns) if source.loops == 1 else None
+        if taken is not None and (isinstance(source, OfNodes) or source.is_exact(points[0])):
             request = next(source.steps(points[0], outside))
-            taken = source.taken(task.columns, request)
-            if taken is not None:
-                machine = self._machine(request, set(taken.values()), task, run)  # others are begun if there is one
-                with gc_paused():
-                    requests = [request, *(next(source.steps(inputs, outside)) for inputs in points[1:])]
-                return self._chunk(task, self._looped(machine, requests, which, seeds, run, seconds), taken, requests, which)
-        whole = source.whole(points, which, seeds, run, seconds) if pays(run.options, task.size) else None
-        if whole is not None:
-            return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
+            machine = self._machine(request, set(taken.values()), task, run)  # others are begun if there is one
+            with gc_paused():
+                requests = [request, *(next(source.steps(inputs, outside)) for inputs in points[1:])]
+            return self._chunk(task, self._looped(machine, requests, which, seeds, run, seconds), taken, requests, which)
+        if not isinstance(source, OfNodes) and pays(run.options, task.size):
+            whole = source.whole(points, which, seeds, run, seconds)
+            if whole is not None:
+                return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
         return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
 
     def _of_columns(
         self, task: Task, first: int, which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
     ) -> Chunk | None:
         """The outputs of some runs whose loop gets what is swept as it is: nothing of Python's for each point."""
-        columns = task.grid.columns(np.arange(first, first + which[-1] + 1))
-        if columns is None or not isinstance(self.source, OfNodes) or self.source.loops != 1:
+        columns, source = task.grid.columns(np.arange(first, first + which[-1] + 1)), self.source
+        if columns is None or not isinstance(source, OfNodes) or source.loops != 1:
+            return None
+        taken = source.taken(task.columns)
+        if taken is None:
             return None
         try:
-            request, places = request_of_columns(self.source, task.inputs_of(first), list(columns), run)
+            request, places = request_of_columns(source, task.inputs_of(first), list(columns), run)
         except Exception as reason:  # something is computed with what is swept, or goes wrong: each point says what
             let_through(reason)
-            return None
-        taken = self.source.taken(task.columns, request)
-        if taken is None:
             return None
         rows = {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
         machine = self._machine(request, set(taken.values()), task, run)
