@@ -18,7 +18,7 @@ from mdf_loop.execute.stepped_part import SteppedPart
 from mdf_loop.execute.tiers.paying import WATCHED
 from mdf_loop.ir import Node
 from mdf_loop.options import Run
-from mdf_loop.plan.idioms.record import DoesNotFit, Idiom
+from mdf_loop.plan.idioms import DoesNotFit, Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
 from mdf_loop.step.before_lowering import of_constants
 
@@ -127,7 +127,7 @@ class Blocks:
         except DoesNotFit:
             key = id(idiom)
             if key not in self.stepped:
-                self.stepped[key] = self._stepped(Stepped(idiom.nodes, (idiom.name,)))
+                self.stepped[key] = self._stepped(Stepped((idiom.node,), (idiom.name,)))
             self._run_stepped(session, batch, self.stepped[key], now, finals)
 
     def _run_stepped(

@@ -15,8 +15,7 @@ from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import facts, lookup
 from mdf_loop.plan.aliases import without_aliases
 from mdf_loop.plan.dependence import Component, components
-from mdf_loop.plan.idioms import find_idiom
-from mdf_loop.plan.idioms.record import Idiom
+from mdf_loop.plan.idioms import Idiom, find_idiom
 from mdf_loop.plan.invariants import Invariants, carried_from, draws, invariants, is_pure, is_repeatable
 
 
@@ -219,8 +218,6 @@ class _Schedule:
         same: Invariants,
     ) -> None:
         self.found, self.moving, self.deciding, self.same = found, moving, deciding, same
-        reads = Counter(name for node in nodes for name in node.reads)
-        self.read_often = {name for name, count in reads.items() if count > 1} | {*loop.body.outputs, *loop.last}
         self.index = loop.index
         self.wanted = {*loop.body.outputs, *loop.last, deciding, *moving.values()}
         self.recurrent = {id(node) for component in found if component.cyclic for node in component.nodes}
@@ -291,9 +288,9 @@ class _Schedule:
             else:
                 return (node,)
             return None
-        idiom = find_idiom(component, self.moving, self.same, self.read_often)
+        idiom = find_idiom(component, self.moving)
         if idiom is not None:
-            return (idiom, *idiom.nodes_between)
+            return (idiom,)
         for node in component.nodes:
             drawing = draws(node) and not component.carried
             self.reasons[_first(node)] = "draws random numbers, in order" if drawing else self._needs_itself(component)
