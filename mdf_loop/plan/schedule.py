@@ -130,7 +130,7 @@ def make_plan(loop: Loop) -> Plan:
     varying = regrouped(varying, moving, same, {*loop.body.outputs, *loop.last, *carried.values(), deciding})
     tied = [node for node in varying if draws(node)]
     found = components(varying, moving, tied)
-    scheduled = _Schedule(loop, varying, found, moving, deciding, same)
+    scheduled = _Schedule(loop, varying, found, moving, deciding)
     return Plan(
         loop,
         hoisted=tuple(node for node in lasting.values() if _is_hoisted(node, same)),
@@ -215,9 +215,8 @@ class _Schedule:
         found: Sequence[Component],
         moving: Mapping[str, str],
         deciding: str,
-        same: Invariants,
     ) -> None:
-        self.found, self.moving, self.deciding, self.same = found, moving, deciding, same
+        self.found, self.moving, self.deciding = found, moving, deciding
         self.index = loop.index
         self.wanted = {*loop.body.outputs, *loop.last, deciding, *moving.values()}
         self.recurrent = {id(node) for component in found if component.cyclic for node in component.nodes}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, let_through
+from mdf_loop.errors import let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body, Node
@@ -51,12 +51,9 @@ def row_program(
         found = _of_operators(source, inputs, swept, names, run) if isinstance(source, OfOperators) else None
         if isinstance(source, OfNodes):
             found = _of_nodes(source, inputs, swept, names, run)
-    except (NotTogether, LoopError) as reason:
-        log.debug("rows are no columns: %s", reason)
-        return None
-    except Exception as error:  # each run alone says what is wrong
-        let_through(error)
-        log.debug("rows are no columns: %r", error, exc_info=True)
+    except Exception as reason:  # each run alone says what is wrong, if anything is
+        let_through(reason)
+        log.debug("rows are no columns: %r", reason, exc_info=True)
         return None
     if found is None or for_many(found[0], run.options) is None:
         return None

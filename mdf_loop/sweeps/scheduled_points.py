@@ -49,11 +49,11 @@ def run_points(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run:
         tree = parsed(text)
         if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):
             raise NotTogether(f"{text!r} is more than + - * /")
-    same, lanes = _lanes(points)
+    same, columns = _columns(points)
     count, how = len(points), (wish.steps or 1, wish.time_increment, wish.collect)
     try:
         alone = lower(with_inputs(graph, points[0]), *how)
-        many = lower(with_inputs(graph, {**same, **lanes}), *how)
+        many = lower(with_inputs(graph, {**same, **columns}), *how)
     except NotLowered as error:
         raise NotTogether(str(error)) from error
     widened, differing = _widened(alone, many, count)
@@ -76,20 +76,20 @@ def _texts(graph: Any) -> Iterator[str]:
         yield from (port.value for port in node.output_ports if isinstance(port.value, str))
 
 
-def _lanes(points: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _columns(points: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The inputs that are the same at all points, and the arrays of those that differ."""
-    same, lanes = dict[str, Any](), dict[str, np.ndarray]()
+    same, columns = dict[str, Any](), dict[str, np.ndarray]()
     for name, first in points[0].items():
         values = [point[name] for point in points]
         if all(value is first for value in values):
             same[name] = first
         elif all(isinstance(value, float) for value in values):
-            lanes[name] = np.array(values, np.float64)
+            columns[name] = np.array(values, np.float64)
         else:
             raise NotTogether(f"{name} is no float at every point")
-    if not lanes:
+    if not columns:
         raise NotTogether("nothing differs from point to point")
-    return same, lanes
+    return same, columns
 
 
 def _widened(alone: Lowered, many: Lowered, count: int) -> tuple[Lowered, set[str]]:

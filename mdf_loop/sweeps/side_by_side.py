@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, LoopTimeout, let_through
+from mdf_loop.errors import let_through
 from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
@@ -17,7 +17,7 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, may_be_compiled, pays
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, first_nans, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
 
@@ -65,14 +65,10 @@ class SideBySide:
             return None
         try:
             return self._columns(task, start, stop, run, seconds)
-        except LoopTimeout:
-            raise
-        except (NotTogether, LoopError) as reason:
-            log.debug("%s: runs are run one by one: %s", self.model.name, reason)
-        except Exception as error:  # each run alone says what is wrong
-            let_through(error)
-            log.debug("%s: runs are run one by one: %r", self.model.name, error, exc_info=True)
-        return None
+        except Exception as reason:  # each run alone says what is wrong, if anything is
+            let_through(reason)
+            log.debug("%s: runs are run one by one: %r", self.model.name, reason, exc_info=True)
+            return None
 
     def _columns(self, task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
         first, source = start // task.trials, self.source
@@ -148,16 +144,16 @@ class SideBySide:
                 self._machine(waiting[k], None, task, run)  # others are begun if there is one
         while waiting:
             step = next(iter(waiting.values())).step
-            lanes = [k for k, request in waiting.items() if request.step == step]
-            requests = [waiting.pop(k) for k in lanes]
-            if seeds is not None and len(lanes) != len(begun):
+            those = [k for k, request in waiting.items() if request.step == step]
+            requests = [waiting.pop(k) for k in those]
+            if seeds is not None and len(those) != len(begun):
                 raise NotTogether("a loop that draws is not run by all")
-            which = np.arange(len(lanes))
+            which = np.arange(len(those))
             columns = self._looped(self._machine(requests[0], None, task, run), requests, which, seeds, run)
-            if self.source.loops == 1 and len(lanes) == len(begun):
+            if self.source.loops == 1 and len(those) == len(begun):
                 chunk.iterations, chunk.stops = columns.lengths, _stops(requests, which, columns.lengths)
                 chunk.suspects = _ended_at_nan(requests[0], columns, chunk.stops)
-            for row, k in enumerate(lanes):
+            for row, k in enumerate(those):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
         chunk.columns = {name: self._column(task, name, [row[name] for row in outputs]) for name in task.columns}
@@ -211,20 +207,10 @@ def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> n
 
 
 def _column(columns: Columns, place: int, fill: Any) -> Column:
-    """One result of a loop in all lanes; lanes that ended early are filled up behind their end."""
+    """One result of a loop in all runs; those that ended early are filled up behind their end."""
     if place < len(columns.values):
         column = columns.values[place]
         return column, np.full(len(column), column.shape[1]) if column.ndim > 1 else None
     found = columns.collected[place - len(columns.values)]
     assert found is not None
-    return _filled_up(found, columns.lengths, fill), columns.lengths
-
-
-def _filled_up(column: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:
-    if (lengths == column.shape[1]).all():
-        return column
-    dtype = holding(column.dtype, fill)
-    wide = column if column.dtype == dtype and column.flags.owndata else column.astype(dtype)
-    for row, length in zip(wide, lengths.tolist(), strict=True):
-        row[length:] = fill
-    return wide
+    return filled_up(found, columns.lengths, fill), columns.lengths
