@@ -7,10 +7,10 @@ anything of Python's in between, and without Python's lock.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,7 @@ class MachineLoop:
 
         call: Any = made.call
         rows = [columns.get(k) for k in range(len(values))]
-        share = partial(current_crew().share, seconds=seconds)
+        share = functools.partial(current_crew().share, seconds=seconds)
         with _left_to_others(), np.errstate(all="ignore"):
             results = self.vectors.run(made, values, rows, which, run, share) if seeds is None else None
             words = None if seeds is None else seeds.words
@@ -169,7 +169,13 @@ def for_many(made: Specialised | None, options: Options) -> Specialised | None:
 
     if made is None or not can_run_many(made.call):
         return None
-    return made if options.how.compiles or gives_same_bits(made.step) else None
+    return made if options.how.compiles or _gives_same_bits(made) else None
+
+
+@functools.lru_cache(64)
+def _gives_same_bits(made: Specialised) -> bool:
+    """Asked for each chunk, and for each call of ``run(trials=)``."""
+    return gives_same_bits(made.step)
 
 
 def many(
@@ -191,7 +197,7 @@ def many(
     """
     from mdf_loop.backends.llvm.many_runs import run_many
 
-    share = partial(current_crew().share, seconds=seconds)
+    share = functools.partial(current_crew().share, seconds=seconds)
     with _left_to_others(), np.errstate(all="ignore"):
         if seeds is None:
             columns = [column_of_values(column) for column in zip(*values, strict=True)]
