@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 
 import mdf_loop
 from mdf_loop import backend, loop, options, scan
+from mdf_loop.backends.llvm.compiled_program import packed
 from mdf_loop.backends.llvm.linking.object_code import FOLDER
-from mdf_loop.backends.llvm.program_files import packed
 from mdf_loop.calls import prepared
 from mdf_loop.execute import graphs, programs
 from mdf_loop.execute.programs import Programs, watched_programs

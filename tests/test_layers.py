@@ -394,7 +394,7 @@ NAMES_OPERATORS = {
     "calls/prepared.py": "the two functions of the interface that run loops are called so as well",
     "calls/compiled.py": "the two functions of the interface that run loops are called so as well",
     "types/required.py": "how values of typed bodies go into the branches of an If and out of them is ONNX's",
-    "backends/llvm/dynamic_shapes.py": "a table of what is printed for an operator",
+    "backends/llvm/inlined.py": "a table of what is printed for an operator",
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
     "backends/jax/drawn.py": "a table of what is drawn for an operator",

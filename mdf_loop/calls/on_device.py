@@ -52,7 +52,7 @@ class OnDevice:
         ArgumentError
             The call is wrong, or JAX has 32 bits where the model needs 64.
         """
-        from mdf_loop.backends.jax.many import FailsOnDevice
+        from mdf_loop.backends.jax.function import FailsOnDevice
 
         key = tuple(wanted.items())
         kind = (key, *((name, *_kind_of(value)) for name, value in inputs.items()))
@@ -106,7 +106,7 @@ def loop_by_jax(prepared: PreparedLoop, arguments: Arguments, run: Run) -> list[
         return None
     if device.is_left(run):
         return None
-    from mdf_loop.backends.jax.many import run_alone, traced
+    from mdf_loop.backends.jax.function import run_alone, traced
 
     limits = {} if record.scanned else {"M": arguments.trip_count, "cond": arguments.go}
     values = [*map(traced, [*arguments.carried, *arguments.scanned]), *arguments.captured]

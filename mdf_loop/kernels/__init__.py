@@ -31,7 +31,6 @@ def load_functions() -> None:
     """Import the kernels without the definitions beside them, which need their rows in the table."""
     for group in ("numbers", "arrays", "networks", "mdf"):
         _import_all(f"{__name__}.{group}")
-    importlib.import_module(f"{__name__}.traces")
     for name in kernel_modules():
         importlib.import_module(name)
     importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first

@@ -8,6 +8,7 @@ from typing import Any
 from mdf_loop.calls.explain import CONDITIONS, first_output, how_it_ran, plan_of, ways
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, lines_of
+from mdf_loop.readers.mdf.by_place import node_by_name
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 WORDS = {
@@ -97,6 +98,7 @@ def _columns(rows: list[tuple[str, str]]) -> Iterator[str]:
 
 def node_lines(node: Any) -> list[str]:
     """What a node of MDF says: its inputs with their defaults, its parameters and its outputs, a line each."""
+    node = node_by_name(node)
     inputs = [f"{port.id} = {short(default_value_of(port))}" for port in node.input_ports if default_value_of(port) is not None]
     functions = [f"{thing.id} = {_call(thing)}" for thing in node.functions]
     parameters = [line for thing in node.parameters for line in _parameter(thing)]

@@ -26,14 +26,15 @@ from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
-from mdf_loop.models.recordings.recording import recorded_run
+from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
+from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import said_names
-from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.types.fitting import as_array
 from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
 
@@ -266,6 +267,16 @@ class MdfModel(Model):
         if wish.steps is not None:
             return tuple(self.outputs) if wish.collect else ()
         return () if self.once is None else self.once.anything.collected
+
+    def at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration."""
+        return recorded_at_start(self, wish, self._at_start)
+
+    def _at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        if self.typed is not None:
+            ids = {name: id for id, name in names_of(self.graph).items()}
+            return at_start_in_body(self.typed.body, {name: ids.get(name, name) for name in names})
+        return () if has_conditions(self.graph) else at_start_in_graph(self.graph, names)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""

@@ -192,7 +192,7 @@ class Model:
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
-        about.units = self.units
+        about.units, about.at_start = self.units, self.at_start(wish)
         return about
 
     @property
@@ -223,6 +223,10 @@ class Model:
 
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
+        return ()
+
+    def at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration."""
         return ()
 
     @public

@@ -108,6 +108,7 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         "collected": list(about.collected),
         **({} if about.dt is None else {"dt": about.dt}),
         **({"units": dict(about.units)} if about.units else {}),
+        **({"at_start": list(about.at_start)} if about.at_start else {}),
     }
     said["about"] = {name: written(value, arrays, name) for name, value in rest.items()}
     return said

@@ -169,7 +169,7 @@ def by_jax(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: 
     def call() -> dict[str, Any]:
         if not made:
             made.append(to_jax(model, **how))
-        from mdf_loop.backends.jax.many import run_alone
+        from mdf_loop.backends.jax.function import run_alone
 
         return {name: rows for name, (rows, _) in in_rows(run_alone(made[0], key_of(seed), inputs), ()).items()}
 

@@ -31,7 +31,7 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     if columns is None:
         device_of(task.model).left("what is swept over is no column of numbers, or of arrays of one shape")
         return None
-    from mdf_loop.backends.jax.many import vmapped
+    from mdf_loop.backends.jax.function import vmapped
 
     numbers = points if task.numbers is None else task.numbers[points]
     places = (np.zeros_like(numbers) if task.common_noise else numbers, trials)
@@ -50,7 +50,7 @@ def runs_at_once(task: Task, run: Run) -> int | None:
     columns = _columns(task, np.zeros(1, np.int64))
     if columns is None:
         return None
-    from mdf_loop.backends.jax.many import bytes_of_a_run, traced
+    from mdf_loop.backends.jax.function import bytes_of_a_run, traced
 
     inputs = {**task.inputs, **{name: traced(column[0]) for name, column in columns.items()}}
     size = found_by_jax(task.model, inputs, run, task.wish, lambda f: bytes_of_a_run(f, inputs), task.names)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels import load_kernels
-from mdf_loop.kernels.mdf.between_types import from_onnx, to_onnx
+from mdf_loop.kernels.mdf.expression_operators import from_onnx, to_onnx
 from mdf_loop.ops.registry import KERNELS, lookup
 from mdf_loop.options import current_stream
 from mdf_loop.readers.mdf.node_functions import is_no_seed

@@ -24,7 +24,7 @@ def device_of(model: Model) -> OnDevice:
 
 def run_by_jax(model: Model, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
     """What a run gives; None, with a warning, if the model has no form in JAX or is to be recorded."""
-    from mdf_loop.backends.jax.many import run_alone
+    from mdf_loop.backends.jax.function import run_alone
 
     key = key_of(run.stream.seed)
     found = found_by_jax(model, inputs, run, wish, lambda function: run_alone(function, key, inputs), wish.outputs)

@@ -39,7 +39,10 @@ _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 @dataclass
 class Equations:
-    """What a body says, each part in its order; the texts of expressions by name."""
+    """What a body says, each part in its order; the texts of expressions by name.
+
+    Derivatives are carried values too; ``stages`` are the ``let`` that methods of several stages need for these.
+    """
 
     carried: dict[str, str] = field(default_factory=dict)
     collected: dict[str, str] = field(default_factory=dict)
@@ -50,6 +53,7 @@ class Equations:
     captured: tuple[str, ...] = ()
     derivatives: dict[str, str] = field(default_factory=dict)
     method: str = ""
+    stages: tuple[str, ...] = ()
     lines: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -1,16 +1,162 @@
-"""Which updates of one part of an array are written over it: those after which what it was has no readers.
+"""Which arrays of a Step are written to memory, and over which others.
 
-A carried value may be written over in the branches of its loop as well, and in inner loops that carry it.
+A value is written where it is made when it would otherwise be computed more than once and that costs more than reading it:
+it is read by several loops over elements, in an inner loop, or again and again by what it is broadcast to.  Others are
+computed where they are read.
+
+Updates of one part of an array are written over it if what it was has no readers after that.  A carried value may be
+written over in the branches of its loop as well, and in inner loops that carry it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
-from mdf_loop.backends.llvm.fusion import ELEMENTWISE, VIEWS, Fusion, is_lazy, is_number
 from mdf_loop.ops.registry import facts
 from mdf_loop.step.memory import END, read_by
-from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Value
+from mdf_loop.step.primitives import PRIMITIVES
+from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
+from mdf_loop.step.structure import regions_of
+
+CHEAP = 2
+"""Cost of an element up to which computing it once more is no slower than reading it."""
+
+LONGEST = 48
+"""Cost of an element from which on it is written: code must end somewhere."""
+
+ELEMENTWISE = {*PRIMITIVES, "cast", "bitcast", "select", "as_array"}
+VIEWS = {"reshape", "transpose", "slice", "window", "broadcast", "place", "gather"}
+"""Operations that are computed where they are read; all others are written where they stand."""
+
+_COSTS = {"cast": 1, "bitcast": 1, "select": 1, "as_array": 1, "gather": 2}
+"""Of operations that are no primitives; what only says where an element stands costs nothing."""
+
+
+@dataclass
+class Fusion:
+    """The decisions for a Step and all regions inside it.
+
+    Attributes
+    ----------
+    written : set of Value
+        What is written where it is made.
+    whole : set of Value
+        What is only read element by element, as it lies, or reduced, in the region that makes it: it need not be in memory.
+    costs : dict
+        What an element costs where it is read.
+    copied : set of Value
+        Rows of lists that are copied, as the list is written over before they are read.
+    """
+
+    written: set[Value] = field(default_factory=set)
+    whole: set[Value] = field(default_factory=set)
+    costs: dict[Value, int] = field(default_factory=dict)
+    copied: set[Value] = field(default_factory=set)
+    _homes: dict[Value, Region] = field(default_factory=dict)
+    _readers: dict[Value, list[tuple[Value | None, int, Region]]] = field(default_factory=dict)
+    _loops: dict[Value, frozenset[object]] = field(default_factory=dict)
+
+    def cost(self, value: Value) -> int:
+        """What an element costs where it is read."""
+        return self.costs.get(value, 0)
+
+
+def fused(region: Region) -> Fusion:
+    """The decisions for a Step."""
+    found = Fusion()
+    regions = [region]
+    for here in regions:
+        regions += [inner for value in here.values for inner in regions_of(value)]
+        _note(found, here)
+    for here in regions:
+        for value in here.values:
+            _add_cost(found, value)
+    for here in reversed(regions):
+        for value in reversed(here.values):
+            if is_lazy(value):
+                _decide(found, value)
+    for here in regions:
+        found.whole.update(value for value in (*here.params, *here.values) if _is_read_whole(found, value, here))
+    return found
+
+
+def _is_read_whole(found: Fusion, value: Value, home: Region) -> bool:
+    def is_whole(reader: Value | None) -> bool:
+        if reader is None or reader.op in ("reduce", "apply", "loop", "item"):
+            return True
+        return reader.op in ELEMENTWISE and reader.type.is_static and reader.type.size == value.type.size
+
+    return value.type.is_static and all(where is home and is_whole(x) for x, _, where in found._readers.get(value, ()))
+
+
+def is_lazy(value: Value) -> bool:
+    """Whether a value may be computed where it is read."""
+    return (value.op in ELEMENTWISE or value.op in VIEWS) and not is_number(value.type)
+
+
+def is_number(type: Type) -> bool:
+    """Whether a value has one element, and is kept in a register."""
+    return type.shape is not None and all(n == 1 for n in type.shape)
+
+
+def _note(found: Fusion, here: Region) -> None:
+    for value in here.values:
+        found._homes[value] = here
+        for k, x in enumerate(value.args):
+            found._readers.setdefault(x, []).append((value, k, here))
+    for x in here.results:
+        found._readers.setdefault(x, []).append((None, 0, here))
+
+
+def _add_cost(found: Fusion, value: Value) -> None:
+    if not is_lazy(value):
+        return
+    own = PRIMITIVES[value.op].cost if value.op in PRIMITIVES else _COSTS.get(value.op, 0)
+    cost = own + sum(found.cost(x) for x in value.args)
+    if cost > LONGEST:
+        found.written.add(value)
+        cost = 0
+    found.costs[value] = cost
+
+
+def _decide(found: Fusion, value: Value) -> None:
+    """Look at all readers of a value, which have been decided on."""
+    loops: set[object] = set()
+    often = False
+    for reader, k, where in found._readers.get(value, ()):
+        if where is not found._homes[value]:
+            often = often or found.cost(value) > 0 or (reader is not None and reader.op == "dot")
+        elif reader is None:
+            loops.add(value.type.shape)
+        elif reader.op in ELEMENTWISE:
+            often = often or (is_smaller(value.type, reader.type) and found.cost(value) > CHEAP)
+            loops |= _loops_of(found, reader)
+        else:
+            often = often or _is_read_often(reader, k, found.cost(value))
+            loops.add(reader)
+    if often or (len(loops) > 1 and found.cost(value) > CHEAP):
+        found.written.add(value)
+    found._loops[value] = frozenset(loops)
+
+
+def _loops_of(found: Fusion, reader: Value) -> frozenset[object]:
+    if reader in found.written or not is_lazy(reader):
+        return frozenset((reader,))
+    return found._loops.get(reader, frozenset())
+
+
+def _is_read_often(reader: Value, k: int, cost: int) -> bool:
+    """Whether an operation reads each element of an argument several times."""
+    if reader.op == "dot":
+        return cost > 0
+    return cost > CHEAP and (reader.op == "broadcast" or (reader.op == "gather" and k == 0))
+
+
+def is_smaller(one: Type, other: Type) -> bool:
+    """Whether a value is repeated to become as large as another one."""
+    ours, theirs = one.shape or (), other.shape or ()
+    return len(ours) < len(theirs) or any(n == 1 != m for n, m in zip(ours, theirs, strict=False))
 
 
 def overwriting(region: Region, owned: Collection[Value], fusion: Fusion) -> set[Value]:

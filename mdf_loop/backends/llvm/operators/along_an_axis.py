@@ -1,17 +1,16 @@
-"""The best elements of a row, in order."""
+"""Along an axis: the best elements of a row, in order, and running sums."""
 
 from __future__ import annotations
 
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes.arithmetic import written
-from mdf_loop.backends.llvm.lanes.element_loops import rows
-from mdf_loop.backends.llvm.lanes.element_types import INT64, element
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory
+from mdf_loop.backends.llvm.lanes.element_loops import rows, sweep
+from mdf_loop.backends.llvm.lanes.element_types import INT64, element, literal
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.loops_and_branches import met_array
-from mdf_loop.backends.llvm.operations.views import limited, viewed
-from mdf_loop.backends.llvm.operators.foreign import kernel_results
+from mdf_loop.backends.llvm.operations.views import viewed
 from mdf_loop.backends.llvm.operators.operator_table import Call, gives
+from mdf_loop.kernels.arrays.axes import place
 
 MOST = 128
 """Elements up to which putting each where it belongs is fast enough."""
@@ -21,13 +20,11 @@ MOST = 128
 def top_k(call: Call) -> tuple[Array, Array]:
     """The k best elements along an axis and their places, the best first, equal ones by place."""
     e, x = call.e, call.input(0)
-    (k,) = call.numbers(1, "k")
+    (k,) = call.known(1, "k") or [0]
     axis = call.axis(len(x.shape), -1)
-    if element(x.dtype).kind not in "fiu" or (isinstance(k, int) and not 0 < k <= MOST):
+    if element(x.dtype).kind not in "fiu" or not 0 < k <= MOST:
         raise call.refuse(f"of {k} elements")
     length = x.shape[axis]
-    if isinstance(k, str):
-        return _few_or_many(call, k, x, axis)
     if isinstance(length, str):
         e.leave_if(e.text.new(f"icmp slt i64 {length}, {k}"))
     elif length < k:
@@ -35,27 +32,7 @@ def top_k(call: Call) -> tuple[Array, Array]:
     return _few(call, k, x, axis)
 
 
-def _few_or_many(call: Call, k: str, x: Array, axis: int) -> tuple[Array, Array]:
-    """The best elements of which only the run knows how many: the kernel finds many, and says what is wrong."""
-    e, text = call.e, call.e.text
-    highest = limited(e, str(x.shape[axis]), str(MOST), "smin")
-    few, many, after = text.label("few"), text.label("many"), text.label("best")
-    text.fork(text.new(f"icmp ule i64 {k}, {highest}"), few, many)  # what is negative is many
-    text.start(few)
-    ours = [y if y.memory else e.materialised(y) for y in _few(call, k, x, axis)]
-    end = text.block
-    text.jump(after)
-    text.start(many)
-    kernel_results(e, call.v)
-    theirs = {n: e.known[item] for n, item in e.items_of(call.v)}
-    other = text.block
-    text.jump(after)
-    text.start(after)
-    values, places = (met_array(e, [(y, end), (theirs[n], other)]) if n in theirs else y for n, y in enumerate(ours))
-    return values, places  # those that are not among theirs have no readers
-
-
-def _few(call: Call, k: Length, x: Array, axis: int) -> tuple[Array, Array]:
+def _few(call: Call, k: int, x: Array, axis: int) -> tuple[Array, Array]:
     """The best elements, one put among the others after the other."""
     e, length = call.e, x.shape[axis]
     order = [*(n for n in range(len(x.shape)) if n != axis), axis]
@@ -81,7 +58,7 @@ def _turned(x: Array, order: list[int]) -> Array:
 class _Best:
     """The best elements of rows, kept in order where they stay."""
 
-    def __init__(self, e: Emitter, call: Call, k: Length, results: tuple[Array, Array]) -> None:
+    def __init__(self, e: Emitter, call: Call, k: int, results: tuple[Array, Array]) -> None:
         self.e, self.text, self.k, self.dtype = e, e.text, k, results[0].dtype
         self.values, self.places = (y.memory for y in results)
         self.is_largest = bool(call.attrs.get("largest", 1))
@@ -135,3 +112,31 @@ class _Best:
         is_nan = new(f"fcmp uno {type} {nan}, {nan}")
         is_number = new(f"fcmp ord {type} {number}, {number}")
         return new(f"or i1 {found}, {new(f'and i1 {is_nan}, {is_number}')}")
+
+
+@gives("CumSum")
+def running(call: Call) -> Array:
+    """The sum of the elements so far along an axis."""
+    e, x = call.e, call.input(0)
+    (axis,) = call.known(1, "axis") or [0]
+    axis = place(axis, len(x.shape))
+    if element(x.dtype).kind not in "fiu" or call.attrs.get("exclusive"):
+        raise call.refuse("without the element itself, or of half precision")
+    pointer = e.place_for(call.v, x.dtype, x.shape)
+    others = [*x.shape[:axis], 1, *x.shape[axis + 1 :]]
+    is_reversed, last = bool(call.attrs.get("reverse", 0)), e.text.sub(x.shape[axis], 1)
+
+    def visit(lanes: Lanes, index: Index) -> None:
+        type = lanes.register(x.dtype)
+        slot = e.text.slot(type)
+        e.text.line(f"store {type} {lanes.all(element(x.dtype).register, literal(x.dtype, 0))}, ptr {slot}")
+        with e.text.counted("0", x.shape[axis]) as at:
+            inner = lanes.again()
+            there = Place(e.text.sub(last, at) if is_reversed else at)
+            where = tuple(there if k == axis else place for k, place in enumerate(index))
+            total = written(inner, "add", x.dtype, [e.text.new(f"load {type}, ptr {slot}"), get(inner, x, where)])
+            e.text.line(f"store {type} {total}, ptr {slot}")
+            inner.store(x.dtype, total, pointer, offset(inner, x.shape, where))
+
+    sweep(e, others, x.widest, visit, last_axis=True)
+    return e.settled(in_memory(x.dtype, x.shape, pointer))

@@ -1,30 +1,24 @@
-"""Convolutions and pools: windows that slide over the last axes."""
+"""Convolutions, whose windows slide over the last axes, and stacks of matrices: sums of products."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.backends.llvm.emitter import Emitter
+from mdf_loop.backends.llvm.inlined import are_large
 from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_loops import rows, store_all, sweep
-from mdf_loop.backends.llvm.lanes.element_types import element, literal
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, number, offset
+from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, element, literal
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, mapped, number, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.operations.elementwise import computed
-from mdf_loop.backends.llvm.operations.products import Given, Product
-from mdf_loop.backends.llvm.operations.reductions import neutral
+from mdf_loop.backends.llvm.operations.products import Given, Product, multiplied
 from mdf_loop.backends.llvm.operations.views import reshaped
 from mdf_loop.backends.llvm.operators.operator_table import Call, gives
-from mdf_loop.kernels.networks.pooling import counts_of
 from mdf_loop.kernels.networks.sliding_windows import Windows, windows
-
-MOST_TAPS = 64
-"""Elements of a window up to which a pool looks at each in turn."""
 
 
 def _laid_out(call: Call, x: Array, kernel: Sequence[int]) -> Windows:
@@ -35,8 +29,8 @@ def _laid_out(call: Call, x: Array, kernel: Sequence[int]) -> Windows:
     return windows([n for n in x.shape[2:] if isinstance(n, int)], kernel, **layout)
 
 
-def padded(e: Emitter, x: Array, where: Windows, fill: Any) -> Array:
-    """x with ``fill``, a number or the name of one, around it, as far as the windows reach."""
+def padded(e: Emitter, x: Array, where: Windows) -> Array:
+    """x with zeros around it, as far as the windows reach."""
     spatial = [n for n in x.shape[2:] if isinstance(n, int)]
     behind = [max(end, r - n - begin) for n, r, (begin, end) in zip(spatial, where.reach, where.pads, strict=True)]
     begins = [begin for begin, _ in where.pads]
@@ -45,8 +39,7 @@ def padded(e: Emitter, x: Array, where: Windows, fill: Any) -> Array:
     lengths = [n + a + b for n, a, b in zip(spatial, begins, behind, strict=True)]
     shape = (*x.shape[:2], *lengths)
     whole = in_memory(x.dtype, shape, e.room(x.dtype, shape))
-    around = fill if isinstance(fill, str) else literal(x.dtype, fill)
-    store_all(e, [(number(x.dtype, around, shape), [whole.memory])])
+    store_all(e, [(number(x.dtype, literal(x.dtype, 0), shape), [whole.memory])])
 
     def visit(lanes: Lanes, index: Index) -> None:
         there = [lanes.shifted(place, Place(str(begin))) for place, begin in zip(index[2:], begins, strict=True)]
@@ -85,7 +78,9 @@ def conv(call: Call) -> Array:
     count, channels, *_ = (n for n in x.shape if isinstance(n, int))
     filters = int(w.shape[0])
     each, terms, places = filters // group, w.size // filters, math.prod(where.out)
-    source, weights = padded(e, x, where, 0), e.memory_of(w)
+    if are_large(each, terms, places):
+        raise call.refuse("of so many products")
+    source, weights = padded(e, x, where), e.memory_of(w)
     shape = (count, filters, *where.out)
     # with a bias the sum is computed where it is read
     out = e.room(x.dtype, shape) if call.has(2) else e.place_for(call.v, x.dtype, shape)
@@ -112,30 +107,16 @@ def conv(call: Call) -> Array:
     return computed(e, x.dtype, [found, bias], lambda lanes, a, b: written(lanes, "add", x.dtype, [a, b]))
 
 
-@gives("MaxPool", "AveragePool")
-def pool(call: Call) -> Array:
-    """The largest element of each window, or the mean."""
-    e, x = call.e, call.input(0)
-    where = _laid_out(call, x, call.attrs["kernel_shape"])
-    is_mean = call.name == "AveragePool"
-    if len(call.node.outputs) > 1 or math.prod(where.kernel) > MOST_TAPS:
-        raise call.refuse("of large windows, or with places")
-    source = padded(e, x, where, 0 if is_mean else neutral("max", x.dtype))
-    shape = (*x.shape[:2], *where.out)
-
-    def at(lanes: Lanes, index: Index) -> str:
-        found = ""
-        for tap in itertools.product(*map(range, where.kernel)):
-            place = _seen(lanes, where, index[2:], [Place(str(k)) for k in tap])
-            value = get(lanes, source, (*index[:2], *place))
-            found = written(lanes, "add" if is_mean else "max", x.dtype, [found, value]) if found else value
-        return found
-
-    total = e.materialised(Array(x.dtype, shape, at, widest=element(x.dtype).size))
-    if not is_mean:
-        return total
-    spatial = tuple(n for n in x.shape[2:] if isinstance(n, int))
-    counts = np.broadcast_to(counts_of(where, spatial, bool(call.attrs.get("count_include_pad", 0))), where.out)
-    given = np.ascontiguousarray(counts, x.dtype)
-    below = in_memory(x.dtype, given.shape, e.table(given), given)
-    return computed(e, x.dtype, [total, below], lambda lanes, a, b: written(lanes, "div", x.dtype, [a, b]))
+@gives("MatMul")
+def matmul(call: Call) -> Array:
+    """Stacks of matrices, half precision in float32."""
+    e, x, y = call.e, call.input(0), call.input(1)
+    dtype = x.dtype
+    if min(len(x.shape), len(y.shape)) > 1 and are_large(*x.shape[-2:], y.shape[-1]):
+        raise call.refuse("of so many products")
+    if element(dtype).kind != "h":
+        return multiplied(e, call.v, x, y, dtype)
+    wide = [mapped(FLOAT32, z.shape, lambda lanes, a: converted(lanes, a, dtype, FLOAT32), [z]) for z in (x, y)]
+    e.targets.pop(call.v, None)
+    found = multiplied(e, call.v, wide[0], wide[1], FLOAT32)
+    return e.settled(mapped(dtype, found.shape, lambda lanes, a: converted(lanes, a, FLOAT32, dtype), [found]))
