@@ -28,8 +28,7 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop.pictures.drawing import draw
         from mdf_loop.plots.plot import plot
         from mdf_loop.readers.python.function_bodies import body
-        from mdf_loop.sweeps.checkpoints.opened_results import open
-        from mdf_loop.sweeps.sweep import sweep
+        from mdf_loop.sweeps.sweep import open, sweep
 
         register()
 

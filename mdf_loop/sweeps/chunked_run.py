@@ -25,8 +25,7 @@ from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Span, Table, fill, keeping
-from mdf_loop.sweeps.stores.arrays import zarr
-from mdf_loop.sweeps.stores.regular import RowLayout
+from mdf_loop.sweeps.stores.regular import RowLayout, zarr
 from mdf_loop.sweeps.stores.store import StoreCounts, SweepStore
 from mdf_loop.sweeps.stores.tries import PLACES, Tries, layout_of_tries
 from mdf_loop.sweeps.task import Task

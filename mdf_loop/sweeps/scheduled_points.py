@@ -20,7 +20,7 @@ from mdf_loop.integrations.evaluator import parsed
 from mdf_loop.ir import Loop, State
 from mdf_loop.models.model import Wish
 from mdf_loop.options import Run, part_of, random_stream
-from mdf_loop.sweeps.lanes.lane_values import NotBatched
+from mdf_loop.sweeps.machine_runs import NotTogether
 
 PLAIN = ("add", "subtract", "multiply", "negative", "positive", "absolute", "divide", "numpy.maximum", "numpy.minimum")
 """What may be done to a value that differs from point to point."""
@@ -42,20 +42,20 @@ def run_points(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run:
 
     Raises
     ------
-    NotBatched
+    NotTogether
         The points have to be run one by one; says why.
     """
     for text in _texts(graph):
         tree = parsed(text)
         if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):
-            raise NotBatched(f"{text!r} is more than + - * /")
-    same, lanes = _lanes(points)
+            raise NotTogether(f"{text!r} is more than + - * /")
+    same, columns = _columns(points)
     count, how = len(points), (wish.steps or 1, wish.time_increment, wish.collect)
     try:
         alone = lower(with_inputs(graph, points[0]), *how)
-        many = lower(with_inputs(graph, {**same, **lanes}), *how)
+        many = lower(with_inputs(graph, {**same, **columns}), *how)
     except NotLowered as error:
-        raise NotBatched(str(error)) from error
+        raise NotTogether(str(error)) from error
     widened, differing = _widened(alone, many, count)
     with part_of(run), random_stream(run.stream):
         outputs = execute(widened, Run(run.options, run.stream, deadline=run.deadline, enclosing=run))
@@ -67,40 +67,40 @@ def _texts(graph: Any) -> Iterator[str]:
     for node in graph.nodes:
         for parameter in node.parameters:
             if parameter.function or parameter.conditions:
-                raise NotBatched(f"{node.id}.{parameter.id} is more than an expression")
+                raise NotTogether(f"{node.id}.{parameter.id} is more than an expression")
             for text in (parameter.value, parameter.default_initial_value, parameter.time_derivative):
                 if isinstance(text, str):
                     yield text
         if node.functions:
-            raise NotBatched(f"{node.id} has functions")
+            raise NotTogether(f"{node.id} has functions")
         yield from (port.value for port in node.output_ports if isinstance(port.value, str))
 
 
-def _lanes(points: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _columns(points: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The inputs that are the same at all points, and the arrays of those that differ."""
-    same, lanes = dict[str, Any](), dict[str, np.ndarray]()
+    same, columns = dict[str, Any](), dict[str, np.ndarray]()
     for name, first in points[0].items():
         values = [point[name] for point in points]
         if all(value is first for value in values):
             same[name] = first
         elif all(isinstance(value, float) for value in values):
-            lanes[name] = np.array(values, np.float64)
+            columns[name] = np.array(values, np.float64)
         else:
-            raise NotBatched(f"{name} is no float at every point")
-    if not lanes:
-        raise NotBatched("nothing differs from point to point")
-    return same, lanes
+            raise NotTogether(f"{name} is no float at every point")
+    if not columns:
+        raise NotTogether("nothing differs from point to point")
+    return same, columns
 
 
 def _widened(alone: Lowered, many: Lowered, count: int) -> tuple[Lowered, set[str]]:
     """The loop of all points with an array in each place whose value will differ, and the outputs that differ."""
     if alone.loop is None or many.loop is None or many.trip_count is None or alone.trip_count != many.trip_count:
-        raise NotBatched("its schedule is no loop of so many passes")
+        raise NotTogether("its schedule is no loop of so many passes")
     held = (*alone.loop.body.constants.values(), *(state.initial for state in alone.loop.body.state), *alone.first)
     if any(not isinstance(value, bool | int | float | np.generic) for value in held):
-        raise NotBatched("it computes with arrays")
+        raise NotTogether("it computes with arrays")
     if [node.op for node in alone.loop.body.nodes] != [node.op for node in many.loop.body.nodes]:
-        raise NotBatched("what it computes depends on the point")
+        raise NotTogether("what it computes depends on the point")
     loop, differing = many.loop, _differing(many.loop)
     states = tuple(_wide(state, count) if state.input in differing else state for state in loop.body.state)
     wide = replace(loop, body=replace(loop.body, state=states))
@@ -120,20 +120,20 @@ def _differing(loop: Loop) -> set[str]:
             if found.isdisjoint(node.reads):
                 continue
             if node.domain != "mdf" or node.op not in PLAIN or (node.op == "divide" and node.inputs[1] in found):
-                raise NotBatched(f"{node.op} of a value that differs from point to point")
+                raise NotTogether(f"{node.op} of a value that differs from point to point")
             found.update(node.outputs)
         found |= {state.input for state in body.state if state.output in found}
         if len(found) == before:
             break
     if loop.keep_going in found:
-        raise NotBatched("when it ends depends on the point")
+        raise NotTogether("when it ends depends on the point")
     return found
 
 
 def _wide(state: State, count: int) -> State:
     value = np.array(np.broadcast_to(np.asarray(state.initial, np.float64), count))
     if not np.isfinite(value).all():
-        raise NotBatched(f"{state.input} is no number at some point")
+        raise NotTogether(f"{state.input} is no number at some point")
     return replace(state, initial=value)
 
 
@@ -148,5 +148,5 @@ def _rows(value: Any, is_differing: bool, count: int) -> np.ndarray:
     """A row for each point."""
     array = np.asarray(value)
     if array.dtype == object:
-        raise NotBatched("an output has no value in some steps")
+        raise NotTogether("an output has no value in some steps")
     return np.moveaxis(array, -1, 0) if is_differing else np.broadcast_to(array, (count, *array.shape))
