@@ -136,7 +136,7 @@ def test_nothing_outside_a_room_imports_it(path):
 DOORS = {
     ("mdf_loop.models.model", "mdf_loop.sweeps.trials"): "a call of a model may ask for trials",
     ("mdf_loop.models.model", "mdf_loop.models.explaining"): "a model explains itself",
-    ("mdf_loop.models.model", "mdf_loop.models.jax.by_jax"): "a model runs by JAX",
+    ("mdf_loop.models.model", "mdf_loop.models.to_jax"): "a model runs by JAX",
     ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
     ("mdf_loop.models.model", "mdf_loop.pages.explore"): "a model is explored",
     ("mdf_loop.models.results", "mdf_loop.models.labelled"): "results become a Dataset",
