@@ -398,7 +398,7 @@ NAMES_OPERATORS = {
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
     "backends/jax/drawn.py": "a table of what is drawn for an operator",
-    "calls/loop_alone.py": "writes a node",
+    "calls/on_device.py": "writes a node",
 }
 """Where the name of an operator may stand, and why.  Everybody else asks the operator's row in the table of kernels."""
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.named_values import Named
-from mdf_loop.convert.restoring import with_onnx_names
+from mdf_loop.convert.naming import with_onnx_names
 from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through
 from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.ops.registry import first_version

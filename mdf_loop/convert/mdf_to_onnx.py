@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,10 @@ import onnx
 from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
-from mdf_loop.convert.kept_model import keep
+from mdf_loop.convert.importer import usable
 from mdf_loop.convert.loading import load, read_content
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
-from mdf_loop.convert.repair.port_shapes import usable
-from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
+from mdf_loop.convert.naming import IR_VERSION, doc_string_of, with_onnx_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, ValueType
@@ -268,3 +268,30 @@ def _inputs(graph: Any, names: Iterable[str], values: Mapping[str, Named]) -> di
             dtype = np.dtype(float)
         inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
     return inputs
+
+
+SOURCE = "mdf_loop.source"
+"""The key of ``metadata_props`` that has the model as JSON."""
+
+LONGEST = 1 << 18
+"""Letters of a model up to which it is kept: larger ones are weights, which the graph has."""
+
+
+def keep(written: onnx.ModelProto, content: Any) -> None:
+    """Keep what an MDF file says in the ONNX model that it became, if it is small, plain and needs no other files."""
+    try:
+        text = json.dumps(content, ensure_ascii=False)
+    except (TypeError, ValueError):  # dates and such, which are YAML's alone
+        return
+    if len(text) <= LONGEST and next(files_in(content), None) is None:
+        written.metadata_props.add(key=SOURCE, value=text)
+
+
+def files_in(content: Any) -> Iterator[str]:
+    """The names of other files in a model: weights, and bodies of loops."""
+    todo = [content]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            yield from (value[key] for key in ("npz", "onnx_file") if isinstance(value.get(key), str))
+        todo += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

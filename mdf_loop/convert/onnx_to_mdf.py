@@ -22,10 +22,9 @@ from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Para
 
 from mdf_loop import ir
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.naming import Naming, readable, renamed
+from mdf_loop.convert.imported_models import REQUIRED
+from mdf_loop.convert.naming import DOC_STRING, NAMES, Naming, readable, renamed, said_of_file
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
-from mdf_loop.convert.repair.imported_models import REQUIRED
-from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
 from mdf_loop.errors import KindError, LoopError, MalformedBody, UnsupportedOp, let_through
 from mdf_loop.readers import load_onnx, read_text
 from mdf_loop.readers.mdf.control_functions import BODIES

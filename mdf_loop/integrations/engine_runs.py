@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import (

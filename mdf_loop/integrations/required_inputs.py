@@ -7,7 +7,7 @@ shape that is declared, and so do models here.  Where no shape is declared eithe
 - A graph of MDF's own functions gets the 0 of MDF's engine, and a warning.
 
 In a model that MDF's ONNX importer wrote a port may be an input of the model, or a weight whose value was lost:
-:mod:`mdf_loop.convert.repair.imported_models` marks them, and they have to be given in any case.
+:mod:`mdf_loop.convert.imported_models` marks them, and they have to be given in any case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from modeci_mdf.mdf import InputPort
 
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.repair.imported_models import REQUIRED
+from mdf_loop.convert.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
 from mdf_loop.integrations.patches.no_eval import runs_body
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults

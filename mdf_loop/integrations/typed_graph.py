@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdf_loop.backend import LoopRep, as_value, run_kept
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import LoopError, in_node, keeps_results
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Body, Node

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed, warn_user
