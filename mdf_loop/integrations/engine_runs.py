@@ -26,9 +26,8 @@ from mdf_loop.errors import (
 )
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.integrations.patches.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
-from mdf_loop.integrations.patches.stdout import quiet_mdf
-from mdf_loop.integrations.patches.timeouts import Places, evaluated, values_of
+from mdf_loop.integrations.engine_patches import Places, evaluated, quiet_mdf, values_of
+from mdf_loop.integrations.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed

@@ -25,11 +25,19 @@ from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
 from mdf_loop.functions import psyneulink
-from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
-from mdf_loop.integrations.patches import no_eval
-from mdf_loop.integrations.patches.random_operators import drawn
-from mdf_loop.integrations.patches.stdout import print_or_log, silent, unheard_inside
-from mdf_loop.integrations.patches.timeouts import ending_in_time, ending_passes, keeping_partial
+from mdf_loop.integrations import (
+    mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+    no_eval,
+)
+from mdf_loop.integrations.engine_patches import (
+    drawn,
+    ending_in_time,
+    ending_passes,
+    keeping_partial,
+    print_or_log,
+    silent,
+    unheard_inside,
+)
 from mdf_loop.integrations.required_inputs import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS, SteppedLoop, mark_stepped, reading_names, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes

@@ -23,7 +23,7 @@ from modeci_mdf.mdf import InputPort
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
-from mdf_loop.integrations.patches.no_eval import runs_body
+from mdf_loop.integrations.no_eval import runs_body
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 

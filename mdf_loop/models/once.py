@@ -22,7 +22,7 @@ from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, m
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_runs import free_places
-from mdf_loop.integrations.patches.no_eval import conditions_of, refuse_keywords
+from mdf_loop.integrations.no_eval import conditions_of, refuse_keywords
 from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body

@@ -29,8 +29,7 @@ from mdf_loop.readers.expressions.values import (
     literal,
 )
 from mdf_loop.readers.mdf.control_functions import captured_by
-from mdf_loop.readers.mdf.edges import REDUCTIONS
-from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import REDUCTIONS, default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
 from mdf_loop.readers.mdf.node_functions import apply_function
 from mdf_loop.readers.mdf.stepped_loops import Steps

@@ -22,11 +22,10 @@ from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Unavailable, Value, available
 from mdf_loop.readers.mdf.by_place import graph_by_place
-from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
 from mdf_loop.readers.mdf.file_structure import check_edges
 from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
-from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import Course, default_value_of, order_nodes, port_value, reduce_of
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature

@@ -1,7 +1,7 @@
 """MDF graphs that stay what they are: one node, which MDF's engine runs.
 
 MDF's engine evaluates texts where it finds them; when it works for us that is done by the list of
-:mod:`mdf_loop.readers.expressions.expression_text` (see :mod:`mdf_loop.integrations.patches.no_eval`).  Here each
+:mod:`mdf_loop.readers.expressions.expression_text` (see :mod:`mdf_loop.integrations.no_eval`).  Here each
 expression is looked at before anything runs, so that what is not on the list is refused with its place.
 """
 
