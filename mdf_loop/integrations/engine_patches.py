@@ -22,6 +22,7 @@ from modeci_mdf import execution_engine
 
 from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through, warn_user
 from mdf_loop.execute.partial_results import keeping
+from mdf_loop.integrations.no_eval import around
 from mdf_loop.integrations.scheduler import stepped_of
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.between_types import from_onnx, to_onnx
@@ -39,37 +40,29 @@ Places = Mapping[str, tuple[str, str]]
 """Outputs by name: the node and the port of each."""
 
 
-def keeping_partial(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def keeping_partial(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``evaluate`` of a parameter or function: the value of a loop that ended early is what it had computed."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(self, *args, **kwargs)
-        except BaseException as error:
-            if not keeps_results(error):
-                raise
-            if error.partial is not None:
-                self.curr_value = error.partial if len(error.partial) != 1 else error.partial[0]
+    try:
+        return original(self, *args, **kwargs)
+    except BaseException as error:
+        if not keeps_results(error):
             raise
+        if error.partial is not None:
+            self.curr_value = error.partial if len(error.partial) != 1 else error.partial[0]
+        raise
 
-    return evaluate
 
-
-def ending_in_time(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def ending_in_time(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableNode.evaluate``: begins only if there is time left; output ports take what a loop had computed."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        check_time()
-        try:
-            return original(self, *args, **kwargs)
-        except BaseException as error:
-            if keeps_results(error):
-                _take_what_there_is(self)
-            raise
-
-    return evaluate
+    check_time()
+    try:
+        return original(self, *args, **kwargs)
+    except BaseException as error:
+        if keeps_results(error):
+            _take_what_there_is(self)
+        raise
 
 
 def _take_what_there_is(node: Any) -> None:
@@ -111,26 +104,22 @@ def values_of(evaluable: Any, places: Places) -> dict[str, Any]:
     return {name: leaving(evaluable.enodes[node].evaluable_outputs[port].curr_value) for name, (node, port) in places.items()}
 
 
-def ending_passes(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def ending_passes(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableGraph.evaluate``: its scheduler goes on with another pass only if there is time, and another is allowed.
 
     It would go on for ever where no node runs any more and termination never holds.
     """
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        scheduler = self.scheduler
-        own = vars(scheduler).get("run")  # of code that records what it runs
-        scheduler.run = functools.partial(_limited, scheduler, scheduler.run)
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            if own is None:
-                del scheduler.run
-            else:
-                scheduler.run = own
-
-    return evaluate
+    scheduler = self.scheduler
+    own = vars(scheduler).get("run")  # of code that records what it runs
+    scheduler.run = functools.partial(_limited, scheduler, scheduler.run)
+    try:
+        return original(self, *args, **kwargs)
+    finally:
+        if own is None:
+            del scheduler.run
+        else:
+            scheduler.run = own
 
 
 def _limited(scheduler: Any, run: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -190,30 +179,22 @@ def print_or_log(*values: Any, **kwargs: Any) -> None:
 _unheard: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_unheard", default=False)
 
 
-def unheard_inside(evaluate_expr: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def unheard_inside(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``evaluate_expr`` of MDF's engine: unless it is asked for output, what it calls need not describe anything."""
-
-    @functools.wraps(evaluate_expr)
-    def evaluate(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("verbose") or args[4:5] == (True,):
-            return evaluate_expr(*args, **kwargs)
-        token = _unheard.set(True)
-        try:
-            return evaluate_expr(*args, **kwargs)
-        finally:
-            _unheard.reset(token)
-
-    return evaluate
+    if kwargs.get("verbose") or args[4:5] == (True,):
+        return original(*args, **kwargs)
+    token = _unheard.set(True)
+    try:
+        return original(*args, **kwargs)
+    finally:
+        _unheard.reset(token)
 
 
-def silent(describe: Callable[..., str]) -> Callable[..., str]:
+@around
+def silent(original: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """A function that describes values, and says nothing where it is not printed."""
-
-    @functools.wraps(describe)
-    def said(*args: Any, **kwargs: Any) -> str:
-        return "" if _unheard.get() else describe(*args, **kwargs)
-
-    return said
+    return "" if _unheard.get() else original(*args, **kwargs)
 
 
 OPSET = 15

@@ -12,7 +12,6 @@ In a model that MDF's ONNX importer wrote a port may be an input of the model, o
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ from modeci_mdf.mdf import InputPort
 from mdf_loop.convert.identifiers import ORIGINAL
 from mdf_loop.convert.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
-from mdf_loop.integrations.no_eval import runs_body
+from mdf_loop.integrations.no_eval import around, runs_body
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 
@@ -71,20 +70,20 @@ def _is_read(name: str, node: Any) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)|'onnx_file'", text) for text in texts)
 
 
-def refusing_missing_inputs(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def refusing_missing_inputs(
+    original: Callable[..., Any],
+    self: Any,
+    time_increment: Any = None,
+    array_format: str = "numpy",
+    initializer: Mapping[str, Any] | None = None,
+) -> Any:
     """``EvaluableGraph.evaluate``: without a value for a required input port it is an error."""
-
-    @functools.wraps(original)
-    def evaluate(
-        self: Any, time_increment: Any = None, array_format: str = "numpy", initializer: Mapping[str, Any] | None = None
-    ) -> Any:
-        if not runs_body():
-            inputs = [(id, name, each) for id, node in self.enodes.items() for name, each in node.evaluable_inputs.items()]
-            known = {f"{id}.{name}" for id, name, each in inputs if _is_set(each)}
-            refuse_missing_inputs(self.graph, {*(initializer or {}), *known})
-        return original(self, time_increment, array_format, initializer)
-
-    return evaluate
+    if not runs_body():
+        inputs = [(id, name, each) for id, node in self.enodes.items() for name, each in node.evaluable_inputs.items()]
+        known = {f"{id}.{name}" for id, name, each in inputs if _is_set(each)}
+        refuse_missing_inputs(self.graph, {*(initializer or {}), *known})
+    return original(self, time_increment, array_format, initializer)
 
 
 def _is_set(evaluable: Any) -> bool:
