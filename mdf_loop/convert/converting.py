@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from mdf_loop.convert.file_text import model_text, parse
+from mdf_loop.convert.file_text import model_text, parse, places_in
 from mdf_loop.convert.imported_models import repaired
 from mdf_loop.convert.importer import model_as_written
 from mdf_loop.convert.loading import read_content
@@ -135,18 +134,10 @@ def rewrite(source: Path, target: Path) -> None:
 
 
 def _refuse_foreign(content: Any, source: Path) -> None:
-    for value in _values(content):
+    for _, value in places_in(content):
         if isinstance(value, float) and not math.isfinite(value):
             continue  # both notations, as Python reads them, have words for these
         if not isinstance(value, dict | list | str | int | float | bool | None):
             raise MalformedBody(
                 f"{os.fspath(source)!r} contains {value!r} ({type(value).__name__}), which JSON cannot hold; put it in quotes"
             )
-
-
-def _values(content: Any) -> Iterator[Any]:
-    todo = [content]
-    while todo:
-        value = todo.pop()
-        yield value
-        todo += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

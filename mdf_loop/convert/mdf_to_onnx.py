@@ -17,6 +17,7 @@ import onnx
 from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
+from mdf_loop.convert.file_text import places_in
 from mdf_loop.convert.importer import usable
 from mdf_loop.convert.loading import load, read_content
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
@@ -289,9 +290,6 @@ def keep(written: onnx.ModelProto, content: Any) -> None:
 
 def files_in(content: Any) -> Iterator[str]:
     """The names of other files in a model: weights, and bodies of loops."""
-    todo = [content]
-    while todo:
-        value = todo.pop()
+    for _, value in places_in(content):
         if isinstance(value, dict):
             yield from (value[key] for key in ("npz", "onnx_file") if isinstance(value.get(key), str))
-        todo += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -20,10 +20,11 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.options import public
 from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
+from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python.tracing import Trace, Traced, current
+from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
 
 
@@ -121,21 +122,18 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
     inputs, captured, defaults = _parameters(function)
     findings = Findings()
     before = _drawn_so_far(function)
-    while True:
-        findings.changed = False
+
+    def read() -> tuple[Body, Trace]:
         builder = BodyBuilder(findings, inputs, captured, DEFAULT_OPSET)
         trace = Trace(builder, _code(function), current.get())
-        token = current.set(trace)
-        try:
+        with holding(current, trace):
             returned = function(
                 *(Traced(Value(name), trace) for name in inputs),
                 **{name: Traced(Value(name, varies=False), trace) for name in captured},
             )
-        finally:
-            current.reset(token)
-        made = _finished(trace, _name(function), returned)
-        if not findings.changed:
-            break
+        return _finished(trace, _name(function), returned), trace
+
+    made, trace = findings.settled(read)
     if before != _drawn_so_far(function):
         raise trace.refused(
             "draws random numbers while it is read: the same ones in every iteration; mdf_loop.body.noise() draws new ones"
@@ -167,7 +165,7 @@ def _finished(trace: Trace, name: str, returned: Any) -> Body:
     for k, given in enumerate(values):
         value = builder.array(trace.value(given), f"result {k}")
         results.append(builder.tensor(value, f"result_{k}", floating=value.number >= Number.FLOAT))
-    return builder.finish(name, results, {"": DEFAULT_OPSET, DOMAIN: 1})
+    return builder.finish(name, results)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:
