@@ -174,12 +174,22 @@ def _told(value: Any) -> str:
     return f"a whole number of {value.bit_length()} bits" if is_long else str(value)
 
 
+def only_graph(model: Any, use: str = "run") -> Any:
+    """The graph of a model that has one; ``use`` is what can be done with one of several.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    if len(model.graphs) != 1:
+        names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
+        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them")
+    return model.graphs[0]
+
+
 def _graph(model: Any) -> Any:
     if hasattr(model, "graphs"):
-        if len(model.graphs) != 1:
-            names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
-            raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); give one of them")
-        model = model.graphs[0]
+        model = only_graph(model, "give")
     if not hasattr(model, "nodes"):
         raise KindError(f"to_onnx takes an MDF model or graph, or the path of one; got {type(model).__name__}")
     return model

@@ -24,7 +24,23 @@ LONGEST = 60
 """Letters of an id that are taken from a name."""
 
 
-class Naming:
+class Scope:
+    """Names of the values of one graph; ``outer`` are those of the graph around it, which no name may hide."""
+
+    def __init__(self, outer: Any = None) -> None:
+        self.outer, self._taken = outer, set[str]()
+
+    def _is_taken(self, name: str) -> bool:
+        return any(name in scope._taken for scope in self._outwards())
+
+    def _outwards(self) -> Iterator[Any]:
+        scope: Any = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+
+class Naming(Scope):
     """The ids of one graph; ``outer`` are those of the graph around it.
 
     Attributes
@@ -34,9 +50,8 @@ class Naming:
     """
 
     def __init__(self, outer: Naming | None = None) -> None:
-        self.outer = outer
+        super().__init__(outer)
         self.ids: dict[str, str] = {}
-        self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -60,15 +75,6 @@ class Naming:
             name = f"{stem}_{self._counts[stem]}"
         self._taken.add(name)
         return name
-
-    def _is_taken(self, name: str) -> bool:
-        return any(name in naming._taken for naming in self._outwards())
-
-    def _outwards(self) -> Iterator[Naming]:
-        naming: Naming | None = self
-        while naming is not None:
-            yield naming
-            naming = naming.outer
 
 
 def readable(text: str) -> str:
@@ -127,7 +133,7 @@ NAMES = "names"
 """In the metadata of a graph: what values are called in ONNX, by their ids."""
 
 
-class NamesInScope:
+class NamesInScope(Scope):
     """The names of a body that is renamed, and of those around it.
 
     Attributes
@@ -137,30 +143,21 @@ class NamesInScope:
     """
 
     def __init__(self, outer: NamesInScope | None = None) -> None:
-        self.outer, self.names = outer, dict[str, str]()
-        self._taken: set[str] = set()
+        super().__init__(outer)
+        self.names = dict[str, str]()
 
     def __getitem__(self, name: str) -> str:
         return next((scope.names[name] for scope in self._outwards() if name in scope.names), name)
 
     def call(self, name: str, *wanted: str) -> None:
         """Give a value the first of some names that nothing has yet, or one with a number."""
-        k, found = 1, next((text for text in wanted if not self._is_taken(text)), "")
+        k, found = 1, next((text for text in wanted if text and not self._is_taken(text)), "")
         while not found:
             k += 1
             text = f"{wanted[0]}_{k}"
             found = "" if self._is_taken(text) else text
         self._taken.add(found)
         self.names[name] = found
-
-    def _is_taken(self, name: str) -> bool:
-        return not name or any(name in scope._taken for scope in self._outwards())
-
-    def _outwards(self) -> Iterator[NamesInScope]:
-        scope: NamesInScope | None = self
-        while scope is not None:
-            yield scope
-            scope = scope.outer
 
 
 def with_onnx_names(
@@ -189,7 +186,7 @@ def with_onnx_names(
         made = nodes.get(node.name)
         bodies = {key: with_onnx_names(inner, _graph(made, key), scope) for key, inner in node.bodies}
         was = originals.get(node.name, "")
-        name = was or _unused(node.name or node.called, taken)
+        name = was or unused(node.name or node.called, taken)
         taken.add(name)
         return replace(node.with_bodies(bodies), name=name)
 
@@ -197,8 +194,8 @@ def with_onnx_names(
     return replace(body, name=_original(graph) or body.name)
 
 
-def _unused(wanted: str, taken: set[str]) -> str:
-    """A name that no node of a graph has: the one wanted, or with a number behind it."""
+def unused(wanted: str, taken: Container[str]) -> str:
+    """A name that nothing has: the one wanted, or with a number behind it."""
     k, name = 1, wanted
     while name in taken:
         k += 1

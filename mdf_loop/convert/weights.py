@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mdf_loop.convert.file_text import model_text
+from mdf_loop.convert.naming import unused
 from mdf_loop.errors import ArgumentError, FileError, MalformedBody, let_through
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.model_files import inside, opened
@@ -141,7 +142,7 @@ def _large(model: Any, inline: int) -> list[tuple[Any, str, str, np.ndarray]]:
     for holder, key in _places(model):
         value = _get(holder, key)
         if isinstance(value, np.ndarray) and value.size > inline and value.dtype != object:
-            name = _unused(_name(holder, key), found)
+            name = unused(_name(holder, key), found)
             found[name] = holder, key, name, value
     return list(found.values())
 
@@ -167,14 +168,6 @@ def _storable(value: np.ndarray) -> np.ndarray:
 
 def _name(holder: Any, key: str) -> str:
     return key if isinstance(holder, dict) else str(holder.id)
-
-
-def _unused(name: str, weights: Mapping[str, Any]) -> str:
-    found, k = name, 1
-    while found in weights:
-        k += 1
-        found = f"{name}_{k}"
-    return found
 
 
 def _get(holder: Any, key: str) -> Any:

@@ -13,7 +13,7 @@ In a model that MDF's ONNX importer wrote a port may be an input of the model, o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,13 +111,20 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
     ------
     ArgumentError
     """
-    missing = [
-        said_of_missing(node, port)
-        for node, port in required_ports(graph)
-        if not is_required(port) and port.id not in given and f"{node}.{port.id}" not in given
-    ]
-    if missing:
+    if missing := [said for port, _, said, is_needed in missing_values(graph, given) if is_needed and not is_required(port)]:
         raise ArgumentError("; ".join(missing))
+
+
+def missing_values(graph: Any, given: Container[str]) -> Iterator[tuple[Any, tuple[str, ...], str, bool]]:
+    """Ports and parameters without a value: each with its place, what is said of it, and whether a value must be given.
+
+    ``given`` may say ``node.id``.  MDF's engine takes 0 for a value that need not be given.
+    """
+    needed = required_ports(graph)
+    for node, port in open_ports(graph):
+        if port.id not in given and f"{node}.{port.id}" not in given:
+            is_needed, said = (node, port) in needed, said_of_missing(node, port)
+            yield port, (str(graph.id), node, port.id), said if is_needed else f"{said}. MDF's engine takes 0 for it", is_needed
 
 
 def said_of_missing(node: str, place: Any) -> str:
@@ -132,10 +139,9 @@ def said_of_missing(node: str, place: Any) -> str:
 
 def warn_of_zeros(graph: Any, given: Container[str]) -> None:
     """Tell of input ports without a value that MDF's engine takes for 0."""
-    needed = required_ports(graph)
-    for node, port in open_ports(graph):
-        if (node, port) not in needed and port.id not in given and f"{node}.{port.id}" not in given:
-            warn_user(f"{said_of_missing(node, port)}. MDF's engine takes 0 for it")
+    for _, _, said, is_needed in missing_values(graph, given):
+        if not is_needed:
+            warn_user(said)
 
 
 def _message(missing: Sequence[tuple[str, Any]]) -> str:

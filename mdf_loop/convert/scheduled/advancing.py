@@ -24,6 +24,7 @@ from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Value, available, literal
 from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name, rename_captures
+from mdf_loop.readers.mdf.engine_body import fresh_name
 from mdf_loop.readers.mdf.stepped_loops import Steps, reads_output
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.readers.onnx.loop_records import loop_record
@@ -258,7 +259,7 @@ class LoopPart:
     def loop(self, carried: Sequence[str], limit: str) -> Loop:
         """The loop, which carries these inputs of the body; ``limit`` is a captured number at which it ends, if it has a name."""
         whole, body, taken = self.whole, self.whole.body, {*local_names(self.whole.body), *self.whole.body.captures, limit}
-        one, number, is_left, goes_on = (_fresh(base, taken) for base in ("one", "next iteration", "is left", "goes on"))
+        one, number, is_left, goes_on = (fresh_name(base, taken) for base in ("one", "next iteration", "is left", "goes on"))
         opset, nodes = body.opsets.get("", DEFAULT_OPSET), [*body.nodes]
 
         def add(op: str, inputs: Sequence[str], output: str) -> str:
@@ -289,13 +290,3 @@ class LoopPart:
             condition=None if self.condition else whole.condition,
             keep_going=keep_going,
         )
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    """A name that nothing has yet."""
-    name, k = base, 1
-    while name in taken:
-        k += 1
-        name = f"{base}~{k}"
-    taken.add(name)
-    return name

@@ -20,13 +20,12 @@ from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import DERIVATIVES
-from mdf_loop.readers.expressions.expression_text import excerpt, is_python, number_in
+from mdf_loop.readers.expressions.expression_text import excerpt, number_in
 from mdf_loop.readers.mdf.by_place import node_by_place
-from mdf_loop.readers.mdf.engine_body import refuse_text
+from mdf_loop.readers.mdf.engine_body import refuse_text, texts_for_python
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.names import needed_arguments, surplus, unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
-from mdf_loop.readers.mdf.node_functions import standard_expression, texts
 from mdf_loop.readers.mdf.typed import is_typed
 
 
@@ -287,12 +286,9 @@ def _of_trip_count(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterato
 
 
 def wrong_with_texts(graph: Any, node: Any) -> Iterator[Finding]:
-    """Expressions that are refused when the model runs; a text that Python cannot read is a text, and no expression."""
+    """Expressions that are refused when the model runs."""
     load_kernels()
-    functions = ((thing.id, thing.function) for thing in (*node.parameters, *node.functions))
-    for name, source in (*texts(node), *functions):
-        if not isinstance(source, str) or not is_python(source) or standard_expression(source) is not None:
-            continue
+    for name, source in texts_for_python(node):
         place = (str(graph.id), node.id, name)
         try:
             refuse_text(source, place)
