@@ -237,9 +237,8 @@ def said_of_seeds(graph: Any) -> str:
         for thing in (*node.functions, *node.parameters):
             name = thing.function if isinstance(thing.function, str) else ""
             seed = (thing.args or {}).get("seed", held.get("seed"))
-            if name.removeprefix("onnx::").lower() in _by_call() and is_no_seed(
-                held.get(seed, seed) if isinstance(seed, str) else seed
-            ):
+            seed = held.get(seed, seed) if isinstance(seed, str) else seed
+            if is_no_seed(seed) and name.removeprefix("onnx::").lower() in _by_call():
                 return (
                     f"{node.id}/{thing.id}: seed -1 says that there is none, as PsyNeuLink writes it, and numbers are drawn "
                     "from the stream of the run; MDF's own engine takes -1 for a seed and draws the same number in every step"
