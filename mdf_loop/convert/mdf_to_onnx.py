@@ -135,26 +135,24 @@ def _content(model: Any) -> Any:
 
 
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
-    """A graph under graph-scheduler as a model of one Loop."""
+    """A graph under graph-scheduler as a model of its first passes and one Loop."""
     from mdf_loop.backend import prepare
-    from mdf_loop.convert.checked import loop_to_onnx
-    from mdf_loop.convert.scheduled.loops import execute, lower
+    from mdf_loop.convert.scheduled.loops import ScheduledLowering, execute
+    from mdf_loop.convert.scheduled.open_start import open_run
 
     if inputs:
         raise ArgumentError("a scheduled model becomes a loop with all its values inside; leave out inputs=")
     if steps is None and time_increment is not None:
         raise ArgumentError("time_increment without steps; steps is the number of evaluations of the model")
-    with random_stream(RandomStream(0)) as stream:
-        nothing = stream.save()
-        lowered = lower(graph, 1 if steps is None else steps, time_increment)
-        if stream.save() is not nothing:
-            raise UnsupportedOp(
-                f"graph {graph.id!r} draws random numbers in its first passes, which are computed when it becomes a loop: in an "
-                "ONNX model they would be the same in each run"
-            )
-    written = loop_to_onnx(lowered.loop, lowered.trip_count, lowered.first, lowered.names)
-    with contextlib.suppress(IterationLimit), options(max_iterations=MOST_PASSES):
-        _check_numbers(execute(lowered), prepare(written).run([]))
+    lowering = ScheduledLowering(graph, 1 if steps is None else steps, time_increment)
+    run = open_run(lowering, {})
+    if not run.names:
+        raise UnsupportedOp("a model without outputs has no ONNX model")
+    written = write_checked(written_as_onnx(run.body, {}, run.names))
+    with contextlib.suppress(IterationLimit), options(max_iterations=MOST_PASSES), random_stream(RandomStream(0)) as stream:
+        nothing, expected = stream.save(), execute(lowering.lowered())
+        if stream.save() is nothing:  # random numbers need not be the same
+            _check_numbers(expected, prepare(written).run([]))
     return written
 
 

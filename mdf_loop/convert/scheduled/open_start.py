@@ -98,7 +98,8 @@ class _OpenStore(Store):
             found = self.named[key]
         if isinstance(found, Unavailable):
             return found
-        self.was_open |= not found.is_known and found.items is None
+        is_own = len(self._layers) > 1 and key in self._layers[-1]  # of the node that is being written
+        self.was_open |= not is_own and not found.is_known and found.items is None
         return replace(found, varies=True)
 
     def set(self, key: Key, value: Value | Unavailable) -> None:
