@@ -24,7 +24,7 @@ LONGEST = 60
 """Letters of an id that are taken from a name."""
 
 
-class Scope:
+class NestedNames:
     """Names of the values of one graph; ``outer`` are those of the graph around it, which no name may hide."""
 
     def __init__(self, outer: Any = None) -> None:
@@ -40,7 +40,7 @@ class Scope:
             scope = scope.outer
 
 
-class Naming(Scope):
+class Naming(NestedNames):
     """The ids of one graph; ``outer`` are those of the graph around it.
 
     Attributes
@@ -133,7 +133,7 @@ NAMES = "names"
 """In the metadata of a graph: what values are called in ONNX, by their ids."""
 
 
-class NamesInScope(Scope):
+class NamesInScope(NestedNames):
     """The names of a body that is renamed, and of those around it.
 
     Attributes
