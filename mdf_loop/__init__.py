@@ -20,8 +20,8 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop.inference.fit import fit
         from mdf_loop.inference.simulator import simulator
         from mdf_loop.integrations.registration import register, unregister
-        from mdf_loop.models.jax.to_jax import to_jax
         from mdf_loop.models.opening import prepare, run
+        from mdf_loop.models.to_jax import to_jax
         from mdf_loop.ops.registry import kernel
         from mdf_loop.options import options
         from mdf_loop.pages.explore import explore

@@ -19,7 +19,7 @@ from modeci_mdf.mdf import Function, Graph, InputPort, Model, Node, OutputPort, 
 import mdf_loop
 from mdf_loop.errors import LoopWarning
 from mdf_loop.functions.psyneulink import FUNCTIONS
-from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.engine_patches import quiet_mdf
 
 ROOT = Path(__file__).parent / "models" / "psyneulink"
 NAMES = sorted(path.stem for path in ROOT.glob("*.json") if not path.stem.endswith(".numbers"))

@@ -14,8 +14,7 @@ import numpy as np
 
 from mdf_loop.calls.content_cache import Cache, fingerprint
 from mdf_loop.calls.control_flow import condition, refuse_call, shared_length, trip_count
-from mdf_loop.calls.loop_alone import function_of_loop
-from mdf_loop.calls.on_device import OnDevice
+from mdf_loop.calls.on_device import OnDevice, function_of_loop
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp, did_you_mean
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody

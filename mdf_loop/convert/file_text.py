@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -24,6 +24,16 @@ DEEPEST = 100
 
 LONGEST_NUMBER = 4_000
 """Characters of a number in YAML, which may count to the base of 60 and takes the square of its length to read."""
+
+
+def places_in(content: Any, below: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """What a file says and everything in it, each with the keys that lead to it; what is nearer to the top comes first."""
+    todo = deque([(below, content)])
+    while todo:
+        place, value = todo.popleft()
+        yield place, value
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        todo += [((*place, key), inner) for key, inner in items]
 
 
 def decoded(raw: bytes) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.convert.file_text import line_of, parse
+from mdf_loop.convert.file_text import line_of, parse, places_in
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import MalformedBody, MissingCapture, let_through
 from mdf_loop.readers.model_files import read_bytes
@@ -87,13 +86,8 @@ def names_in_equations(error: BaseException) -> tuple[str, ...]:
 
 def place_of_reading(source: Any, name: str) -> Place:
     """The place of the first text in a body that reads a name."""
-    todo: deque[tuple[Place, Any]] = deque([((), source)])
-    while todo:
-        place, value = todo.popleft()
-        if isinstance(value, str) and re.search(rf"(?<![\w.]){re.escape(name)}\b", value):
-            return place
-        todo += [((*place, key), inner) for key, inner in _items(value)]
-    return ()
+    reads = re.compile(rf"(?<![\w.]){re.escape(name)}\b")
+    return next((place for place, value in places_in(source) if isinstance(value, str) and reads.search(value)), ())
 
 
 def _at(content: Any, place: Place) -> Any:
@@ -183,21 +177,7 @@ def _in_graphs(content: Any, names: Iterable[str]) -> Place:
 
 def _nearest(content: Any, name: str) -> Place | None:
     """The way to the key of a name that is nearest to the top."""
-    todo: deque[tuple[Place, Any]] = deque([((), content)])
-    while todo:
-        place, value = todo.popleft()
-        for key, inner in _items(value):
-            if key in (name, f"graph_{name}"):
-                return (*place, key)
-            todo.append(((*place, key), inner))
-    return None
-
-
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)
+    return next((place for place, _ in places_in(content) if place and place[-1] in (name, f"graph_{name}")), None)
 
 
 def _broken_text(content: Any, below: Place) -> Place | None:
@@ -206,18 +186,14 @@ def _broken_text(content: Any, below: Place) -> Place | None:
 
     for key in below:
         content = content[key]
-    todo: deque[tuple[Place, Any]] = deque([(below, content)])
-    while todo:
-        place, value = todo.popleft()
-        for key, inner in _items(value):
-            if key == "onnx" and isinstance(inner, str):
-                try:
-                    read_text(inner)
-                except MalformedBody as error:
-                    if _IN_TEXT.search(str(error)):
-                        return (*place, key)
-                except Exception as error:  # wrong in another way, which is not what is looked for
-                    let_through(error)
-                    continue
-            todo.append(((*place, key), inner))
+    for place, value in places_in(content, below):
+        if place == below or place[-1] != "onnx" or not isinstance(value, str):
+            continue
+        try:
+            read_text(value)
+        except MalformedBody as error:
+            if _IN_TEXT.search(str(error)):
+                return place
+        except Exception as error:  # wrong in another way, which is not what is looked for
+            let_through(error)
     return None

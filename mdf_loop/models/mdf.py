@@ -13,14 +13,14 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed, warn_user
-from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
+from mdf_loop.integrations.engine_patches import said_of_seeds
+from mdf_loop.integrations.engine_runs import called, free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
-from mdf_loop.integrations.patches.random_operators import said_of_seeds
-from mdf_loop.integrations.required_inputs import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
+from mdf_loop.integrations.required_inputs import open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.between_loops import Request
@@ -352,10 +352,9 @@ class MdfModel(Model):
         names = {name for node, id, *_ in places for name in (id, f"{node}.{id}")}
         found: dict[str, list[tuple[str, str, bool]]] = {}
         for name in names:
-            here = [(n, i, a == "default_value") for n, i, _, a in places if name in (i, f"{n}.{i}")]
-            required = [(n, i, True) for n, i, owner, _ in places if is_required_as(owner, name)]
-            if required or len(here) == 1:
-                found[name] = required or here
+            here, is_clear = called(places, name)
+            if is_clear:
+                found[name] = [(node, owner.id, attribute == "default_value") for node, owner, attribute in here]
         return found
 
     def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:

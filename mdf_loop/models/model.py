@@ -220,7 +220,7 @@ class Model:
 
     def by_jax(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
         """What a run by JAX gives; None if it has no form there."""
-        from mdf_loop.models.jax.by_jax import run_by_jax
+        from mdf_loop.models.to_jax import run_by_jax
 
         return run_by_jax(self, inputs, run, wish)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.weights_reading import open_archive
+from mdf_loop.convert.weights import open_archive
 from mdf_loop.errors import FileError, LoopError, MalformedBody, let_through
 from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results

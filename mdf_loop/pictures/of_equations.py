@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import LoopError
-from mdf_loop.models.as_written import short
+from mdf_loop.models.explaining import short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
 from mdf_loop.readers.expressions.derivatives import STEP

@@ -9,7 +9,7 @@ from typing import Any
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.models.as_written import condition_text, node_lines, short
+from mdf_loop.models.explaining import condition_text, node_lines, short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, VALUES, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
 from mdf_loop.pictures.of_equations import EquationDrawer, broken, equations_of, iteration_of, names_in

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mdf_loop.backend import LoopRep
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.ir import Body, Loop

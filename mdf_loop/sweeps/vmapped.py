@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.calls.on_device import in_rows, key_of
-from mdf_loop.models.jax.by_jax import device_of, found_by_jax
+from mdf_loop.models.to_jax import device_of, found_by_jax
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, filled_up
 

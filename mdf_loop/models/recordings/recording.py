@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import PreparedLoop
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.loops import Lowered, execute
 from mdf_loop.convert.scheduled.slots import interpreted
 from mdf_loop.errors import ArgumentError, keeps_results, malformed

@@ -116,14 +116,11 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
     if kind == "loop":
         refuse_standing_time(said, said.index)
     findings = Findings()
-    while True:
-        findings.changed = False
-        try:
-            body = _Reader(said, kind, findings).body()
-        except NotCompiled as error:
-            raise MalformedBody(f"equations: {error}, which is not possible here") from error
-        if not findings.changed:
-            return check_body(body, (EQUATIONS,))
+    try:
+        body = findings.settled(lambda: _Reader(said, kind, findings).body())
+    except NotCompiled as error:
+        raise MalformedBody(f"equations: {error}, which is not possible here") from error
+    return check_body(body, (EQUATIONS,))
 
 
 class _Reader:
@@ -152,7 +149,7 @@ class _Reader:
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
         going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
-        made = builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
+        made = builder.finish(EQUATIONS, [*going, *new.values(), *collected])
         return replace(made, ends=said.going is not None)
 
     def _lets(self) -> list[str]:

@@ -17,7 +17,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.options import public
 from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
+from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
@@ -135,13 +135,13 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
             raise trace.refusal from None
         return trace, returned
 
-    while True:
-        findings.changed = False
+    def read() -> tuple[Body, Trace]:
         trace, returned = called()
         _refuse_changes(function, before, trace, called)
-        made = _finished(trace, _name(function), returned)
-        if not findings.changed:
-            return check_body(replace(made, defaults=defaults), (_name(function),)), trace
+        return _finished(trace, _name(function), returned), trace
+
+    made, trace = findings.settled(read)
+    return check_body(replace(made, defaults=defaults), (_name(function),)), trace
 
 
 def _refuse_changes(function: Any, before: surroundings.Snapshot, trace: Trace, again: Callable[[], Any]) -> None:
@@ -179,7 +179,7 @@ def _finished(trace: Trace, name: str, returned: Any) -> Body:
     for k, given in enumerate(values):
         value = builder.array(trace.value(given), f"result {k}")
         results.append(builder.tensor(value, f"result_{k}", floating=value.number >= Number.FLOAT))
-    return builder.finish(name, results, {"": DEFAULT_OPSET, DOMAIN: 1})
+    return builder.finish(name, results)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:

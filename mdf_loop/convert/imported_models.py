@@ -6,7 +6,7 @@
 * ids that are no Python names (``x.3``, ``/A/Add``), which MDF's expressions cannot read
   (:mod:`mdf_loop.convert.identifiers`);
 * output ports that are all bound to the whole value of a function with several results: they become ``f[0]``, ``f[1]``;
-* shapes that are null or have names for dimensions (:mod:`mdf_loop.convert.repair.port_shapes`);
+* shapes that are null or have names for dimensions (:mod:`mdf_loop.convert.importer`);
 * branches without a signature that have one output port which no edge leaves: it is their output;
 * values that a body captures and its node does not have: they become input ports, with an edge from their source.
 
@@ -27,8 +27,15 @@ from typing import Any
 import onnx
 
 from mdf_loop.convert.identifiers import rename
-from mdf_loop.convert.repair.importer import CONTROL, bodies_of, check_imported, graphs_in, is_imported, open_bodies
-from mdf_loop.convert.repair.port_shapes import repair_shapes
+from mdf_loop.convert.importer import (
+    CONTROL,
+    bodies_of,
+    check_imported,
+    graphs_in,
+    is_imported,
+    open_bodies,
+    repair_shapes,
+)
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, malformed
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.graph_objects import check_structure

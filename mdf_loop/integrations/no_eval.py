@@ -39,9 +39,8 @@ from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import names_in, number_in, tree_if_any
-from mdf_loop.readers.mdf.edges import refuse_cycle
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, refuse_cycle
 from mdf_loop.system.threads import holding, lock
 
 NOTHING, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
@@ -87,6 +86,20 @@ def runs_body() -> bool:
     return _work.get() == BODY
 
 
+def around(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What a function of MDF's engine is replaced with: ``ours``, which takes the original first, then its arguments."""
+
+    def replacing(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def replaced(*args: Any, **kwargs: Any) -> Any:
+            return ours(original, *args, **kwargs)
+
+        replaced.is_ours = True  # type: ignore[attr-defined]
+        return replaced
+
+    return functools.update_wrapper(replacing, ours)
+
+
 def _message(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
@@ -117,7 +130,7 @@ _lock, _users, _before = lock(), 0, []  # type: ignore[var-annotated]
 @contextlib.contextmanager
 def _in_place() -> Iterator[None]:
     """See that MDF's functions are replaced: registered or not, nothing runs without."""
-    if hasattr(execution_engine.evaluate_params_modelspec, "by_the_list"):
+    if hasattr(execution_engine.evaluate_params_modelspec, "is_ours"):
         yield
         return
     global _users
@@ -136,30 +149,23 @@ def _in_place() -> Iterator[None]:
                 setattr(*_before.pop())
 
 
-def _whole(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
+@around
+def _whole(original: Callable[..., Any], expr: Any) -> list[str]:
     """What an expression reads, by Python's grammar: MDF cuts it at brackets, and cannot read ``f(x[0])`` then."""
-
-    @functools.wraps(original)
-    def get_required_variables_from_expression(expr: Any) -> list[str]:
-        if not isinstance(expr, str):
-            return []
-        tree = tree_if_any(expr)
-        return original(expr) if tree is None else names_in(tree)
-
-    return get_required_variables_from_expression
+    if not isinstance(expr, str):
+        return []
+    tree = tree_if_any(expr)
+    return original(expr) if tree is None else names_in(tree)
 
 
-def _by_the_list(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _by_the_list(
+    original: Callable[..., Any], expr: Any, parameters: dict[str, Any] | None = None, *args: Any, **kwargs: Any
+) -> Any:
     """``modelspec.utils.evaluate``, as MDF's engine calls it: by the list where the engine works on our behalf."""
-
-    @functools.wraps(original)
-    def evaluate(expr: Any, parameters: dict[str, Any] | None = None, *args: Any, **kwargs: Any) -> Any:
-        if not is_guarded() or "Tensor" in type(expr).__name__:
-            return original(expr, parameters, *args, **kwargs)
-        return evaluated(expr, parameters or {})
-
-    evaluate.by_the_list = True  # type: ignore[attr-defined]
-    return evaluate
+    if not is_guarded() or "Tensor" in type(expr).__name__:
+        return original(expr, parameters, *args, **kwargs)
+    return evaluated(expr, parameters or {})
 
 
 def evaluated(source: Any, scope: Mapping[str, Any]) -> Any:
@@ -233,37 +239,28 @@ class Listed:
         return getattr(module, name)
 
 
-def _weighing(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _weighing(original: Callable[..., Any], self: Any, edge: Any, *args: Any, **kwargs: Any) -> None:
     """``EvaluableGraph.evaluate_edge``: what a weight makes of a value has a bound."""
-
-    @functools.wraps(original)
-    def evaluate_edge(self: Any, edge: Any, *args: Any, **kwargs: Any) -> None:
-        weight = (edge.parameters or {}).get("weight", 1)
-        if not is_guarded() or (type(weight) in (int, float) and weight == 1):
-            return original(self, edge, *args, **kwargs)
-        value = self.enodes[edge.sender].evaluable_outputs[edge.sender_port].curr_value
-        try:
-            weighed = arithmetic("multiply", weight, value)
-        except Exception as error:
-            let_through(error)
-            raise IterationError(f"the weight of edge {edge.id!r}: {_message(error)}") from error
-        self.enodes[edge.receiver].evaluable_inputs[edge.receiver_port].set_input_value(weighed)
-
-    return evaluate_edge
+    weight = (edge.parameters or {}).get("weight", 1)
+    if not is_guarded() or (type(weight) in (int, float) and weight == 1):
+        return original(self, edge, *args, **kwargs)
+    value = self.enodes[edge.sender].evaluable_outputs[edge.sender_port].curr_value
+    try:
+        weighed = arithmetic("multiply", weight, value)
+    except Exception as error:
+        let_through(error)
+        raise IterationError(f"the weight of edge {edge.id!r}: {_message(error)}") from error
+    self.enodes[edge.receiver].evaluable_inputs[edge.receiver_port].set_input_value(weighed)
 
 
-def _reducing(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _reducing(original: Callable[..., Any], self: Any, value: Any) -> None:
     """``EvaluableInput.set_input_value``: what is added or multiplied at a port has a bound."""
-    growing = (int, str, list, tuple)
-
-    @functools.wraps(original)
-    def set_input_value(self: Any, value: Any) -> None:
-        reduce = getattr(self.input_port, "reduce", None)
-        if is_guarded() and reduce in ("add", "multiply") and isinstance(self.curr_value, growing) and isinstance(value, growing):
-            arithmetic(reduce, self.curr_value, value)
-        original(self, value)
-
-    return set_input_value
+    reduce, growing = getattr(self.input_port, "reduce", None), (int, str, list, tuple)
+    if is_guarded() and reduce in ("add", "multiply") and isinstance(self.curr_value, growing) and isinstance(value, growing):
+        arithmetic(reduce, self.curr_value, value)
+    original(self, value)
 
 
 TEXTS = ("string", "str", "text")
@@ -277,54 +274,42 @@ def number_or(port: Any) -> Any:
     return value if number is None else number
 
 
-def _reading_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _reading_numbers(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableInput.evaluate``: the same for defaults in MDF's engine."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        value = original(self, *args, **kwargs)
-        is_default = is_guarded() and isinstance(value, str) and value is default_value_of(self.input_port)
-        return number_or(self.input_port) if is_default else value
-
-    return evaluate
+    value = original(self, *args, **kwargs)
+    is_default = is_guarded() and isinstance(value, str) and value is default_value_of(self.input_port)
+    return number_or(self.input_port) if is_default else value
 
 
-def _naming_port(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _naming_port(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableOutput.evaluate``: errors say at which port they came up."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(self, *args, **kwargs)
-        except LoopError as error:
-            if _work.get() != NOTHING:
-                error.add_note(f"in output port {self.output_port.id!r}")
-            raise
-
-    return evaluate
+    try:
+        return original(self, *args, **kwargs)
+    except LoopError as error:
+        if _work.get() != NOTHING:
+            error.add_note(f"in output port {self.output_port.id!r}")
+        raise
 
 
-def naming(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def naming(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableNode.evaluate``: errors say in which node they came up."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(self, *args, **kwargs)
-        except LoopError as error:
-            if _work.get() != NOTHING:
-                in_node(error, self.node.id)
+    try:
+        return original(self, *args, **kwargs)
+    except LoopError as error:
+        if _work.get() != NOTHING:
+            in_node(error, self.node.id)
+        raise
+    except Exception as error:
+        let_through(error)
+        if _work.get() == NOTHING:
             raise
-        except Exception as error:
-            let_through(error)
-            if _work.get() == NOTHING:
-                raise
-            what = _message(error) or type(error).__name__
-            failed = IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}")
-            failed.mdf_node = self.node.id  # type: ignore[attr-defined]
-            raise failed from error
-
-    return evaluate
+        what = _message(error) or type(error).__name__
+        failed = IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}")
+        failed.mdf_node = self.node.id  # type: ignore[attr-defined]
+        raise failed from error
 
 
 def refuse_graph(graph: Any) -> None:

@@ -1,17 +1,19 @@
-"""Models of all kinds as a graph that runs once, with open inputs: what :func:`mdf_loop.to_jax` makes a function of."""
+"""``to_jax``, and engine ``jax``: models of all kinds as a graph that runs once, with open inputs, which JAX runs."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.compiled import Compiled
-from mdf_loop.calls.loop_alone import LoopAlone, OpenGraph, fitted_to, with_constants
+from mdf_loop.calls.compiled import compile as compile_body
+from mdf_loop.calls.on_device import LoopAlone, OnDevice, OpenGraph, fitted_to, in_rows, key_of, with_constants
 from mdf_loop.convert.locating import line_of_error, line_of_names
 from mdf_loop.convert.named_values import Named, freed
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
@@ -23,8 +25,10 @@ from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, did_you_me
 from mdf_loop.integrations.engine_runs import places_of, with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.mdf import MdfModel
-from mdf_loop.models.model import Model
+from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.network import NetworkModel
+from mdf_loop.models.opening import prepare
+from mdf_loop.options import Run, public
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
@@ -32,9 +36,103 @@ from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
+from mdf_loop.settings.counts import counted
+from mdf_loop.settings.engines import needed
 from mdf_loop.step.records import Type
 from mdf_loop.types.fitting import refuse_shape
 from mdf_loop.types.required import asked_types
+
+if TYPE_CHECKING:
+    from mdf_loop.backends.jax.function import JaxFunction
+
+T = TypeVar("T")
+
+FILES = (*SUFFIXES, ".onnx", ".xml")
+
+
+@public
+def to_jax(
+    model: Any,
+    /,
+    *,
+    outputs: Sequence[str] | None = None,
+    max_steps: int | None = None,
+    checkpoint: int = 0,
+    checks: bool = False,
+    steps: int | None = None,
+    time_increment: float | None = None,
+    collect: bool | None = None,
+) -> JaxFunction:
+    """Turn a model, or the body of a loop, into a JAX function.
+
+    ``jax.jit``, ``jax.grad``, ``jax.vmap``, ``jax.hessian`` and all other functions of JAX accept it.
+
+    Parameters
+    ----------
+    model : str, path-like, MDF Model or Graph, onnx.ModelProto, result of :func:`mdf_loop.prepare` or :func:`mdf_loop.compile`
+        A body of a loop can have any form that :func:`mdf_loop.compile` accepts.
+    outputs : sequence of str, optional
+        The outputs to compute.  The default is all outputs.
+    max_steps : int, optional
+        The maximum number of iterations of a loop without a trip count.  A loop that can end early needs a maximum to collect
+        values, and for a gradient in reverse mode: its trip count, or this.  If a loop needs more, a call raises IterationLimit;
+        inside ``jax.jit`` and ``jax.vmap`` results are nan, and integers the lowest of their type.
+    checkpoint : int
+        For gradients, store one state in so many iterations, and compute the others again.  0 stores all states.
+    checks : bool
+        Whether ``jax.experimental.checkify`` finds errors of a run: an index outside its array, Python's division by 0, more
+        than ``max_steps`` iterations.  Each call then takes about 50 microseconds longer.
+    steps, time_increment, collect : optional
+        As in :func:`mdf_loop.run`.  A model with conditions of graph-scheduler is evaluated once by default; one iteration is
+        one pass of the scheduler.
+
+    Returns
+    -------
+    JaxFunction
+        ``f(**inputs, key=None, noise=None)`` returns a dict of arrays by the names of outputs.  ``f.inputs``, ``f.outputs`` and
+        ``f.draws`` describe it, ``f.explain()`` shows how it runs.
+
+    Raises
+    ------
+    UnsupportedOp
+        JAX cannot run a node: lists, strings, arrays that grow.  The message names the node.
+    NotLowered
+        Part of a scheduled model cannot become part of a loop.  The message names it.
+    ArgumentError
+        jax is not installed, or an output does not exist.
+
+    Notes
+    -----
+    MDF models compute in float64; turn this on with ``jax.config.update("jax_enable_x64", True)``.  Random numbers are JAX's:
+    other numbers than those of :func:`mdf_loop.run`, with the same distributions.
+
+    Examples
+    --------
+    >>> import mdf_loop
+    >>> f = mdf_loop.to_jax("examples/gallery/fitzhugh_nagumo.yaml")
+    >>> list(f.outputs)
+    ['voltage', 'recovery']
+    """
+    needed("jax", "to_jax needs jax, which is not installed", "jax", ArgumentError)
+    from mdf_loop.backends.jax.function import JaxFunction
+
+    if max_steps is not None:
+        counted("max_steps", max_steps, "the most iterations of a loop")
+    said = {"steps": steps, "time_increment": time_increment, "collect": collect}
+    source = source_of(_made_ready(model), {name: value for name, value in said.items() if value is not None})
+    return JaxFunction(source, outputs, max_steps=max_steps, checkpoint=checkpoint, checks=checks)
+
+
+def _made_ready(model: Any) -> Model | Compiled:
+    """What is to become a function: a model, or a loop over a body."""
+    if isinstance(model, Model | Compiled):
+        return model
+    if isinstance(model, str | os.PathLike) and Path(model).suffix.lower() in FILES and "\n" not in str(model):
+        return prepare(model)
+    is_model = (
+        hasattr(model, "graphs") or hasattr(model, "conditions") or (hasattr(model, "graph") and hasattr(model, "opset_import"))
+    )
+    return prepare(model) if is_model else compile_body(model)
 
 
 class GraphOnce:
@@ -187,3 +285,38 @@ def _line_in(path: Path, error: Exception) -> int | None:
         if "." in place and " " not in place and (line := line_of_names(path, re.split("[/.]", place))) is not None:
             return line
     return line_of_error(path, error)
+
+
+def device_of(model: Model) -> OnDevice:
+    """What JAX runs of a model; it is kept with the model."""
+    made: OnDevice = vars(model).setdefault("_on_device", OnDevice(model.name, lambda **wanted: to_jax(model, **wanted)))
+    return made
+
+
+def run_by_jax(model: Model, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
+    """What a run gives; None, with a warning, if the model has no form in JAX or is to be recorded."""
+    from mdf_loop.backends.jax.function import run_alone
+
+    key = key_of(run.stream.seed)
+    found = found_by_jax(model, inputs, run, wish, lambda function: run_alone(function, key, inputs), wish.outputs)
+    return None if found is None else Found({name: row for name, (row, _) in in_rows(found, ()).items()})
+
+
+def found_by_jax(
+    model: Model,
+    inputs: Mapping[str, Any],
+    run: Run,
+    wish: Wish,
+    call: Callable[[JaxFunction], T],
+    outputs: Collection[str] | None,
+) -> T | None:
+    """What a call of the model as a function gives; None, with a warning, if what is asked for has none."""
+    device = device_of(model)
+    if wish.record:
+        device.left("what is recorded is kept iteration by iteration")
+        return None
+    if device.is_left(run):
+        return None
+    names = None if outputs is None else tuple(sorted(outputs))
+    in_steps = {} if wish.steps is None else {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect}
+    return device.found(inputs, call, outputs=names, **in_steps)
