@@ -8,8 +8,10 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.errors import ArgumentError, LoopInterrupted
 from mdf_loop.sweeps import pieces
 from mdf_loop.sweeps.pieces import FIRST
+from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.task import Task
 
 MODEL = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
@@ -142,16 +144,38 @@ def test_the_command_keeps_the_outputs_of_all_steps(tmp_path, capsys):
 def test_a_sweep_that_ends_early_is_written(tmp_path, capsys, monkeypatch):
     pytest.importorskip("h5netcdf")
 
-    def interrupted(self, *span, original=Task.run):
-        if span[0] >= 4:
-            raise KeyboardInterrupt
+    monkeypatch.setattr(Task, "run", _interrupted_from(4))
+    said = ["--over", "drift=0,1,2", "--trials", "4", "--chunk", "4", "--quiet"]
+    assert run_main("sweep", MODEL, *said, "-o", tmp_path / "s.nc") == 130
+    written = f"mdf-loop: written to {str(tmp_path / 's.nc')!r}\n"
+    far = "mdf-loop: interrupted; 4 of 12 runs are complete; "
+    assert capsys.readouterr().err == f"{written}{far}with --checkpoint the same call continues\n"
+    assert mdf_loop.open(tmp_path / "s.nc").reaction_time.notnull().sum() == 4
+    place = tmp_path / "c.zarr"
+    assert run_main("sweep", MODEL, *said, "--checkpoint", place) == 130
+    assert capsys.readouterr().err == f"{far}the same call continues from {str(place)!r}\n"
+    monkeypatch.undo()
+    assert run_main("sweep", MODEL, *said, "--checkpoint", place, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["complete"] == 12
+
+
+def _interrupted_from(first):
+    """``Task.run``, which Ctrl-C ends inside a loop of a run from this one on."""
+
+    def run(self, *span, original=Task.run):
+        if span[0] >= first:
+            error = LoopInterrupted("interrupted")
+            error.iteration, error.outputs = 0, {}
+            raise error
         return original(self, *span)
 
-    monkeypatch.setattr(Task, "run", interrupted)
-    said = ["--over", "drift=0,1,2", "--trials", "4", "--chunk", "4", "--quiet", "-o", tmp_path / "s.nc"]
-    assert run_main("sweep", MODEL, *said) != 0
-    assert "4 runs are complete: written to" in capsys.readouterr().err
-    assert mdf_loop.open(tmp_path / "s.nc").reaction_time.notnull().sum() == 4
+    return run
+
+
+def test_results_that_do_not_fit_into_memory_are_an_error():
+    rows = np.broadcast_to(1.5, (1, 10**9))
+    with pytest.raises(ArgumentError, match=r"output 'path' of 10,000,000 runs, each float64\[1000000000\], takes 74,505,806.0 GiB"):
+        Table(10**7).put(slice(0, 1), "path", rows)
 
 
 def test_trials_that_end_early_are_written(tmp_path, capsys, monkeypatch):

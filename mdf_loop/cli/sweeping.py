@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mdf_loop.cli.console import as_json, console, plain, refuse_missing_folders, table
+from mdf_loop.cli.console import as_json, console, plain, refuse_missing_folders, say_written, table
 from mdf_loop.cli.parameters import (
     Collect,
     Debug,
@@ -105,7 +105,7 @@ def run_sweep(
     except (PartialResults, LoopError) as error:
         if output is not None and error.results is not None:
             write_dataset(writable(error.results), output)
-            print(f"mdf-loop: {error.results.attrs['complete']} runs are complete: written to {str(output)!r}", file=sys.stderr)
+            say_written(output)
         raise
     if output is not None:
         write_dataset(writable(found), output)
