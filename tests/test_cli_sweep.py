@@ -174,7 +174,9 @@ def _interrupted_from(first):
 
 def test_results_that_do_not_fit_into_memory_are_an_error():
     rows = np.broadcast_to(1.5, (1, 10**9))
-    with pytest.raises(ArgumentError, match=r"output 'path' of 10,000,000 runs, each float64\[1000000000\], takes 74,505,806.0 GiB"):
+    with pytest.raises(
+        ArgumentError, match=r"output 'path' of 10,000,000 runs, each float64\[1000000000\], takes 74,505,806.0 GiB"
+    ):
         Table(10**7).put(slice(0, 1), "path", rows)
 
 

@@ -28,25 +28,53 @@ def ops(
     json_: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the operators that a body can use: all, or those with FILTER in their name."""
-    rows = _rows()
-    found = [row for row in rows if filter_.lower() in row["operator"].lower()]
+    """List the operators and functions that a model can use: all, or those with FILTER in their name.
+
+    ONNX text calls operators, equations call functions by their names, and functions of MDF are called by nodes (function: ...).
+    """
+    rows = [*_operators(), *_functions()]
+    names = {row["operator"].partition("(")[0].lower(): row["operator"] for row in rows}
+    found = [row for row in rows if any(filter_.lower() in name.lower() for name in (row["operator"], *row.get("also", ())))]
     if not found:
-        close = difflib.get_close_matches(filter_.lower(), [row["operator"].lower() for row in rows], 3)
-        names = [row["operator"] for row in rows if row["operator"].lower() in close]
-        raise ArgumentError(
-            f"no operator has {filter_!r} in its name" + (f"; did you mean {' or '.join(names)}?" if names else "")
-        )
+        close = difflib.get_close_matches(filter_.lower(), names, 3)
+        meant = f"; did you mean {' or '.join(names[name] for name in close)}?" if close else ""
+        raise ArgumentError(f"no operator or function has {filter_!r} in its name{meant}")
     if json_:
         as_json(found)
         return
-    made = table("operator", "domain", "versions from", "kernel", "in loops")
+    out, operators = console(), table("operator", "domain", "versions from", "kernel", "in loops")
+    functions = table("function", "in", "is computed as")
     for row in found:
-        made.add_row(row["operator"], row["domain"], ", ".join(map(str, row["versions"])), row["kernel"], row["in_loops"])
-    console().print(made)
+        if "becomes" in row:
+            functions.add_row(escape(row["operator"]), row["domain"], escape(row["becomes"]))
+        else:
+            versions = ", ".join(map(str, row["versions"]))
+            operators.add_row(row["operator"], row["domain"], versions, row["kernel"], row["in_loops"])
+    for shown in (operators, functions):
+        if shown.row_count:
+            out.print(shown)
 
 
-def _rows() -> list[dict[str, Any]]:
+def _functions() -> list[dict[str, Any]]:
+    """The functions that equations and nodes call by their names alone, with what they become."""
+    from modeci_mdf.functions.standard import mdf_functions
+
+    from mdf_loop.functions.psyneulink import FUNCTIONS
+    from mdf_loop.readers.expressions.equations import functions_of_equations, meant_by
+
+    found = functions_of_equations()
+    rows = [
+        {"operator": call, "domain": "equations", "becomes": text, "also": meant_by(call.partition("(")[0])}
+        for call, text in found.items()
+    ]
+    for name, entry in sorted(mdf_functions.items()):
+        if "::" not in name and (name in FUNCTIONS or entry["function"] is not None):
+            text = entry["expression_string"] if entry["function"] is not None else FUNCTIONS[name].value
+            rows.append({"operator": name, "domain": "nodes", "becomes": entry["description"] if "{" in text else text})
+    return rows
+
+
+def _operators() -> list[dict[str, Any]]:
     from mdf_loop.kernels import load_kernels
     from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS
 

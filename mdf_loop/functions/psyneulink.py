@@ -361,6 +361,35 @@ def row_of(thing: Any, node: Any) -> Row | None:
     return DECIDED if found is ANALYTICAL and _said(node) == "DDM" else found
 
 
+OF_STATE = frozenset({"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value"})
+"""What PsyNeuLink writes of the state of a mechanism or function; the model has the same numbers without it."""
+
+OF_RECURRENCE = frozenset({"hetero", "auto", "competition", "smoothing_factor", "k_value", "ratio", "threshold"})
+"""What PsyNeuLink writes of the recurrent projection of a mechanism, and not the projection."""
+
+WITHOUT_EFFECT = {
+    "softmax": {"adapt_scale", "adapt_entropy_weighting", "adapt_base"},  # of an adaptive gain, which is refused
+    "dualadaptiveintegrator": {"rate"},
+    "driftdiffusionanalytical": {"bias"},  # computed from the starting value
+}
+"""Arguments that PsyNeuLink writes for a function, and that its results do not depend on."""
+
+
+def mechanism_of(node: Any) -> str:
+    """The class of mechanism that PsyNeuLink wrote a node for; empty if it did not."""
+    return said if (said := _said(node)).endswith("Mechanism") or said == "DDM" else ""
+
+
+def surplus_of(thing: Any, made: Row) -> list[str]:
+    """The arguments of a function that its row does not read, but for those without an effect."""
+    read = {"variable0", "shape", *made.defaults, *made.options, *made.steps, *OF_STATE, *WITHOUT_EFFECT.get(thing.function, ())}
+    return [name for name, value in (thing.args or {}).items() if name not in read and not _is_zero(value)]
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and value == 0
+
+
 def _said(thing: Any) -> str:
     """The class of PsyNeuLink that something was, as its metadata say."""
     return str((getattr(thing, "metadata", None) or {}).get("type"))

@@ -10,6 +10,7 @@ import numpy as np
 from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.errors import LoopError
+from mdf_loop.functions.psyneulink import mechanism_of, row_of, surplus_of
 from mdf_loop.integrations.checks.findings import ERROR, WARNING, Finding
 from mdf_loop.integrations.patches.no_eval import TEXTS, conditions_of, refuse_condition, refuse_keywords
 from mdf_loop.kernels import load_kernels
@@ -37,10 +38,13 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
     for thing in (*node.functions, *node.parameters):
         place = (str(graph.id), node.id, thing.id)
         args = thing.args or {}
-        more = surplus(thing.function, args, mdf_functions)
+        made = row_of(thing, node)
+        more = surplus(thing.function, args, mdf_functions) if made is None else surplus_of(thing, made)
         for name in more if more and args.keys() >= {*needed_arguments(thing.function, mdf_functions)} else ():
-            takes = ", ".join(mdf_functions[thing.function]["arguments"])
-            yield Finding(WARNING, f"{'/'.join(place)}: {thing.function} takes {takes}, and not {name!r}", place)
+            if name == "variable0" and mechanism_of(node):
+                continue  # PsyNeuLink writes it for functions without an input, too
+            takes = ", ".join(mdf_functions[thing.function]["arguments"] if made is None else ["variable0", *made.defaults])
+            yield Finding(WARNING, f"{'/'.join(place)}: {thing.function} takes {takes or 'nothing'}, and not {name!r}", place)
     for port in node.output_ports:
         if port.value is None:
             place = (str(graph.id), node.id, port.id)
