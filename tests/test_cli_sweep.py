@@ -201,11 +201,23 @@ def test_a_terminal_gets_one_bar_with_the_runs(monkeypatch, capsys):
     shown = []
     monkeypatch.setattr(progress, "_display", lambda _: (shown.append, lambda: None))
     said = ["--over", "drift=3", "--trials", "6", "--chunk", "3", "--outputs", "evidence"]
-    assert run_main("sweep", MODEL, *said) == 0
+    assert run_main("sweep", MODEL, *said, "--progress") == 0
     assert [(report.iteration, report.total, report.unit) for report in shown] == [(0, 6, "runs"), (3, 6, "runs"), (6, 6, "runs")]
-    assert run_main("sweep", MODEL, *said, "--quiet") == 0
+    for quiet in ([], ["--quiet"], ["--no-progress"]):  # stderr is no terminal, where a bar would come after two seconds
+        assert run_main("sweep", MODEL, *said, *quiet) == 0
     assert len(shown) == 3
     capsys.readouterr()
+
+
+def test_a_sweep_is_plotted(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    said = ["--over", "drift=0:2:3", "--trials", "4", "--outputs", "reaction_time", "--seed", "1"]
+    assert run_main("sweep", MODEL, *said, "--plot", tmp_path / "s.svg", "-o", tmp_path / "s.nc") == 0
+    written = [f"mdf-loop: written to {str(tmp_path / name)!r}\n" for name in ("s.nc", "s.svg")]
+    assert capsys.readouterr().err == "".join(written)
+    assert "reaction_time" in (tmp_path / "s.svg").read_text()
+    assert run_main("sweep", MODEL, *said, "--plot", tmp_path / "s.txt") == 1
+    assert "a picture is written to a .png" in capsys.readouterr().err
 
 
 def test_outputs_are_named_in_one_option_or_in_several(tmp_path):

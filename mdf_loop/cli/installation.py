@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from mdf_loop.cli import parameters
 from mdf_loop.cli.console import as_json, console, table
-from mdf_loop.cli.parameters import Debug, Json
 from mdf_loop.errors import ArgumentError, let_through
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 def ops(
     filter_: Annotated[str, typer.Argument(metavar="[FILTER]", help="A part of the name, such as reduce.")] = "",
-    json_: Json = False,
-    debug: Debug = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """List the operators and functions that a model can use: all, or those with FILTER in their name.
 
@@ -111,7 +111,7 @@ OTHERS = {"onnxruntime": "verify and bench compare with it", "scipy": "faster fi
 """Packages that are used where they are there."""
 
 
-def doctor(json_: Json = False, debug: Debug = False) -> None:
+def doctor(json_: parameters.Json = False, debug: parameters.Debug = False) -> None:
     """Show what is installed and what works: versions, extras, engines, tools, and a loop in each engine."""
     found = diagnosis()
     if json_:
@@ -186,8 +186,8 @@ def _cache() -> dict[str, tuple[str, str]]:
 
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Delete the stored code.")] = False,
-    json_: Json = False,
-    debug: Debug = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Show where machine code is stored between processes, and its size.
 
