@@ -53,7 +53,7 @@ def test_disagreement_is_exit_code_1(monkeypatch, capsys):
     run = verifying.run_typed_in_mdf
     monkeypatch.setattr(verifying, "run_typed_in_mdf", lambda *given: {name: value + 1e-3 for name, value in run(*given).items()})
     assert run_main("verify", MODELS / "for_ts.onnx") == 1
-    assert capsys.readouterr().err == "output 'x.4' in MDF: differs by 0.001\n"
+    assert capsys.readouterr().err == "output 'x.4' in MDF: differs by 0.001 at [0, 0]\n"
     assert run_main("verify", MODELS / "for_ts.onnx", "--atol", "0.01") == 0
 
 

@@ -6,6 +6,8 @@ PsyNeuLink 0.21 differ from its documentation the row has the numbers, and a com
 
 from __future__ import annotations
 
+import copy
+import re
 from typing import Any
 
 from mdf_loop.functions.function_rows import Row, row, written_out
@@ -350,11 +352,23 @@ FUNCTIONS: dict[str, Row] = {
 """The functions by the names that models call them by: those of PsyNeuLink's classes in small letters."""
 
 
+# MDF computes ONNX's functions in float32, PsyNeuLink in float64
+_PROJECTED = Row("numpy.matmul(A, B)")
+_COMBINED = Row("numpy.sum(data, axis=0)")
+
+
 def row_of(thing: Any, node: Any) -> Row | None:
     """The row of a function or parameter of a node; None if it names none of these functions.
 
     MDF has functions of some of these names that mean less: they are PsyNeuLink's where their metadata say so, as it writes them.
+    Where it writes the expression of a function of its own, arguments that are lists are in the metadata only.
     """
+    if thing.function is None and _said(thing).lower() in FUNCTIONS and isinstance(thing.value, str):
+        return _with_lists(thing, node)
+    if thing.function == "onnx::MatMul" and _said(thing) == "MatrixTransform":
+        return _PROJECTED
+    if thing.function == "onnx::ReduceSum" and str(thing.id).endswith("_input_combination_function"):
+        return _COMBINED
     found = FUNCTIONS.get(thing.function) if isinstance(thing.function, str) else None
     if found is None or (is_of_mdf(thing.function) and _said(thing).lower() != thing.function):
         return None
@@ -390,6 +404,14 @@ def _is_zero(value: Any) -> bool:
     return isinstance(value, int | float) and value == 0
 
 
+def _with_lists(thing: Any, node: Any) -> Row | None:
+    """An expression that an export wrote, with those of its arguments that are in the metadata; None if it has all."""
+    known = {*(thing.args or ()), *(part.id for part in (*node.input_ports, *node.functions, *node.parameters))}
+    names = set(re.findall(r"\w+", thing.value)) - known
+    lists = {name: thing.metadata[name] for name in sorted(names) if isinstance(thing.metadata.get(name), list)}
+    return Row(thing.value, defaults=lists) if lists and "{" not in thing.value else None
+
+
 def _said(thing: Any) -> str:
     """The class of PsyNeuLink that something was, as its metadata say."""
     return str((getattr(thing, "metadata", None) or {}).get("type"))
@@ -423,4 +445,20 @@ def _described(name: str) -> str:
 
 def plain(node: Any) -> Any:
     """A node with expressions where it names these functions; the node itself if it names none."""
-    return written_out(node, row_of)
+    return written_out(_combining_now(node), row_of)
+
+
+def _combining_now(node: Any) -> Any:
+    """A node that adds what several projections bring to a port in the execution in which it comes, as PsyNeuLink does.
+
+    An export writes these values into a parameter.  MDF evaluates parameters behind functions, so the sum would be one execution late.
+    """
+    from modeci_mdf.mdf import Function
+
+    combined = [each for each in node.parameters if each.id.endswith("_combination_function_input_data")]
+    if not combined:
+        return node
+    node = copy.copy(node)
+    node.parameters = [each for each in node.parameters if each not in combined]
+    node.functions = [*(Function(id=each.id, value=each.value, metadata=each.metadata) for each in combined), *node.functions]
+    return node

@@ -19,6 +19,7 @@ from typing import Any
 
 import graph_scheduler.condition
 import numpy as np
+from graph_scheduler.scheduler import SchedulerError
 from graph_scheduler.time import TimeScale
 from modeci_mdf import execution_engine
 
@@ -38,6 +39,7 @@ from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import names_in, number_in, tree_if_any
+from mdf_loop.readers.mdf.edges import refuse_cycle
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.system.threads import holding, lock
@@ -68,7 +70,11 @@ def engine_at_work(graph: Any, is_body: bool = False) -> Iterator[None]:
     """
     work = BODY if is_body else TRUSTED if current_options().trusted else MODEL
     with holding(_work, work), _in_place(), malformed("MDF's engine cannot run this graph", (str(graph.id),)):
-        yield
+        try:
+            yield
+        except SchedulerError:
+            refuse_cycle(graph)
+            raise
 
 
 def is_guarded() -> bool:

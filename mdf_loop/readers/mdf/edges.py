@@ -86,6 +86,24 @@ def _levels(graph: Any, edges: Sequence[Any]) -> dict[str, int]:
     return {name: level for level, names in enumerate(sets_of(waits)) for name in names}
 
 
+def refuse_cycle(graph: Any) -> None:
+    """See that no nodes wait for each other: MDF's scheduler has no order for them.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    try:
+        _levels(graph, graph.edges)
+    except CycleError as error:
+        cycle = " -> ".join(map(repr, error.args[1]))
+        raise MalformedBody(
+            f"the edges of nodes {cycle} form a cycle, for which MDF's scheduler has no order (PsyNeuLink's feedback projections "
+            "have no form in MDF); write these nodes as a loop (onnx::Loop), in which a carried value goes back to the first",
+            (graph.id,),
+        ) from None
+
+
 def sets_of(waits: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
     """Nodes in sets, each set behind those that its nodes wait for.
 

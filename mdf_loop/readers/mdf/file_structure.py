@@ -263,6 +263,8 @@ def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
     close = _close(key, fields)
     owner = next((other for other in _kinds() if key in fields_of(other)), None)
     meant = f" (did you mean {close!r}?)" if close else f" ({_article(owner)} has: see the indentation)" if owner else ""
+    if (kind.__name__, key) == ("Node", "nodes"):
+        meant += ": MDF has no graphs inside graphs, so PsyNeuLink's nested compositions have no form in it"
     return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}"
 
 
