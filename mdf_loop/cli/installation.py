@@ -57,21 +57,14 @@ def ops(
 
 def _functions() -> list[dict[str, Any]]:
     """The functions that equations and nodes call by their names alone, with what they become."""
-    from modeci_mdf.functions.standard import mdf_functions
-
-    from mdf_loop.functions.psyneulink import FUNCTIONS
+    from mdf_loop.functions.psyneulink import functions_of_nodes
     from mdf_loop.readers.expressions.equations import functions_of_equations, meant_by
 
-    found = functions_of_equations()
     rows = [
         {"operator": call, "domain": "equations", "becomes": text, "also": meant_by(call.partition("(")[0])}
-        for call, text in found.items()
+        for call, text in functions_of_equations().items()
     ]
-    for name, entry in sorted(mdf_functions.items()):
-        if "::" not in name and (name in FUNCTIONS or entry["function"] is not None):
-            text = entry["expression_string"] if entry["function"] is not None else FUNCTIONS[name].value
-            rows.append({"operator": name, "domain": "nodes", "becomes": entry["description"] if "{" in text else text})
-    return rows
+    return rows + [{"operator": name, "domain": "nodes", "becomes": text} for name, text in functions_of_nodes().items()]
 
 
 def _operators() -> list[dict[str, Any]]:

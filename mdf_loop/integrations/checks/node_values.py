@@ -10,7 +10,8 @@ import numpy as np
 from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.errors import LoopError
-from mdf_loop.functions.psyneulink import mechanism_of, row_of, surplus_of
+from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
+from mdf_loop.integrations.checks.exported import mechanism_of, surplus_of
 from mdf_loop.integrations.checks.findings import ERROR, WARNING, Finding
 from mdf_loop.integrations.patches.no_eval import TEXTS, conditions_of, refuse_condition, refuse_keywords
 from mdf_loop.kernels import load_kernels
@@ -38,7 +39,7 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
     for thing in (*node.functions, *node.parameters):
         place = (str(graph.id), node.id, thing.id)
         args = thing.args or {}
-        made = row_of(thing, node)
+        made = row_of(thing, node) if thing.function in FUNCTIONS else None
         more = surplus(thing.function, args, mdf_functions) if made is None else surplus_of(thing, made)
         for name in more if more and args.keys() >= {*needed_arguments(thing.function, mdf_functions)} else ():
             if name == "variable0" and mechanism_of(node):

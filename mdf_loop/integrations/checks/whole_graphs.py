@@ -10,7 +10,7 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.functions.psyneulink import OF_RECURRENCE, OF_STATE, mechanism_of
+from mdf_loop.integrations.checks.exported import unread_things
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.checks.node_values import wrong_with_conditions, wrong_with_texts, wrong_with_values
@@ -115,19 +115,13 @@ def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Finding]:
     things = (*node.functions, *node.parameters)
     words = [(thing, {name for part in _texts(thing) for name in _words(part)}) for thing in (*things, *node.output_ports)]
     known_by_name = {"body", "then_branch", "else_branch", *(port.id for port in node.output_ports)}
-    unread, mechanism = list[str](), mechanism_of(node)
+    unread = list[str]()
     for thing in things:
         others = {name for other, names in words if other is not thing for name in names}
         if thing.id not in others | said | known_by_name:
             unread.append(thing.id)
     place = (str(graph.id), node.id)
-    if mechanism and (lost := OF_RECURRENCE.intersection(unread)):
-        message = f"{', '.join(sorted(lost))} are of a recurrent projection, which the export of this {mechanism} does not have"
-        yield Finding(WARNING, f"{'/'.join(place)}: {message}; PsyNeuLink gives other numbers", place)
-        unread = [name for name in unread if name not in lost]
-    for name in unread:
-        if not (mechanism and name in OF_STATE):
-            yield Finding(WARNING, f"{'/'.join((*place, name))}: nothing reads it", (*place, name))
+    yield from unread_things(node, unread, place)
 
 
 def _conditions(graph: Any) -> set[str]:
