@@ -1,7 +1,8 @@
 """Sweeps and trials next to the same work written by hand: ``python benchmarks/sweeps.py [--part 0.1]``.
 
 100,000 trials of a drift-diffusion model (1,000 drifts, 100 trials each), and 500 trials of a leaky competing accumulator of
-5 units: engine ``jit``, with one worker and with two, and engine ``numpy``, next to the same work by hand.  By hand is numba
+5 units: engine ``jit``, with one worker and with two, next to the same work by hand.  Engine ``numpy`` runs trials one by one;
+its row is a hundredth of them, times a hundred.  By hand is numba
 (if it is installed) with a stream for each trial, as we have them, with one stream for all trials, and with numpy's older
 global stream, as most people write it; and numpy with all trials at once, plainly, and with those left out that have ended.
 The time is that of the processor, the least of several, which are run in turn: what else a machine does counts for little.
@@ -256,12 +257,12 @@ def gained_at_best(lasts: float, repeat: int) -> float:
 
 
 def shown(title: str, times: dict[str, Seconds], repeat: int) -> None:
-    """A table of one piece of work: seconds, and how many times as long engine jit and engine numpy take; and two workers."""
-    jit, numpy = times["engine jit"], times["engine numpy"]
-    print(f"\n{title:62} {'time':>11} {'jit is':>8} {'numpy is':>9}")
+    """A table of one piece of work: seconds, and how many times as long engine jit takes; and two workers."""
+    jit = times["engine jit"]
+    print(f"\n{title:62} {'time':>11} {'jit is':>8}")
     for name, (_, each) in times.items():
         if name != TWO:
-            print(f"  {name:60} {each:9.3f} s {jit.processor / each:7.2f}x {numpy.processor / each:8.2f}x")
+            print(f"  {name:60} {each:9.3f} s {jit.processor / each:7.2f}x")
     two = times[TWO]
     print(f"  {TWO}: {two.clock:.3f} s on the clock, one {jit.clock:.3f} s: {jit.clock / two.clock:.2f}x as fast", end="; ")
     print(
@@ -278,7 +279,9 @@ def main() -> None:
     print(machine(), end="\n\n")
     drifts, trials = np.linspace(0, 2, max(int(1000 * said.part), 1)), max(int(500 * said.part), 2)
     made = by_numba() or {}
-    shown(f"drift diffusion, {len(drifts)} drifts x 100 trials", seconds(diffusions(drifts, made), said.repeat), said.repeat)
+    times = seconds(diffusions(drifts, made), said.repeat)
+    times["engine numpy"] = Seconds(*(100 * each for each in seconds({"": one_by_one(len(drifts))}, said.repeat)[""]))
+    shown(f"drift diffusion, {len(drifts)} drifts x 100 trials", times, said.repeat)
     shown(
         f"leaky competing accumulator, 2000 steps, {trials} trials", seconds(accumulators(trials, made), said.repeat), said.repeat
     )
@@ -297,8 +300,13 @@ def engines(ours: Callable[[int], object]) -> dict[str, Callable[[], object]]:
     return {
         "engine jit": under("jit", lambda: ours(1)),
         TWO: under("jit", lambda: ours(2)),
-        "engine numpy": under("numpy", lambda: ours(1)),
     }
+
+
+def one_by_one(trials: int) -> Callable[[], object]:
+    """So many trials of the drift-diffusion model, at drifts of all sizes, where each is run by itself."""
+    model = mdf_loop.prepare(DIFFUSION)
+    return under("numpy", lambda: mdf_loop.sweep(model, {"drift": np.linspace(0, 2, trials)}, seed=1, outputs=["reaction_time"]))
 
 
 def diffusions(drifts: np.ndarray, made: dict[str, Any]) -> dict[str, Callable[[], object]]:
@@ -308,7 +316,7 @@ def diffusions(drifts: np.ndarray, made: dict[str, Any]) -> dict[str, Callable[[
     def ours(workers: int, model: Any = model) -> object:
         return mdf_loop.sweep(model, {"drift": drifts}, trials=100, seed=1, outputs=["reaction_time"], workers=workers)
 
-    as_onnx = {f"engine {engine}, as ONNX": under(engine, lambda: ours(1, operators)) for engine in ("jit", "numpy")}
+    as_onnx = {"engine jit, as ONNX": under("jit", lambda: ours(1, operators))}
 
     under("jit", lambda: mdf_loop.sweep(model, {"drift": [0.0, 1.0]}, seed=1, outputs=["reaction_time"]))()
     by_hand: dict[str, Callable[[], object]] = {}

@@ -26,7 +26,7 @@ from workloads.writing import Writing
 
 import mdf_loop
 from mdf_loop import loop
-from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.engine_patches import quiet_mdf
 
 MILLISECONDS, LIMIT_MS, LIMIT_US = 1e3, 1.0, 12.0
 ABOVE_US = {"prepare(...)(...)": 10.0, "run(path, ...)": 25.0}

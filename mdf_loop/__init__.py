@@ -20,16 +20,15 @@ if not is_a_question():  # then there is nothing to run
         from mdf_loop.inference.fit import fit
         from mdf_loop.inference.simulator import simulator
         from mdf_loop.integrations.registration import register, unregister
-        from mdf_loop.models.jax.to_jax import to_jax
         from mdf_loop.models.opening import prepare, run
+        from mdf_loop.models.to_jax import to_jax
         from mdf_loop.ops.registry import kernel
         from mdf_loop.options import options
         from mdf_loop.pages.explore import explore
         from mdf_loop.pictures.drawing import draw
         from mdf_loop.plots.plot import plot
         from mdf_loop.readers.python.function_bodies import body
-        from mdf_loop.sweeps.checkpoints.opened_results import open
-        from mdf_loop.sweeps.sweep import sweep
+        from mdf_loop.sweeps.sweep import open, sweep
 
         register()
 

@@ -33,12 +33,13 @@ from mdf_loop.errors import (
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import Options, Run, public, start_run
 from mdf_loop.readers import load_onnx
+from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
-from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly, refuse_nothing
+from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly, refuse_nothing, refuse_shape
 from mdf_loop.types.required import Asked, asked_types
 
 
@@ -120,6 +121,9 @@ class LoopRep(BackendRep):
     def _given(self, inputs: Any) -> tuple[Any, ...]:
         """A value for each input, in order, of the type that the model declares."""
         given = self.fit(self._by_name(inputs))
+        for name, declared in self._plain.items():
+            if name in given:
+                refuse_shape(name, given[name], declared)
         if len(given) < len(self._names):
             given = {**self.body.defaults, **given}
         return tuple([given[name] for name in self._names])
@@ -137,13 +141,12 @@ class LoopRep(BackendRep):
         """
         plain = self._plain
         for name, value in inputs.items():
-            if type(value) is not np.ndarray or value.dtype is not plain.get(name):
+            if type(value) is not np.ndarray or name not in plain or value.dtype is not plain[name].dtype:
+                refuse_nothing(self.body, inputs, "input")
+                known = {name: value for name, value in inputs.items() if name in self._fitting}
+                inputs = {**inputs, **fit_values(self._fitting, known)}
                 break
-        else:
-            return inputs
-        refuse_nothing(self.body, inputs, "input")
-        known = {name: value for name, value in inputs.items() if name in self._fitting}
-        return {**inputs, **fit_values(self._fitting, known)}
+        return inputs
 
     @functools.cached_property
     def _fitting(self) -> dict[str, Asked]:
@@ -151,10 +154,10 @@ class LoopRep(BackendRep):
         return asked_types(self.body)
 
     @functools.cached_property
-    def _plain(self) -> dict[str, np.dtype]:
-        """The element types of inputs that are declared as tensors: arrays of that type need no fitting."""
+    def _plain(self) -> dict[str, ValueType]:
+        """The inputs that are declared as tensors: arrays of their type need no fitting."""
         declared = {name: self.body.type_of(name) for name in self._names}
-        return {name: kind.dtype for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
+        return {name: kind for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if type(inputs) is dict or isinstance(inputs, Mapping):
@@ -193,6 +196,7 @@ def refuse_other_names(given: Mapping[str, Any], needed: Iterable[str], names: S
             f"the model takes inputs ({', '.join(names)})"
             + (f"; missing: {', '.join(missing)}" if missing else "")
             + (f"; unknown: {', '.join(map(str, unknown))}{did_you_mean(unknown[0], missing or names)}" if unknown else "")
+            + (f". {how_to_give(missing)}" if missing else "")
             + _of_constants([name for name in unknown if body is not None and name in _constants_in(body)])
         )
 

@@ -30,7 +30,7 @@ ENDLESS = 1 << 53
 
 @dataclass(frozen=True)
 class Report:
-    """The progress of a run or a sweep.
+    """The progress of a run, a sweep or a fit.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Report:
     seconds : float
         The time since the run began.
     unit : str
-        The unit of the count: ``"iterations"`` or ``"runs"``.
+        The unit of the count: ``"iterations"``, ``"runs"``, or ``"simulations"`` of a fit.
     before : int
         The number of them that an earlier call completed (from a checkpoint).
     """
@@ -142,10 +142,12 @@ class Tally:
     total : int
     before : int
         How many runs another call has done.
+    unit : str
+        What is counted.
     """
 
-    def __init__(self, listener: Listener | None, name: str, total: int, before: int = 0) -> None:
-        self._listener, self._name, self._total = listener, name, total
+    def __init__(self, listener: Listener | None, name: str, total: int, before: int = 0, unit: str = "runs") -> None:
+        self._listener, self._name, self._total, self._unit = listener, name, total, unit
         self._done = self._before = before
         self._started = time.monotonic()
         if isinstance(listener, Bar):
@@ -162,7 +164,7 @@ class Tally:
         self._done += more
         if self._listener is not None:
             seconds = time.monotonic() - self._started
-            _tell(self._listener, Report(self._name, self._done, self._total, seconds, "runs", self._before))
+            _tell(self._listener, Report(self._name, self._done, self._total, seconds, self._unit, self._before))
 
 
 def _tell(listener: Listener, report: Report) -> None:

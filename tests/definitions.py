@@ -5,7 +5,7 @@ import functools
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.execute.steps_of_many import ManyInputs, StepsOfMany
+from mdf_loop.execute.calls import ManyInputs, StepsOfMany
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.batching import by_step, elementwise, is_settled
 from mdf_loop.ops.registry import bind, lookup

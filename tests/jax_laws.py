@@ -11,7 +11,7 @@ from mdf_loop.backends.jax.drawn import Keys
 from mdf_loop.backends.jax.static_step import lowered
 from mdf_loop.backends.jax.walked import Padded
 from mdf_loop.calls.compiled import compile as compile_body
-from mdf_loop.calls.loop_alone import LoopAlone, with_constants
+from mdf_loop.calls.on_device import LoopAlone, with_constants
 from mdf_loop.errors import LoopError, UnsupportedOp
 from mdf_loop.step.build import type_of_value
 

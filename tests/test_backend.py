@@ -7,6 +7,7 @@ import onnx.parser
 import pytest
 from node_cases import RANDOM, assert_same, node_cases
 
+import mdf_loop
 from mdf_loop import backend
 from mdf_loop.errors import ArgumentError
 
@@ -65,3 +66,36 @@ def test_a_value_that_is_no_tensor_is_refused(given, said):
         backend.run_model(onnx.parser.parse_model(DECLARED), [given, 3])
     with pytest.raises(ArgumentError, match="must be int64; got float64"):
         backend.run_model(onnx.parser.parse_model(DECLARED), [[1.0], 1.5])
+
+
+SHAPED = """<ir_version: 8, opset_import: ["": 18]>
+g (float[3] x, float[n, 2] m, float[1] one, float free) => (float[3] y, float[n, 2] r) {
+    z = Mul (x, one) y = Add (z, free) r = Identity (m)
+}"""
+
+GIVEN = {"x": np.ones(3), "m": np.ones((4, 2)), "one": np.ones(1), "free": 2.0}
+
+WAYS = {
+    "run": lambda model, given: mdf_loop.run(model, **given),
+    "backend": lambda model, given: dict(zip("yr", backend.prepare(model).run(given), strict=True)),
+    "converted": lambda model, given: mdf_loop.run(mdf_loop.convert(model), **given),
+    "jax": lambda model, given: pytest.importorskip("jax") and mdf_loop.to_jax(model)(**given),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+    ("name", "shape"), [("x", (4,)), ("x", ()), ("x", (1, 3)), ("m", (4, 3)), ("m", (2,)), ("one", (2,)), ("free", (1,))]
+)
+def test_an_input_has_the_shape_that_is_declared(way, name, shape):
+    model = onnx.parser.parse_model(SHAPED)
+    with pytest.raises(ArgumentError, match=rf"input '{name}' must be float32\[.*\]; got \w+\[{','.join(map(str, shape))}\]"):
+        way(model, {**GIVEN, name: np.ones(shape)})
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_lengths_with_a_name_are_free_and_a_number_is_an_array_of_one(way):
+    model = onnx.parser.parse_model(SHAPED)
+    for given in ({}, {"m": np.ones((7, 2))}, {"one": 1.0}):
+        found = way(model, {**GIVEN, **given})
+        np.testing.assert_array_equal(found["y"], np.full(3, 3.0))

@@ -87,8 +87,8 @@ def test_calls_go_on_until_machine_code_is_there(held, body):
 
 
 def test_a_run_switches_at_the_end_of_a_block(held, body, monkeypatch):
+    from mdf_loop.execute import blocks as stages
     from mdf_loop.execute import numpy_engine
-    from mdf_loop.execute import stage as stages
 
     lengths, run = [], numpy_engine.NumpyLoop._try_block
 
@@ -162,8 +162,8 @@ def test_patience_is_time_of_the_processor_and_ends_on_the_wall_as_well(monkeypa
 
 
 def test_the_first_blocks_of_all_are_small_and_the_one_that_writes_programs_tells_nothing(body, monkeypatch):
+    from mdf_loop.execute import blocks as stages
     from mdf_loop.execute import numpy_engine
-    from mdf_loop.execute import stage as stages
 
     blocks, run = [], numpy_engine.NumpyLoop._try_block
 

@@ -49,7 +49,7 @@ CALLS = [
     (lambda m: mdf_loop.loop(3, True, 0.0, body=LINEAR, dt=0.1, seed=1), "it is an option: with mdf_loop.options(seed=...)"),
     (lambda m: mdf_loop.loop(3, True, 0.0, LINEAR, dt=0.1), "loop: the body is given by name: loop(M, cond, *carried, body=...)"),
     (lambda m: mdf_loop.loop(two_values, 3, True, 0.0), "loop: the body is given by name"),
-    (lambda m: mdf_loop.loop(3, True, 0.0, body="v: v + dt; while: v < 1", dt=0.1), "each equation is on a line of its own"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, body="v: v + dt; while: v < 1", dt=0.1), "each equation is on one of its own"),
     (lambda m: mdf_loop.loop(3, True, 0.0, body="let a: a + 1\nv: v + a"), "let is circular: a reads itself"),
     (lambda m: mdf_loop.loop(3, True, 0.0, body="v: 2 v"), "a product is written 2 * v"),
     (
@@ -95,6 +95,18 @@ CALLS = [
     (lambda m: backend(ONNX).run([None]), "input 'x' must be float32[n]; got None, which only an optional may be"),
     (lambda m: backend(ONNX).run([1.0, 2.0]), "the model takes 1 input (x); 2 were given"),
     (lambda m: backend(ONNX).run({"xx": 1.0}), "missing: x; unknown: xx; did you mean 'x'?"),
+    (
+        lambda m: backend(ONNX).run({}),
+        "Give it: run(..., x=...); on the command line --set x=..., or --input file.npz for arrays",
+    ),
+    (lambda m: mdf_loop.run(onnx.parser.parse_model(ONNX), x=[1.0], outputs=["y"]), "take one of the results, results['name']"),
+    (lambda m: mdf_loop.run(m, outputs=["y"]), "'outputs' is taken for an input; a run gives all outputs"),
+    (
+        lambda m: mdf_loop.run(m, inputs={"dt": 0.1}),
+        "inputs are given by their names: run(model, x=...), or run(model, **values)",
+    ),
+    (lambda m: mdf_loop.run(m, over={"dt": [0.1]}), "mdf_loop.sweep(model, over={'x': [...]})"),
+    (lambda m: mdf_loop.run(m.with_name("modl.yaml")), "did you mean 'm"),
     (lambda m: mdf_loop.backend.prepare(onnx.parser.parse_model(ONNX), device="GPU"), "device must be 'CPU'; got 'GPU'"),
 ]
 

@@ -117,11 +117,11 @@ def test_an_error_is_json_on_stderr_too(tmp_path, capsys):
 
 LINES = [
     ("y_out = Add (y, x_i)", "y_out = y + x_i", "y_out = y + x_i"),
-    ("body: body}", "body: bodi}", "run:"),
-    ("onnx::Loop", "onnx::Lop", "run:"),
+    ("body: body}", "body: bodi}", "bodi"),
+    ("onnx::Loop", "onnx::Lop", "onnx::Lop"),
     ("value: run[0]", "value: runn[0]", "total:"),
     ("input_ports:", "inputports:", "inputports:"),
-    ("length, cond: true", "length, cond: [1, 2]", "run:"),
+    ("length, cond: true", "length, cond: [1, 2]", "cond:"),
 ]
 
 

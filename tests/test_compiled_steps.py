@@ -136,37 +136,6 @@ def test_products(shapes, dtype, constant):
     assert_as_evaluated(build, *given, exact=dtype == np.int32)
 
 
-@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)], ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_large_products_are_those_of_small_ones(dtype, turned, monkeypatch):
-    """By BLAS, where scipy is installed: lengths that are all different, infinite numbers, and what stood there before."""
-    from mdf_loop.backends.llvm.linking import blas
-
-    pytest.importorskip("scipy")
-    monkeypatch.setattr(blas, "LEAST", 1)
-    lengths = (67, 97), (97, 71)
-    given = [numbers(shape[::-1] if t else shape, dtype, k) for k, (shape, t) in enumerate(zip(lengths, turned, strict=True))]
-    given[0][3, 2], given[1][1, 5] = np.inf, np.nan
-
-    def build(b, *params):
-        args = [b.transpose(x, (1, 0)) if t else x for x, t in zip(params, turned, strict=True)]
-        return [b.put_in("dot", args, Type(np.dtype(dtype), (67, 71))), b.element("add", args[0], args[0])]
-
-    b = Builder()
-    made = program(b.closed(build(b, *[b.param(type_of_value(x), k) for k, x in enumerate(given)])))
-    assert any(name.startswith(blas.PREFIX) for name in made.text.split("@")[1:])
-    assert_as_evaluated(build, *given, exact=False)
-
-
-def test_without_scipy_large_products_are_our_own(monkeypatch):
-    from mdf_loop.backends.llvm.linking import blas
-
-    monkeypatch.setattr(blas, "LEAST", 1)
-    monkeypatch.setattr(blas, "addresses", dict)
-    given = [numbers(shape, np.float64, k) for k, shape in enumerate(((65, 80), (80, 70)))]
-    assert_as_evaluated(lambda b, *x: [b.put_in("dot", x, Type(np.dtype(np.float64), (65, 70)))], *given, exact=False)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (3, 40), (40, 3), (33, 70), (2, 5, 18), (18, 2, 35)], ids=str)
 def test_transposed_values_are_written_in_any_order_of_axes(shape, dtype):

@@ -25,7 +25,7 @@ from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Type
 from mdf_loop.sweeps import vectors
-from mdf_loop.sweeps.compiled_lanes import CompiledLoop
+from mdf_loop.sweeps.machine_runs import MachineLoop
 from mdf_loop.sweeps.seeds import Seeds
 
 DIFFUSION = "examples/drift_diffusion.yaml"
@@ -155,14 +155,14 @@ def graph_of(name, n=3, m=200, bodies=BODIES):
 @pytest.mark.parametrize("engine", ["auto", "jit"])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_sweep_in_machine_code_is_the_loop_of_single_runs(name, engine, n, outputs, monkeypatch):
-    runs, original = [], CompiledLoop.run
+    runs, original = [], MachineLoop.run
 
     def counting(self, *args):
         found = original(self, *args)
         runs.append(found is not None)
         return found
 
-    monkeypatch.setattr(CompiledLoop, "run", counting)
+    monkeypatch.setattr(MachineLoop, "run", counting)
     model, over, trials = mdf_loop.prepare(graph_of(name, n)), {"a": [0.1, 0.2, 0.3]}, 300
     with options(engine=engine):
         s = mdf_loop.sweep(model, over, trials=trials, seed=1, outputs=outputs)

@@ -228,6 +228,22 @@ def test_text_and_mapping_are_the_same_and_other_values_stay():
     assert list(equations_in({"carried": {"n": "n"}, "derivatives": {"v": "1"}}).carried) == ["n", "v"]
 
 
+@pytest.mark.parametrize("method", ["euler", "heun", "rk4"])
+@pytest.mark.parametrize(("slope", "text"), [(1, "t + dt"), (2.5, "t + dt * 2.5"), (1.0, "t + dt * 1.0")])
+def test_a_slope_that_is_a_number_is_written_as_one(method, slope, text):
+    body = {"derivatives": {"t": slope, "v": "t - v"}, "method": method, "dt": 0.5}
+    said = equations_in(body)
+    assert said.carried["t"] == text
+    assert not any(name.startswith("t_slope") for name in said.let)
+    other = {**body, "derivatives": {"t": f"{slope} + 0 * t", "v": "t - v"}}
+    found, expected = (mdf_loop.loop(4, True, 0.0, 0.0, body=each) for each in (body, other))
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+def test_a_slope_that_is_noise_alone_adds_nothing_else():
+    assert equations_in({"derivatives": {"t": "noise()"}, "dt": 0.5}).carried["t"] == "t + sqrt(dt) * (noise())"
+
+
 def test_names_that_are_read_are_not_taken_for_parts_of_a_step():
     body = {"derivatives": {"v": "v_slope1 - v + v_at2"}, "method": "heun"}
     found = mdf_loop.loop(5, True, 0.0, body=body, v_slope1=1.0, v_at2=2.0, dt=0.1)

@@ -14,7 +14,7 @@ import mdf_loop
 from mdf_loop.calls.explain import WAYS, Explanations
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures import graphviz
-from mdf_loop.pictures.boxes import COLOURS, INPUT, PLAIN, Arrow, Box, Cluster, Picture
+from mdf_loop.pictures.boxes import COLOURS, INPUT, PLAIN, VALUES, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.layout import laid_out
 from mdf_loop.pictures.of_bodies import MOST_NODES
 
@@ -339,6 +339,65 @@ def test_an_output_that_computes_has_an_arrow_from_each_result_that_it_reads():
         "collect path = x",
         "x = x / 2",
     ]
+
+
+def two_loops():
+    """A node whose outputs read results of loops by name and by place, in every kind of text."""
+    first = {"carried": {"x": "x / 2", "y": "y + k"}, "collected": {"path": "x"}}
+    return mdf.Node(
+        id="n",
+        parameters=[
+            mdf.Parameter(id="k", value=2.0),
+            mdf.Parameter(id="body", value=first),
+            mdf.Parameter(id="run", function="onnx::Loop", args={"M": 9, "x": 8.0, "y": "k", "body": "body"}),
+            mdf.Parameter(id="half", value="run.y / 2"),
+            mdf.Parameter(id="only", value={"carried": {"z": "z * 2"}}),
+            mdf.Parameter(id="then", function="onnx::Loop", args={"M": 3, "z": "run[1]", "body": "only"}),
+        ],
+        output_ports=[
+            mdf.OutputPort(id="best", value="numpy.argmax(run.path)"),
+            mdf.OutputPort(id="last", value="run[0]"),
+            mdf.OutputPort(id="twice", value="2 * then.z"),
+        ],
+    )
+
+
+@pytest.mark.parametrize("level", ["equations", "operators"])
+def test_results_are_read_by_the_names_that_equations_give_them(level):
+    drawing = mdf_loop.prepare(mdf.Graph(id="g", nodes=[two_loops()])).draw(level=level)
+    first = {box.key: " ".join(box.lines) for box in drawing.picture.top.all_boxes()}
+    assert not [text for text in first.values() if re.search(r"\b(run|then)\b(?!\.\w)", text)]
+    assert {"best = numpy.argmax(run.path)", "twice = 2 * then.z"} <= set(first.values())
+    assert any("run.y / 2" in text for text in first.values())
+    heads = {first[arrow.tail] for arrow in drawing.picture.arrows if first[arrow.head].startswith("best")}
+    assert heads == {"collect path = x" if level == "equations" else "run.path of all iterations"}
+
+
+def test_explained_nodes_read_results_by_name_too():
+    from mdf_loop.models.as_written import node_lines
+
+    graph = mdf_loop.prepare(mdf.Graph(id="g", nodes=[two_loops()])).graph
+    assert {"half = run.y / 2", "best = numpy.argmax(run.path)", "last = run.x"} <= set(node_lines(graph.nodes[0]))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "gallery").glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_equation_has_an_arrow_from_each_value_that_it_reads(path):
+    picture = mdf_loop.draw(path).picture
+    said = {box.key: box for box in picture.top.all_boxes()}
+    joined = {(arrow.tail, arrow.head) for arrow in picture.arrows}
+    for tail, values in said.items():
+        names = {line.partition(" = ")[0] for line in values.lines} if values.kind == VALUES else set()
+        for head, box in said.items():
+            read = set(re.findall(r"[^\W\d]\w*", " ".join(box.lines).partition("=")[2])) & names
+            assert not read or box.kind != PLAIN or (tail, head) in joined, (values, box)
+
+
+def test_derivatives_are_drawn_as_they_are_written():
+    body = {"derivatives": {"v": "(a - v) / 2", "t": 1}, "method": "rk4", "dt": 0.1, "collected": {"path": "v"}}
+    (each,) = mdf_loop.draw(body).picture.top.clusters
+    assert each.title == "each iteration: a step of dt by rk4"
+    texts = [" ".join(box.lines) for box in each.boxes]
+    assert texts == ["v", "t", "dt = 0.1", "dv/dt = (a - v) / 2", "t = t + dt", "collect path = v"]
 
 
 LONG = "x + rate * drive - leak * x + rate * numpy.exp(-leak * x) * (drive - leak) / (1 + numpy.exp(-rate * drive))"

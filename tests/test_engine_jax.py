@@ -27,15 +27,15 @@ pytestmark = pytest.mark.usefixtures("in_64_bits")
 @pytest.fixture
 def calls(monkeypatch):
     """The numbers of runs that were given to JAX at once."""
-    from mdf_loop.backends.jax import many
+    from mdf_loop.backends.jax import function
 
-    found, vmapped = [], many.vmapped
+    found, vmapped = [], function.vmapped
 
-    def counted(function, inputs, columns, seed, places):
+    def counted(model, inputs, columns, seed, places):
         found.append(len(places[1]))
-        return vmapped(function, inputs, columns, seed, places)
+        return vmapped(model, inputs, columns, seed, places)
 
-    monkeypatch.setattr(many, "vmapped", counted)
+    monkeypatch.setattr(function, "vmapped", counted)
     return found
 
 

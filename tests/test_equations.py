@@ -128,7 +128,7 @@ def test_lines_may_go_on_inside_brackets_and_have_comments():
         ({"carried": {"x": "x"}, "whle": "x > 0"}, "unknown: whle"),
         ({"carried": {"x y": "x"}}, "'x y'"),
         ({"carried": ["x"]}, "carried is a mapping"),
-        ({"carried": {"x": [1]}}, "carried x is an expression; got [1]"),
+        ({"carried": {"x": [1]}}, "equations/x: it is an expression; got [1]"),
         ({"carried": {"x": "x"}, "scanned": [1]}, "scanned are names"),
     ],
     ids=lambda value: str(value)[:30],

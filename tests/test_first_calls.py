@@ -209,6 +209,46 @@ def test_what_writing_takes_does_not_count(monkeypatch):
     assert account.seconds == account.latest == 1.0
 
 
+def test_what_others_take_of_the_processor_does_not_count(monkeypatch):
+    """A short run is timed on the wall: one that seems long is timed by the processor from the next one on."""
+    clocks = {"perf_counter": 0.0, "thread_time": 0.0}
+    for name in clocks:
+        monkeypatch.setattr(paying.time, name, lambda name=name: clocks[name])
+    account = Account(10, clock=paying.time.perf_counter)
+
+    def work(wall, processor):
+        clocks["perf_counter"] += wall
+        clocks["thread_time"] += processor
+
+    with options(engine="auto") as chosen:
+        account.timed(chosen, work, 5.0, 1e-5)
+        assert account.seconds == paying.SHORT
+        account.timed(chosen, work, 5.0, 1e-5)
+        assert account.seconds == pytest.approx(paying.SHORT + 1e-5)
+        account.timed(chosen, work, 1e-5, 5.0)
+        assert account.seconds == pytest.approx(paying.SHORT + 2e-5)
+
+
+@pytest.mark.parametrize("held", [SOON, 0.0], ids=["long", "not"])
+def test_a_call_waits_for_the_machine_code_that_it_has_ordered(model, monkeypatch, held):
+    made, check = model
+    gate, plain = threading.Event(), specialised.in_machine_code
+
+    def slowly(step, *how):
+        gate.wait(0.2 if held else SOON)
+        return plain(step, *how)
+
+    monkeypatch.setattr(specialised, "in_machine_code", slowly)
+    monkeypatch.setattr(programs, "HELD", held)
+    monkeypatch.setattr(Account, "pays", lambda self, options, ahead=0.0: options.how.compiles_what_pays)
+    with watched_programs() as ran:
+        check()
+    assert made.graph._programs.is_waiting == (not held)
+    assert any(one.latest.size for one in ran) == bool(held)
+    gate.set()
+    assert idle(SOON)
+
+
 # What is not done
 
 

@@ -7,7 +7,17 @@ from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 pytest.importorskip("scipy", reason="a fit is scipy's: pip install mdf-loop[fit]")
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.errors import (
+    ArgumentError,
+    KindError,
+    LoopError,
+    LoopInterrupted,
+    LoopStopped,
+    LoopTimeout,
+    LoopWarning,
+)
+from mdf_loop.inference.distances import Distance
+from mdf_loop.inference.estimates import Search
 
 DDM = "examples/drift_diffusion.yaml"
 OVER = {"drift": (0.2, 3.0), "bound": (0.5, 2.0)}
@@ -44,6 +54,145 @@ def test_drift_and_bound_are_recovered():
     best = found.trace["loss"].argmin()
     assert found["drift"] == found.trace["drift"][best]
     assert "drift = " in repr(found)
+
+
+def test_the_loss_of_a_choice_changes_evenly_with_each_trial_of_it():
+    rng = np.random.default_rng(1)
+    sizes = 1.3 + 0.05 * rng.random(200)
+    signed = np.array([np.where(np.arange(200) < lower, -sizes, sizes) for lower in range(101)])
+    for values in (signed, np.sign(signed)):
+        distance = Distance({"evidence": values[50]}, {"evidence": ()})
+        changes = np.abs(np.diff(np.sqrt(distance({"evidence": values}))))
+        assert changes.min() > changes.max() / 5
+
+
+@pytest.mark.parametrize("counts", [np.repeat(range(6), [15, 40, 60, 50, 25, 10]), np.arange(200) // 4 % 45], ids=["few", "many"])
+def test_the_loss_of_counts_changes_with_each_of_them(counts):
+    distance = Distance({"n": counts}, {"n": ()})
+    at = np.arange(200)
+    losses = distance({"n": np.array([counts + ((at >= 110 - more) & (at < 110)) for more in range(50)])})
+    assert (np.diff(losses) > 0).all()
+
+
+def test_reaction_times_are_compared_choice_by_choice():
+    rng = np.random.default_rng(2)
+    choice, fast, slow = rng.integers(0, 2, 400), rng.gamma(2, 0.2, 400), 1 + rng.gamma(2, 0.2, 400)
+    paired = {"choice": choice, "rt": np.where(choice == 1, fast, slow)}
+    turned = {"choice": 1 - choice, "rt": paired["rt"]}
+    distance = Distance(paired, {"choice": (), "rt": ()})
+    same, other = distance({name: np.array([paired[name], turned[name]]) for name in paired})
+    assert same < 1e-20
+    assert other > 1
+
+
+def test_estimates_miss_the_truth_by_about_their_errors():
+    truth, quick = {"drift": 1.2, "bound": 1.3}, {"dt": 0.004, "max_steps": 3000}
+    model, missed = mdf_loop.prepare(DDM), []
+    for seed in (*range(7), 19):
+        observed = model(trials=300, seed=1000 + seed, **truth, **quick)
+        data = {name: observed[name] for name in ("reaction_time", "evidence")}
+        found = mdf_loop.fit(model, data, OVER, trials=400, seed=seed, **quick)
+        missed.append([(found[name] - value) / found.errors[name] for name, value in truth.items()])
+    assert 0.4 < np.std(missed) < 1.7
+    assert np.abs(missed).max() < 4
+
+
+def test_a_parameter_that_the_data_do_not_decide_has_an_infinite_error():
+    model = mdf_loop.prepare(decay(("first", "start * 1")))
+    with pytest.warns(LoopWarning, match="do not decide tau"):
+        found = mdf_loop.fit(model, {"first": 1.5}, {"tau": (2, 20), "start": (0.5, 3)})
+    assert np.isinf(found.errors["tau"])
+    assert abs(found["start"] - 1.5) < 1e-3
+
+
+def test_an_estimate_at_its_bound_is_a_warning():
+    model = mdf_loop.prepare(decay())
+    with pytest.warns(LoopWarning, match=r"tau, 5, is at its bound: over\['tau'\] = \(2, 5\) may be too narrow"):
+        mdf_loop.fit(model, {"trace": model(tau=8.0)["trace"]}, {"tau": (2, 5)})
+
+
+@pytest.mark.filterwarnings("ignore::mdf_loop.errors.LoopWarning")
+def test_where_all_runs_fail_one_of_them_says_why():
+    with pytest.raises(LoopError, match=r"finite loss: with max_steps = \d.*one integer"):
+        mdf_loop.fit(DDM, {"reaction_time": RT}, {"max_steps": (1.0, 9.0)}, trials=1)
+
+
+def test_data_are_columns_of_a_table():
+    pandas = pytest.importorskip("pandas", reason="a table is one of pandas")
+    model = mdf_loop.prepare(decay())
+    table = pandas.DataFrame({"trace": model(tau=7.0)["trace"]})
+    assert abs(mdf_loop.fit(model, table, {"tau": (2, 20)})["tau"] - 7.0) < 1e-2
+
+
+def test_values_of_a_time_course_may_be_missing():
+    model = mdf_loop.prepare(decay())
+    trace = model(tau=7.0)["trace"].copy()
+    trace[5:20] = np.nan
+    assert abs(mdf_loop.fit(model, {"trace": trace}, {"tau": (2, 20)})["tau"] - 7.0) < 1e-2
+
+
+STEPPED = """
+m:
+  format: ModECI MDF v0.4
+  graphs:
+    m:
+      nodes:
+        n:
+          parameters:
+            rate: {value: 0.3}
+            v: {value: "v + rate * (1 - v) WITH", default_initial_value: 0.0}
+          output_ports: {v: {value: v}}
+      conditions:
+        termination: {environment_state_update: {type: AfterNPasses, kwargs: {n: 20}}}
+"""
+
+
+@pytest.mark.parametrize(("noise", "trials"), [("", 1), ("+ 0.1 * numpy.random.normal(0, 1)", 7)])
+def test_a_model_without_noise_runs_once_for_each_candidate(tmp_path, noise, trials):
+    path = tmp_path / "stepped.yaml"
+    path.write_text(STEPPED.replace("WITH", noise))
+    search = Search(path, {"v": 0.5}, {"rate": (0.01, 0.9)}, lambda simulated, data: 1.0, 7, 1, {})
+    assert search.simulator.trials == trials
+
+
+def test_progress_counts_candidates_and_stops_with_the_best_so_far():
+    model, calls = mdf_loop.prepare(decay()), []
+    target = {"trace": model(tau=7.0)["trace"]}
+
+    def stop(done, total):
+        calls.append((done, total))
+        return len(calls) < 5
+
+    with pytest.raises(LoopStopped, match="progress") as stopped:
+        mdf_loop.fit(model, target, {"tau": (2, 20)}, progress=stop)
+    assert [done for done, _ in calls] == [16, 32, 48, 64, 80]
+    best = stopped.value.results
+    assert best.loss == best.trace["loss"].min()
+    assert len(best.trace["loss"]) == 80
+    assert np.isnan(best.errors["tau"])
+    seen = []
+    with mdf_loop.options(progress=seen.append):
+        found = mdf_loop.fit(model, target, {"tau": (2, 20)})
+    assert {report.unit for report in seen} == {"simulations"}
+    assert seen[-1].iteration == len(found.trace["loss"]) <= seen[-1].total
+
+
+def test_ctrl_c_and_a_timeout_keep_the_best_so_far():
+    model, calls = mdf_loop.prepare(decay()), []
+
+    def interrupt(simulated, data):
+        calls.append(1)
+        if len(calls) > 40:
+            raise KeyboardInterrupt
+        return (simulated["last"][0] - 1.0) ** 2
+
+    with pytest.raises(LoopInterrupted, match="interrupted") as ended:
+        mdf_loop.fit(model, None, {"tau": (2, 20)}, interrupt)
+    assert len(ended.value.results.trace["loss"]) == 32
+    observed = mdf_loop.run(DDM, trials=50, seed=1)["reaction_time"]
+    with mdf_loop.options(timeout=0.5), pytest.raises(LoopTimeout) as ended:
+        mdf_loop.fit(DDM, {"reaction_time": observed}, OVER, trials=20_000)
+    assert isinstance(ended.value, LoopTimeout)
 
 
 def test_the_same_seed_gives_the_same_estimates():
@@ -138,6 +287,12 @@ RT = np.linspace(0.5, 2, 30)
         (lambda: mdf_loop.fit(DDM, {"reaction_time": ["a"]}, OVER), KindError, "must be numbers"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": np.ones((3, 4))}, OVER, trials=9), ArgumentError, "a number for each trial"),
         (lambda: mdf_loop.fit(DDM, None, OVER), ArgumentError, "nothing to fit"),
+        (
+            lambda: mdf_loop.fit(DDM, {"drift": RT}, OVER),
+            ArgumentError,
+            r"'drift' is an input .* fit\(model, \.\.\., drift=\.\.\.\)",
+        ),
+        (lambda: mdf_loop.fit(DDM, {"path": RT}, OVER, "evidence"), ArgumentError, "not compared with data"),
         (lambda: mdf_loop.fit(DDM, RT, OVER), KindError, "data is a mapping"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, 3), KindError, "loss is a function"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}, OVER, lambda s, d: "x", trials=9), KindError, "must give a number"),

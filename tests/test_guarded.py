@@ -12,7 +12,7 @@ import mdf_loop
 from mdf_loop.cli import main
 from mdf_loop.errors import IterationError, LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.integrations.evaluator import compute
-from mdf_loop.integrations.patches.no_eval import evaluated
+from mdf_loop.integrations.no_eval import evaluated
 
 FORCED = {"value": "[1, 2] * 2"}
 """A parameter that only MDF's engine can evaluate."""

@@ -4,7 +4,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError
-from mdf_loop.readers.onnx.text_hints import hint
+from mdf_loop.readers.onnx.onnx_text import hint
 
 
 def raised(*args, **kwargs):

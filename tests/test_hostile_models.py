@@ -18,7 +18,7 @@ import mdf_loop
 from mdf_loop import backend
 from mdf_loop.convert.naming import readable
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
-from mdf_loop.readers.mdf.edges import order_nodes
+from mdf_loop.readers.mdf.input_ports import order_nodes
 
 MARK = "mdf_loop_was_run"
 

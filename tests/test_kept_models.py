@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop.convert.file_text import model_text
-from mdf_loop.convert.kept_model import SOURCE
+from mdf_loop.convert.mdf_to_onnx import SOURCE
 from tests.test_cli import run_main
 
 EXAMPLES = Path("examples")

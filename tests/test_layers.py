@@ -136,7 +136,7 @@ def test_nothing_outside_a_room_imports_it(path):
 DOORS = {
     ("mdf_loop.models.model", "mdf_loop.sweeps.trials"): "a call of a model may ask for trials",
     ("mdf_loop.models.model", "mdf_loop.models.explaining"): "a model explains itself",
-    ("mdf_loop.models.model", "mdf_loop.models.jax.by_jax"): "a model runs by JAX",
+    ("mdf_loop.models.model", "mdf_loop.models.to_jax"): "a model runs by JAX",
     ("mdf_loop.models.model", "mdf_loop.pictures.drawing"): "a model plots its picture",
     ("mdf_loop.models.model", "mdf_loop.pages.explore"): "a model is explored",
     ("mdf_loop.models.results", "mdf_loop.models.labelled"): "results become a Dataset",
@@ -301,7 +301,7 @@ def calls(path):
 @pytest.mark.parametrize("path", [path for path in FILES if own(path) not in ("cli",)], ids=str)
 def test_nothing_but_the_command_line_prints(path):
     found = [line for name, line in calls(path) if name == "print"]
-    if path == Path("mdf_loop/integrations/patches/stdout.py"):
+    if path == Path("mdf_loop/integrations/engine_patches.py"):
         assert len(found) == 1, "the one place that hands MDF's own prints on"
     else:
         assert not found
@@ -394,11 +394,11 @@ NAMES_OPERATORS = {
     "calls/prepared.py": "the two functions of the interface that run loops are called so as well",
     "calls/compiled.py": "the two functions of the interface that run loops are called so as well",
     "types/required.py": "how values of typed bodies go into the branches of an If and out of them is ONNX's",
-    "backends/llvm/dynamic_shapes.py": "a table of what is printed for an operator",
+    "backends/llvm/inlined.py": "a table of what is printed for an operator",
     "backends/llvm/operators": "a table of what is printed for an operator",
     "backends/onnx": "operators of ONNX are what it prints",
     "backends/jax/drawn.py": "a table of what is drawn for an operator",
-    "calls/loop_alone.py": "writes a node",
+    "calls/on_device.py": "writes a node",
 }
 """Where the name of an operator may stand, and why.  Everybody else asks the operator's row in the table of kernels."""
 

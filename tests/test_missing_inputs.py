@@ -59,7 +59,7 @@ WAYS = {
 @pytest.mark.parametrize("parameters", NODES.values(), ids=NODES)
 @pytest.mark.parametrize("port", [{}, {"type": "float"}, {"reduce": "add"}], ids=str)
 def test_an_input_without_a_value_is_an_error(port, parameters, way, tmp_path):
-    told = r"input 'start' of node 'n' has no value.*run\(..., start=...\), --set start=.*default_value"
+    told = r"input 'start' of node 'n' has no value.*run\(..., start=...\).*--set start=.*--input file.npz.*default_value"
     with pytest.raises(ArgumentError, match=told):
         way(model(tmp_path, parameters, port))
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.sweeps.rows.merging import Merged, Merging
-from mdf_loop.sweeps.rows.moments import MOMENTS
-from mdf_loop.sweeps.rows.reducing import reduce_of
+from mdf_loop.sweeps.rows.reducing import MOMENTS, reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 
 NUMPY = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop.errors import LoopWarning
-from mdf_loop.execute import nan_carried
+from mdf_loop.execute import nan_warnings
 
 
 @pytest.fixture(params=ENGINES)
@@ -126,12 +126,12 @@ def test_a_model_says_it_in_each_run_and_in_sweeps_and_trials_once(engine, tmp_p
 
 def test_the_search_has_a_second_for_all_runs_of_a_loop(monkeypatch):
     body = "x: x + k * x / x"
-    monkeypatch.setattr("mdf_loop.execute.nan_carried.SECONDS", 0.0)
+    monkeypatch.setattr("mdf_loop.execute.nan_warnings.SECONDS", 0.0)
     for _ in range(2):
         _, said = warned(lambda: mdf_loop.loop(40, True, 0.0, body=body, k=1.0))
         assert [text.partition(" of Loop")[0] for text in said] == ["between iterations 0 and 39"]
-    spent, budget = nan_carried._spent, 1e6
-    monkeypatch.setattr("mdf_loop.execute.nan_carried.SECONDS", budget)
+    spent, budget = nan_warnings._spent, 1e6
+    monkeypatch.setattr("mdf_loop.execute.nan_warnings.SECONDS", budget)
     before = sum(spent.values())
     _, said = warned(lambda: mdf_loop.loop(40, True, 0.0, body=body, k=1.0))
     assert [text.partition(" of Loop")[0] for text in said] == ["iteration 0"]

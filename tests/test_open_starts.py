@@ -13,7 +13,7 @@ import mdf_loop
 from mdf_loop.errors import LoopError, LoopWarning
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.integrations.scheduled_loops import Stepping
-from mdf_loop.models.jax.jax_sources import GraphInSteps
+from mdf_loop.models.to_jax import GraphInSteps
 from mdf_loop.options import start_run
 from mdf_loop.step.records import Type
 

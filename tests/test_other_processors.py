@@ -11,7 +11,7 @@ from llvmlite import binding
 from test_exported_loops import WORKS
 
 from mdf_loop import backend, options
-from mdf_loop.backends.llvm.linking import blas, machine, numpy_draws, prologue
+from mdf_loop.backends.llvm.linking import machine, numpy_draws, prologue
 from mdf_loop.backends.llvm.linking.machine import Machine, triple_of
 from mdf_loop.backends.llvm.mathematics import library
 
@@ -29,7 +29,7 @@ HAVE |= {name + end for name in ("floor", "ceil", "trunc", "rint", "fma") for en
 
 OF_WINDOWS = {"__chkstk", "_fltused"}
 
-OWN = library.PREFIX, numpy_draws.PREFIX, blas.PREFIX
+OWN = library.PREFIX, numpy_draws.PREFIX
 """How functions begin that a program is linked to by us."""
 
 

@@ -290,6 +290,17 @@ def test_nothing_is_wider_than_a_narrow_notebook(browser):
     assert page.locator("img").evaluate("image => image.getBoundingClientRect().width") > 250
 
 
+@pytest.mark.parametrize("width", [420, 1280])
+def test_a_report_fits_its_window_and_its_drawing_can_be_read(typed, tmp_path, browser, width):
+    typed("report", DECISION, "--trials", 20, "--seed", 1, "--over", "drift=0:2:3", "-o", "r.html")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto((tmp_path / "r.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("img").first.evaluate("image => image.getBoundingClientRect().width") >= 500
+    wide = "[...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().right > innerWidth).length"
+    assert page.evaluate(wide) == 0
+
+
 # Reports and pictures
 
 

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.cli import main
-from mdf_loop.convert import weights_reading
+from mdf_loop.convert import weights
 from mdf_loop.errors import KindError, LoopError, MalformedBody
 from mdf_loop.readers import read
 from mdf_loop.readers.onnx import file as onnx_file
@@ -239,7 +239,7 @@ def test_weights_are_read_once(tmp_path, monkeypatch):
 
 
 def test_weights_take_what_the_size_of_their_file_allows(tmp_path, monkeypatch):
-    monkeypatch.setattr(weights_reading, "ANY", 100_000)
+    monkeypatch.setattr(weights, "ANY", 100_000)
     np.savez_compressed(tmp_path / "w.npz", w=np.zeros(10_000), v=np.zeros(10_000))
     assert mdf_loop.load(with_weights(tmp_path, ["w"]))
     with pytest.raises(MalformedBody, match=r"weights '[vw]' in 'w\.npz' cannot be read: it declares more than the file has"):

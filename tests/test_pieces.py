@@ -18,7 +18,6 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, LoopWarning
 from mdf_loop.progress import Report, Tally
 from mdf_loop.sweeps import workers
-from mdf_loop.sweeps.lanes import batched
 from mdf_loop.sweeps.pieces import FAR_AWAY, FIRST, FOR_EACH, LONG, SOON, Pieces, Uncut
 from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.task import Task
@@ -318,28 +317,3 @@ def test_texts_among_numbers_are_refused(values):
         mdf_loop.sweep(DIFFUSION, {"drift": values})
     with pytest.raises(LoopError, match="not a number"):
         mdf_loop.sweep(DIFFUSION, [{"drift": value} for value in values])
-
-
-WALK = loop_graph(
-    "b (int64 i, bool c, double x) => (bool c, double y, double y) { z = RandomNormalLike (x) y = Add (x, z) }",
-    {"x": 0.0},
-    {"x": "x"},
-    ("run[0]", "run[1]"),
-)
-
-
-@pytest.mark.parametrize("sets", [("time", SimpleNamespace(perf_counter=itertools.count(0.0, 0.4).__next__)), ("BYTES", 1 << 15)])
-@pytest.mark.parametrize("model", [DIFFUSION, WALK], ids=["diffusion", "a fixed count"])
-def test_lanes_that_would_take_too_long_or_too_much_memory_come_later(model, sets, monkeypatch):
-    inputs = {} if model is DIFFUSION else {"x": 1.0}
-    with mdf_loop.options(engine="numpy"):
-        expected = mdf_loop.run(model, trials=300, seed=1, **inputs)
-        spans, original = [], Task.run
-        monkeypatch.setattr(Task, "run", lambda self, *asked: (spans.append(ran := original(self, *asked)), ran)[1])
-        monkeypatch.setattr(batched, *sets)
-        found = mdf_loop.run(model, trials=300, seed=1, **inputs)
-    assert [ran.span[0] for ran in spans] == [0, *(ran.span[1] for ran in spans[:-1])]
-    assert len(spans) > 1
-    for name, value in expected.items():
-        assert np.array_equal(value, found[name], equal_nan=True)
-    assert np.array_equal(expected.iterations, found.iterations)

@@ -72,7 +72,7 @@ BOTH = [
         11,
         "carried is a mapping from names to expressions, such as {x: x + 1}; got ['x * rate']",
     ),
-    ("{x: x * rate + drive}", "{x = x * rate}", 11, "a name has letters, digits and _, and a colon behind it: x: x + 1"),
+    ("{x: x * rate + drive}", "{x = x * rate}", 13, "a name has letters, digits and _, and a colon behind it: x: x + 1"),
     (
         "x * rate + drive",
         "np.linalg.eig(x)",
@@ -96,7 +96,7 @@ BOTH = [
         "let a: let is circular: a reads b, b reads a; what an iteration reads of the one before it is carried",
     ),
     ("x * rate", "x rate", 13, "invalid syntax; a product is written x * rate"),
-    ("x * rate + drive", "x; while", 13, "each equation is on a line of its own, and ; does not end one"),
+    ("x * rate + drive", "x; while", 13, "each equation is on one of its own"),
     (RATE, "rate: {value: 0.5 mV}", 10, "write the number alone, 0.5, and mV into metadata: {units: mV}"),
     (RATE, "rate: {value: 'x: x + 1'}", 10, "a body of equations is a mapping: {carried: {x: x + 1}, while: x < 10}"),
     (RATE, "rate: {function: 'onnx::Add', args: {A: 1, C: 2}}", 10, "onnx::Add takes A, B; missing: B; unknown: C"),

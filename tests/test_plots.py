@@ -44,7 +44,7 @@ def test_a_trajectory(neuron):
 
 def test_what_is_recorded_stands_where_it_was_recorded(neuron):
     (line,) = neuron.plot("neuron.v").lines
-    np.testing.assert_allclose(line.get_xdata(), 0.05 * (10 * np.arange(400) + 1))
+    np.testing.assert_allclose(line.get_xdata(), 0.05 * 10 * np.arange(400))
     (line,) = neuron.plot().lines  # without names, what was recorded
     np.testing.assert_array_equal(line.get_ydata(), neuron.recorded["neuron.v"])
 
@@ -145,8 +145,34 @@ def test_trials_are_a_histogram_and_paths_a_mean_with_a_band():
     assert sum(bar.get_height() for bar in run.plot("reaction_time").patches) == 30
     ax = run.plot("path")
     (line,) = ax.lines
-    np.testing.assert_allclose(line.get_ydata(), np.nanmean(run["path"], axis=0))
+    is_shown = np.isfinite(run["path"]).sum(axis=0) >= 15
+    np.testing.assert_allclose(line.get_ydata(), np.where(is_shown, np.nanmean(run["path"], axis=0), np.nan))
     assert len(ax.collections) == 1
+    assert 0 < is_shown.sum() < len(is_shown)  # some trials end early
+    assert ax.get_legend().get_title().get_text() == "mean ± SD of 30 trials,\nwhile half of them run"
+
+
+def test_a_mean_of_trials_that_all_go_on_is_one_of_all():
+    run = Results({"x": np.arange(12.0).reshape(3, 4)}, About("m", trials=3, collected=["x"]))
+    ax = run.plot("x")
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [4, 5, 6, 7])
+    assert ax.get_legend().get_title().get_text() == "mean ± SD of 3 trials"
+
+
+@pytest.mark.parametrize(
+    "values", [[0, 1, 1, 0, 1], [True, False, False], [3, 7, 7, 4], [-2, 5, 5], [4, 4], [0.1, 0.1], [0, 29], [0, 900]]
+)
+def test_bars_are_centred_on_whole_numbers(values):
+    ax = Results({"n": np.array(values)}, About("m", trials=len(values))).plot("n")
+    bars = {round(float(bar.get_x() + bar.get_width() / 2), 9): bar.get_height() for bar in ax.patches if bar.get_height()}
+    assert sum(bars.values()) == len(values)
+    if np.ptp(np.array(values, float)) < 30:
+        assert bars == pytest.approx({float(value): values.count(value) for value in values})
+        assert all(float(at).is_integer() or at in values for at in ax.get_xticks())
+    if len(set(values)) == 1:
+        assert [tick.get_text() for tick in ax.get_xticklabels()] == [f"{values[0]:g}"]
+    (bar,) = Results({"n": np.array(values)}, About("m", trials=len(values))).plot("n", bins=1).patches
+    assert bar.get_height() == len(values)
 
 
 def test_sweeps_are_curves_heat_maps_and_one_mean_over_another(sweep):
@@ -176,6 +202,17 @@ def test_trajectories_come_before_other_arrays_and_a_few_elements_are_points():
     assert all(float(at).is_integer() for at in ax.get_xticks())
     many = Results({"x": np.arange(40.0)}, About("m")).plot("x")
     assert many.lines[0].get_linestyle() == "-"
+
+
+def test_a_single_place_is_a_point_and_a_matrix_is_a_map():
+    run = Results({"x": np.ones((3, 1)), "m": np.eye(3)}, About("m", trials=3, collected=["x"]))
+    ax = run.plot("x")
+    assert ax.lines[0].get_marker() == "o"
+    assert ax.containers  # the bar of the standard deviation
+    ax = Results({"m": np.eye(3)}, About("m")).plot("m")
+    assert (len(ax.lines), len(ax.collections)) == (0, 1)
+    ax = Results({"m": np.stack([np.eye(3)] * 4)}, About("m", trials=4)).plot("m")
+    assert ax.figure.axes[-1].get_ylabel() == "m: mean of 4 trials"
 
 
 def test_an_array_of_one_element_is_a_number_that_no_picture_shows():

@@ -19,7 +19,7 @@ from modeci_mdf.mdf import Function, Graph, InputPort, Model, Node, OutputPort, 
 import mdf_loop
 from mdf_loop.errors import LoopWarning
 from mdf_loop.functions.psyneulink import FUNCTIONS
-from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.engine_patches import quiet_mdf
 
 ROOT = Path(__file__).parent / "models" / "psyneulink"
 NAMES = sorted(path.stem for path in ROOT.glob("*.json") if not path.stem.endswith(".numbers"))
@@ -399,62 +399,3 @@ def test_a_threshold_finds_a_port_by_psyneulinks_name():
     given = inputs_of(graph, known["inputs"])
     alone, steps = run(model, "interpret", **given), run(model, "jit", steps=1, **given)
     assert np.ravel(alone["A_3_OutputPort_0"]) == np.ravel(steps["A_3_OutputPort_0"]) == 2.0
-
-
-def with_projection(sender, receiver):
-    """A model in which one more edge goes from one node to another."""
-    content = counting({})
-    port = {"input_ports": {f"{receiver}_back": {"shape": [1]}}}
-    content["m"]["graphs"]["g"]["nodes"][receiver].setdefault("input_ports", {}).update(port["input_ports"])
-    edge = {"sender": sender, "receiver": receiver, "sender_port": f"{sender}_count", "receiver_port": f"{receiver}_back"}
-    content["m"]["graphs"]["g"]["edges"]["back"] = edge
-    return content
-
-
-@pytest.mark.parametrize("how", [{}, {"steps": 2}], ids=["once", "steps"])
-def test_feedback_is_refused_by_the_names_of_its_nodes(how, tmp_path):
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps(with_projection("c", "b")))
-    with (
-        warnings.catch_warnings(),
-        pytest.raises(mdf_loop.LoopError, match="'(b' -> 'c' -> 'b|c' -> 'b' -> 'c)' form a cycle") as caught,
-    ):
-        warnings.simplefilter("ignore")
-        mdf_loop.run(path, **how)
-    assert "carried value" in str(caught.value) and len(str(caught.value)) < 400
-
-
-def test_a_nested_composition_is_refused_in_words(tmp_path):
-    content, path = counting({}), tmp_path / "m.json"
-    content["m"]["graphs"]["g"]["nodes"]["a"] |= {"nodes": {}, "conditions": {}}
-    path.write_text(json.dumps(content))
-    with pytest.raises(mdf_loop.LoopError, match="PsyNeuLink's nested compositions have no form"):
-        mdf_loop.run(path)
-
-
-def combining(**names):
-    """A node that counts, and one that adds two of its values as PsyNeuLink's exports do, or by other names."""
-    content = counting({})
-    nodes, edges = content["m"]["graphs"]["g"]["nodes"], content["m"]["graphs"]["g"]["edges"]
-    data, total = names.get("data", "c_combination_function_input_data"), names.get("total", "c_input_combination_function")
-    nodes["c"] = {
-        "input_ports": {"x": {"shape": [1]}, "y": {"shape": [1]}},
-        "functions": {total: {"function": "onnx::ReduceSum", "args": {"data": data, "axes": 0}}},
-        "parameters": {data: {"value": "[x, y]"}},
-        "output_ports": {"c_out": {"value": total}},
-    }
-    edges["bc"] = {"sender": "b", "receiver": "c", "sender_port": "b_count", "receiver_port": "x"}
-    edges["ac"] = {"sender": "a", "receiver": "c", "sender_port": "a_count", "receiver_port": "y"}
-    content["m"]["graphs"]["g"]["conditions"] = {}
-    return content
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_two_projections_bring_is_added_when_it_comes(engine, tmp_path):
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps(combining()))
-    found = run(mdf_loop.prepare(path), engine, steps=4, collect=True)["c_out"]
-    assert np.ravel(found).tolist() == [2.0, 4.0, 6.0, 8.0]
-    path.write_text(json.dumps(combining(data="kept", total="total")))  # MDF itself: functions before parameters
-    found = run(mdf_loop.prepare(path), engine, steps=4, collect=True)["c_out"]
-    assert np.ravel(found).tolist() == [2.0, 2.0, 4.0, 6.0]

@@ -22,7 +22,7 @@ from onnx import helper
 
 import mdf_loop
 from mdf_loop.convert.identifiers import is_name
-from mdf_loop.convert.repair.imported_models import repaired
+from mdf_loop.convert.imported_models import repaired
 
 CODE = "__import__('os').system('false')"
 

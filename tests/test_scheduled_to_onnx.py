@@ -4,12 +4,13 @@ import numpy as np
 import onnx
 import pytest
 from converting import by_onnxruntime
-from modeci_mdf.mdf import Condition, Graph, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Condition, Edge, Graph, InputPort, Node, OutputPort, Parameter
 from scheduled_models import PUBLISHED, by_mdf, counter, graph, node
 from test_cli import run_main
 from test_scheduled_operators import MODELS
 
 import mdf_loop
+from mdf_loop.backend import prepare
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp
 
 
@@ -49,11 +50,27 @@ def test_an_operator_that_has_changed_since_is_refused_by_name():
         mdf_loop.to_onnx(model, steps=3)
 
 
-def test_random_numbers_of_the_first_passes_would_be_constants():
-    for function in ({"value": "numpy.random.normal(0, 1)"}, {"function": "onnx::RandomNormal", "args": {"shape": (2,)}}):
-        model = graph(node("A", [Parameter(id="x", **function)], y="x"))
-        with pytest.raises(UnsupportedOp, match="draws random numbers in its first passes"):
-            mdf_loop.to_onnx(model, steps=3)
+@pytest.mark.parametrize("steps", [1, 3, 30])
+@pytest.mark.parametrize(
+    "function", [{"value": "numpy.random.normal(0, 1)"}, {"function": "onnx::RandomNormal", "args": {"shape": (2,)}}]
+)
+def test_each_run_draws_the_random_numbers_of_all_passes(function, steps):
+    model = graph(node("A", [Parameter(id="x", **function)], y="x"))
+    written = prepare(mdf_loop.to_onnx(model, steps=steps))
+    drawn = []
+    for seed in (1, 2):
+        with mdf_loop.options(seed=seed):
+            drawn.append(np.asarray(mdf_loop.run(model, steps=steps)["y"]))
+            np.testing.assert_array_equal(written.run([])[0], drawn[-1])
+    assert not np.array_equal(*drawn)
+
+
+def test_a_model_without_outputs_is_refused():
+    source = node("A", [Parameter(id="x", value=1.0)], y="x")
+    receiver = Node(id="B", input_ports=[InputPort(id="in_y")])
+    edges = [Edge(id="e", sender="A", sender_port="y", receiver="B", receiver_port="in_y")]
+    with pytest.raises(UnsupportedOp, match=r"^a model without outputs has no ONNX model$"):
+        mdf_loop.to_onnx(Graph(id="g", nodes=[source, receiver], edges=edges), steps=3)
 
 
 def test_model_with_conditions_is_evaluated_once_if_nothing_is_said():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mdf_loop.kernels.numbers import sine as module
-from mdf_loop.kernels.numbers.sine import LEAST, by_tangent, sine, sine_into
+from mdf_loop.kernels.numbers import transcendental as module
+from mdf_loop.kernels.numbers.transcendental import LEAST, by_tangent, sine, sine_into
 
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, np.pi, -np.pi / 2, 1e308, -1e-308, 1e22])
 

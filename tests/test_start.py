@@ -63,7 +63,7 @@ LATER = {
     "mdf_loop.backends.llvm.emitter",
     "mdf_loop.cli",
     "mdf_loop.openvino.xml",
-    "mdf_loop.sweeps.lanes.batched",
+    "mdf_loop.sweeps.side_by_side",
     "llvmlite",
     "xarray",
 }

@@ -19,9 +19,8 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopInterrupted, LoopWarning, MalformedBody
 from mdf_loop.sweeps import chunked_run
 from mdf_loop.sweeps.stores import tries
-from mdf_loop.sweeps.stores.arrays import chunk_files, group_files
 from mdf_loop.sweeps.stores.block_writer import BlockWriter
-from mdf_loop.sweeps.stores.regular import RowLayout, chunk_shape
+from mdf_loop.sweeps.stores.regular import RowLayout, chunk_files, chunk_shape, group_files
 
 xarray = pytest.importorskip("xarray")
 zarr = pytest.importorskip("zarr")

@@ -1,6 +1,7 @@
 """Rows of iterations have a time, where the model says how long an iteration takes."""
 
 import numpy as np
+import onnx.parser
 import pytest
 import yaml
 
@@ -33,7 +34,7 @@ def test_collected_and_recorded_values_have_the_time_at_the_end_of_their_iterati
     recorded = mdf_loop.run(DDM, seed=1, record=["decision.trial.x"], every=5).to_xarray()
     name = next(name for name in recorded if "trial" in name)
     np.testing.assert_allclose(recorded[name].iteration % 5, 0)
-    np.testing.assert_allclose(recorded[name].time, 0.001 * (recorded[name].iteration + 1))
+    np.testing.assert_allclose(recorded[name].time, 0.001 * recorded[name].iteration)
 
 
 def test_trials_and_sweeps_have_it_unless_the_step_is_swept():
@@ -64,6 +65,94 @@ def test_what_is_saved_keeps_it_and_an_output_of_that_name_stays(tmp_path):
     labelled = mdf_loop.run(tmp_path / "named.yaml").to_xarray()
     assert "time" in labelled.data_vars
     assert "time" not in labelled.path.coords
+
+
+CLOCK = """
+clock:
+  graphs:
+    clock:
+      nodes:
+        n:
+          parameters:
+            dt: {value: 0.25}
+            body:
+              value:
+                let: {now: t + 0, later: now + dt}
+                carried: {t: t + dt, x: later}
+                collected: {path: t, state: x + 0}
+                while: t < 1.5
+            run: {function: onnx::Loop, args: {M: 9, cond: true, t: 0.0, x: 0.0, body: body}}
+          output_ports: {path: {value: run.path}}
+"""
+STARTS, ENDS = ("n.t", "n.x", "n.now"), ("n.path", "n.state", "n.later")
+
+
+def clock(tmp_path):
+    """A model all of whose values are the time in it."""
+    path = tmp_path / "clock.yaml"
+    path.write_text(CLOCK)
+    return path
+
+
+@pytest.mark.parametrize("how", [{}, {"every": 2}, {"trials": 2}])
+@pytest.mark.parametrize("record", [STARTS[:1], STARTS, ENDS, (*STARTS, *ENDS)], ids=lambda names: "-".join(names))
+def test_each_value_has_the_time_that_it_belongs_to(tmp_path, record, how):
+    found = mdf_loop.run(clock(tmp_path), record=record, **how).to_xarray()
+    for name in (*record, "path"):
+        value = found[name].isel(trial=0) if "trial" in found[name].dims else found[name]
+        own = f"{value.dims[0].removesuffix('iteration')}time"
+        np.testing.assert_allclose(found[value.attrs.get("time", own)], value, err_msg=name)
+
+
+def test_values_of_both_ends_share_the_axis_of_iterations(tmp_path):
+    found = mdf_loop.run(clock(tmp_path), record="n.t").to_xarray()
+    assert {"start_time", "end_time"} <= set(found.coords)
+    assert "time" not in found.coords
+    assert len(found.to_dataframe()) == found.sizes["iteration"] == len(found.path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".nc", ".zarr"])
+def test_a_saved_recording_keeps_its_times(tmp_path, suffix):
+    pytest.importorskip({".nc": "h5netcdf", ".zarr": "zarr"}.get(suffix, "numpy"), reason="the file needs it")
+    found = mdf_loop.run(clock(tmp_path), record=["n.t", "n.path"])
+    found.save(tmp_path / f"run{suffix}")
+    assert mdf_loop.open(tmp_path / f"run{suffix}").to_xarray().identical(found.to_xarray())
+
+
+def test_lines_of_a_plot_have_the_times_of_their_values(tmp_path):
+    pytest.importorskip("matplotlib", reason="plots need it")
+    found = mdf_loop.run(clock(tmp_path), record=(*STARTS, *ENDS))
+    for source in (found, found.to_xarray()):
+        for name in (*STARTS, *ENDS, "path"):
+            (line,) = mdf_loop.plot(source, name).lines
+            np.testing.assert_allclose(*line.get_data(), err_msg=name)
+            assert line.axes.get_xlabel() == "time"
+
+
+ONNX = """
+    <ir_version: 8, opset_import: ["" : 18]>
+    clock (int64 M, double start, double dt) => (double last, double[n] path)
+    {
+      yes = Constant <value: tensor = bool {1}> ()
+      last, path = Loop <body = body (int64 i, bool go, double t) => (bool go_out, double t_out, double kept)
+        {
+          zero = Constant <value: tensor = double {0}> ()
+          now = Add (t, zero)
+          t_out = Add (now, dt)
+          later = Add (t_out, zero)
+          go_out = Identity (go)
+          kept = Identity (later)
+        }> (M, yes, start)
+    }
+"""
+
+
+def test_in_a_graph_of_operators_each_value_has_the_time_that_it_belongs_to():
+    names = [f"last.{name}" for name in ("t", "now", "t_out", "later")]
+    model = mdf_loop.prepare(onnx.parser.parse_model(ONNX))
+    found = model(M=np.int64(4), start=np.float64(0), dt=np.float64(0.5), record=names).to_xarray()
+    for name in names:
+        np.testing.assert_allclose(found[found[name].attrs["time"]], found[name], err_msg=name)
 
 
 def test_models_without_a_step_have_none():

@@ -200,7 +200,7 @@ def test_passes_in_which_no_node_runs_end(way, condition, ticks):
 
 
 def test_many_passes_in_one_evaluation_are_said_once(monkeypatch):
-    monkeypatch.setattr("mdf_loop.integrations.patches.timeouts.MANY_PASSES", 10)
+    monkeypatch.setattr("mdf_loop.integrations.engine_patches.MANY_PASSES", 10)
     with options(max_iterations=30), pytest.warns(LoopWarning) as said, pytest.raises(IterationLimit):
         mdf_loop.run(never_ending(Condition("Never")))
     (warning,) = [str(each.message) for each in said if "conditions of termination" in str(each.message)]

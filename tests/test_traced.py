@@ -202,8 +202,8 @@ def static_axis(i, go, x):
         (repeats, 1, "mdf_loop.loop for a loop of so many"),
         (iterates, 1, "mdf_loop.scan"),
         (uses_and, 1, "np.logical_and"),
-        (draws_once, 0, "body.noise() draws new ones"),
-        (draws_once_elsewhere, 0, "body.noise() draws new ones"),
+        (draws_once, 1, "write mdf_loop.body.uniform(), which draws new ones"),
+        (draws_once_elsewhere, 1, "write mean + spread * mdf_loop.body.noise(), which"),
         (writes_out, 1, "use what it returns"),
         (static_axis, 1, "known only when the loop runs"),
     ],
@@ -249,7 +249,8 @@ def test_values_do_not_leave_the_function_that_made_them():
         kept.append(x)
         return True, x
 
-    mdf_loop.loop(1, True, 1.0, body=first)
+    with pytest.raises(TracedBranch, match="'kept', which is outside"):
+        mdf_loop.loop(1, True, 1.0, body=first)
     with pytest.raises(TracedBranch, match="whose call is over"):
         mdf_loop.loop(1, True, 1.0, body=mdf_loop.body(lambda i, go, x: (True, x + kept[0])))
 

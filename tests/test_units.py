@@ -69,8 +69,14 @@ def test_what_is_recorded_has_time_too():
     run = mdf_loop.run(decay("mV"), record=["cell.v"], every=7)
     ax = run.plot("cell.v")
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("time (ms)", "cell.v")
-    np.testing.assert_allclose(ax.lines[0].get_xdata(), TIMES[::7])
-    np.testing.assert_allclose(run.to_xarray().time, TIMES[::7])
+    times = TIMES[::7] - 0.1  # at the start of each iteration, where v is found
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), times, atol=1e-15)
+    found = run.to_xarray()
+    np.testing.assert_allclose(found.time, times, atol=1e-15)
+    assert found.time.attrs["units"] == "ms"
+    both = mdf_loop.run(decay("mV"), record=["cell.v"]).to_xarray()
+    assert both.start_time.attrs["units"] == both.end_time.attrs["units"] == "ms"
+    assert mdf_loop.plot(both, "cell.v").get_xlabel() == mdf_loop.plot(both, "path").get_xlabel() == "time (ms)"
 
 
 def test_histograms_phase_planes_and_maps_have_units():

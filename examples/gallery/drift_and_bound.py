@@ -24,7 +24,7 @@ observed = mdf_loop.run(MODEL, trials=500, seed=1, **truth)
 data = {name: observed[name] for name in OUTPUTS}
 
 # %%
-# The estimates are the parameters for which the simulated quantiles are closest to the observed ones.
+# The estimates are the parameters for which the distribution of simulated outputs is closest to that of the observed ones.
 over = {"drift": (0.2, 3.0), "bound": (0.5, 2.0)}
 found = mdf_loop.fit(MODEL, data, over, trials=300, seed=4)
 print(found)

@@ -45,6 +45,8 @@ errors = {name: [abs(at_time_4(name, n) - exact) for n in counts] for name in ("
 fig, ax = plt.subplots()
 for name, values in errors.items():
     ax.loglog(4 / counts, values, "o-", label=name)
+ax.set_xticks(4 / counts, [f"{step:g}" for step in 4 / counts])
+ax.minorticks_off()
 ax.set_xlabel("dt")
 ax.set_ylabel("error")
 ax.legend()

@@ -9,7 +9,7 @@ from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.programs import Programs
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Node, record
-from mdf_loop.plan.idioms.record import Idiom
+from mdf_loop.plan.idioms import Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
 from mdf_loop.settings.engines import JIT, can_compile
 from mdf_loop.system.html import folded, preformatted, table

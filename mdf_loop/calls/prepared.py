@@ -14,8 +14,7 @@ import numpy as np
 
 from mdf_loop.calls.content_cache import Cache, fingerprint
 from mdf_loop.calls.control_flow import condition, refuse_call, shared_length, trip_count
-from mdf_loop.calls.loop_alone import function_of_loop
-from mdf_loop.calls.on_device import OnDevice
+from mdf_loop.calls.on_device import OnDevice, function_of_loop
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp, did_you_mean
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
@@ -305,7 +304,7 @@ def _not_computed(body: Body, missing: Sequence[str]) -> str:
             f"; {missing[0]} is a name like any other here: <bool {missing[0]} = {{{value}}}> in front of the nodes makes it one"
         )
     found = [name for name in missing if name in body.outputs]
-    if not found:
+    if not found or not body.typed:
         return ""
     is_passed = found[0] == body.outputs[0] and len(body.inputs) > 1
     passed = f", or name the input {body.inputs[1]!r} there to pass it through" if is_passed else ""

@@ -98,7 +98,7 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 def _read_inputs(path: Path) -> dict[str, Any]:
     """Inputs by name from a file."""
-    from mdf_loop.convert.weights_reading import open_archive
+    from mdf_loop.convert.weights import open_archive
     from mdf_loop.readers.model_files import read_bytes
 
     if path.suffix == ".npz":

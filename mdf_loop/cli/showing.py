@@ -26,7 +26,7 @@ def plot(
     json_: parameters.Json = False,
 ) -> None:
     """Plot results from a file: trajectories, histograms of trials, curves and heat maps of sweeps."""
-    from mdf_loop.sweeps.checkpoints.opened_results import open as open_results
+    from mdf_loop.sweeps.sweep import open as open_results
 
     with at_work(file):
         refuse_other_pictures(output)

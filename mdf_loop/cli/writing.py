@@ -120,7 +120,7 @@ def convert(
 
 def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> list[str]:
     """Convert by what the names of the files say, each way with its own settings; returns what ONNX has as constants."""
-    from mdf_loop.convert import converting, mdf_to_onnx, rewriting
+    from mdf_loop.convert import converting, mdf_to_onnx
 
     if source.exists() and target.exists() and source.samefile(target):
         raise MalformedBody(f"IN and OUT are one file, {str(source)!r}; the file would lose its comments")
@@ -131,7 +131,7 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
         mdf_to_onnx.to_onnx(source, target, **to_onnx)
         return mdf_to_onnx.constants_of(source, to_onnx["inputs"]) if to_onnx["steps"] is None else []
     elif kinds == ("mdf", "mdf"):
-        rewriting.rewrite(source, target)
+        converting.rewrite(source, target)
     elif kinds == ("openvino", "onnx"):
         from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
         from mdf_loop.writers.atomic_files import replacing

@@ -1,4 +1,4 @@
-"""Bodies and single loops as ONNX models that ONNX's own checker accepts."""
+"""Bodies as ONNX models that ONNX's own checker accepts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import checker, helper, shape_inference
 
 from mdf_loop.convert.named_values import Named
-from mdf_loop.convert.restoring import with_onnx_names
+from mdf_loop.convert.naming import with_onnx_names
 from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through
-from mdf_loop.ir import Body, Loop, Node, ValueType
+from mdf_loop.ir import Body, ValueType
 from mdf_loop.ops.registry import first_version
 from mdf_loop.readers.onnx.opsets import every_node, refuse_others
 from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
@@ -118,44 +117,3 @@ def _lacks_shape(kind: onnx.TypeProto) -> bool:
 def _message(error: Exception) -> str:
     text = error.args[0] if error.args else error
     return " ".join((text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)).split())
-
-
-def loop_to_onnx(loop: Loop | None, trip_count: int | None, first: Sequence[Any], names: Sequence[str]) -> onnx.ModelProto:
-    """A loop that carries only hidden values as a checked ONNX model without inputs.
-
-    Parameters
-    ----------
-    loop : Loop or None
-        Its body has hidden values; ``last`` and then ``collected`` are the outputs of the model.  None is no iteration.
-    trip_count : int or None
-        How many iterations; None where ``keep_going`` alone ends it.
-    first : sequence
-        What the last values are without an iteration.
-    names : sequence of str
-        What the outputs are called.
-
-    Raises
-    ------
-    UnsupportedOp
-        ONNX cannot express something in it, or its hidden values change their rank; or there is no output.
-    """
-    if not names:
-        raise UnsupportedOp("a model without outputs has no ONNX model")
-    return write_checked(written_as_onnx(body_around(loop, trip_count, first), {}, names))
-
-
-def body_around(loop: Loop | None, trip_count: int | None, first: Sequence[Any]) -> Body:
-    """The graph with the node of a loop and nothing else."""
-    if loop is None or trip_count == 0:
-        known = {f"first {k}": np.asarray(value) for k, value in enumerate(first)}
-        return Body("loop" if loop is None else loop.body.name, (), tuple(known), constants=known, typed=False)
-    inner = loop.body
-    if loop.carried or loop.scanned or loop.invariant or inner.captures:
-        raise UnsupportedOp(f"loop {loop.name or inner.name!r} needs values from outside")
-    if any(c.axis or not c.stack or c.reverse for c in loop.collected):
-        raise UnsupportedOp(f"loop {loop.name or inner.name!r} collects along other axes than a new first one")
-    outputs = tuple(f"output {k}" for k in range(len(loop.results)))
-    count = "" if trip_count is None else "trip count"
-    constants = {"go": np.array(True)} | ({} if trip_count is None else {count: np.array(trip_count)})
-    node = Node("Loop", (count, "go"), outputs, {"loop": loop}, loop.name or inner.name, inner.opsets.get("", 18))
-    return Body(inner.name, (), outputs, (node,), constants, opsets=inner.opsets, typed=False)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from mdf_loop.convert.file_text import parse
-from mdf_loop.convert.kept_model import LONGEST, SOURCE, files_in
-from mdf_loop.convert.mdf_to_onnx import to_onnx
+from mdf_loop.convert.file_text import model_text, parse, places_in
+from mdf_loop.convert.imported_models import repaired
+from mdf_loop.convert.importer import model_as_written
+from mdf_loop.convert.loading import read_content
+from mdf_loop.convert.mdf_to_onnx import LONGEST, SOURCE, files_in, to_onnx
 from mdf_loop.convert.onnx_to_mdf import FORMS, onnx_model, written_in_mdf
-from mdf_loop.convert.repair.imported_models import repaired
-from mdf_loop.convert.repair.port_shapes import model_as_written
 from mdf_loop.convert.weights import save
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError, LoopError, MalformedBody
 from mdf_loop.options import public
 from mdf_loop.readers.mdf.file_structure import check_model
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
+from mdf_loop.writers.atomic_files import replacing
 
 log = logging.getLogger(__name__)
 
@@ -98,3 +100,44 @@ def kept(model: onnx.ModelProto) -> Any:
     except (ValueError, LoopError) as error:  # another program may have written anything there
         log.info("%s in the metadata is not the MDF model that was kept: %s", SOURCE, error)
         return None
+
+
+def rewrite(source: Path, target: Path) -> None:
+    """Write an MDF model file in the notation that the name of the target asks for.
+
+    Nothing of it is changed or repaired; comments of YAML are left out, which JSON does not have.
+
+    Parameters
+    ----------
+    source, target : Path
+        Files of type .json, .yaml or .yml.
+
+    Raises
+    ------
+    MalformedBody
+        The source is no MDF model; it says what the other notation cannot; or it names files beside it, and the target
+        is in another folder.
+    FileError
+        The target cannot be written; what was there is unchanged.
+    """
+    content = read_content(source)
+    beside = sorted(set(files_in(content)))
+    if beside and source.resolve().parent != target.resolve().parent:
+        raise MalformedBody(
+            f"{os.fspath(source)!r} names files beside it ({', '.join(beside)}), so {os.fspath(target)!r} must lie in the same "
+            "folder"
+        )
+    _refuse_foreign(content, source)
+    written = model_text(content, target.suffix.lower()).encode()
+    with replacing(target) as file:
+        file.write(written)
+
+
+def _refuse_foreign(content: Any, source: Path) -> None:
+    for _, value in places_in(content):
+        if isinstance(value, float) and not math.isfinite(value):
+            continue  # both notations, as Python reads them, have words for these
+        if not isinstance(value, dict | list | str | int | float | bool | None):
+            raise MalformedBody(
+                f"{os.fspath(source)!r} contains {value!r} ({type(value).__name__}), which JSON cannot hold; put it in quotes"
+            )

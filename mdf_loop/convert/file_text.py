@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -24,6 +24,16 @@ DEEPEST = 100
 
 LONGEST_NUMBER = 4_000
 """Characters of a number in YAML, which may count to the base of 60 and takes the square of its length to read."""
+
+
+def places_in(content: Any, below: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """What a file says and everything in it, each with the keys that lead to it; what is nearer to the top comes first."""
+    todo = deque([(below, content)])
+    while todo:
+        place, value = todo.popleft()
+        yield place, value
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        todo += [((*place, key), inner) for key, inner in items]
 
 
 def decoded(raw: bytes) -> str:
@@ -106,7 +116,8 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
             tell(node.start_mark.line + 1, _of_number(node.value))  # type: ignore[misc]
         return content
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        is_key = error.problem == "could not find expected ':'"  # which is found where the next line begins
+        mark = (error.context_mark if is_key else None) or error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
@@ -119,6 +130,7 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
 
 
 MEANT = {
+    "could not find expected ':'": "a key has a colon and a space behind it: x: x + 1",
     "mapping values are not allowed in this context": "write each key on a line of its own, or several in braces: {x: 1, y: 2}",
     "did not find expected key": "the keys of one mapping begin in the same column",
     "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}",

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.convert.file_text import decoded, line_of, parse
+from mdf_loop.convert.file_text import decoded, line_of, parse, places_in
+from mdf_loop.convert.imported_models import repaired
+from mdf_loop.convert.importer import model_as_written
 from mdf_loop.convert.onnx_to_mdf import onnx_model, written_in_mdf
-from mdf_loop.convert.repair.imported_models import repaired
-from mdf_loop.convert.repair.port_shapes import model_as_written
-from mdf_loop.convert.weights import SUFFIXES
-from mdf_loop.convert.weights_reading import read_weights
+from mdf_loop.convert.weights import SUFFIXES, read_weights
 from mdf_loop.errors import LoopError, MalformedBody, let_through, warn_user
 from mdf_loop.options import public
 from mdf_loop.readers.mdf.file_structure import Misplaced, check_model
@@ -29,7 +28,7 @@ log = logging.getLogger("mdf_loop.writers.atomic_files")
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
-    Errors of MDF's own importers are repaired (see :mod:`mdf_loop.convert.repair.imported_models`).  ``onnx_file`` paths of
+    Errors of MDF's own importers are repaired (see :mod:`mdf_loop.convert.imported_models`).  ``onnx_file`` paths of
     bodies, which are relative to the model file, become absolute, and separate files of weights are read.  Both must be in
     the folder of the model, unless ``options(trusted=True)`` is set.
 
@@ -144,16 +143,16 @@ def _told_of(path: Path, place: tuple[Any, ...] = ()) -> Iterator[None]:
         raise Misplaced(f"{os.fspath(path)!r}: {error}", place, ()) from error
 
 
-def _onnx_files(content: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _onnx_files(content: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """The bodies that are files, and where: wherever a value may stand; arguments and metadata may have any name."""
-    if isinstance(content, list):
-        for k, item in enumerate(content):
-            yield from _onnx_files(item, (*place, k))
-    elif isinstance(content, dict) and place[-1:] != ("metadata",):
-        if isinstance(content.get("onnx_file"), str) and place[-1:] != ("args",):
-            yield place, content
-        for key, inner in content.items():
-            yield from _onnx_files(inner, (*place, key))
+    for place, value in places_in(content):
+        if (
+            isinstance(value, dict)
+            and isinstance(value.get("onnx_file"), str)
+            and "metadata" not in place
+            and place[-1:] != ("args",)
+        ):
+            yield place, value
 
 
 def _message(error: Exception) -> str:

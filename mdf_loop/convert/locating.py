@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.convert.file_text import line_of, parse
+from mdf_loop.convert.file_text import line_of, parse, places_in
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import MalformedBody, MissingCapture, let_through
 from mdf_loop.readers.model_files import read_bytes
@@ -19,6 +18,9 @@ _SAID = re.compile(r"line (\d+)")
 _QUOTED = re.compile(r"'([^'\s]+)'")
 _NODE = re.compile(r"(?:condition|\b[a-z_0-9]+) '([^'\s~]+)(?:~\d+)?'")
 """A node of a body that a message tells of, by what it computes: ``divide 'x_next~2' failed``."""
+
+_ARGUMENT = re.compile(r"'([^'\s]+)'|(?:trip count|condition|argument) (\w+)")
+"""What may be an argument in a message: a name in quotes, or behind what it is."""
 
 _THING = re.compile(r"in (?:MDF parameter or function|output port) '([^']+)'.*")
 _IN_TEXT = re.compile(r"\(line: (\d+)")
@@ -45,7 +47,7 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
     if (line := _in_text(text, content, path.suffix.lower(), str(error))) is not None:
         return line
     place = _in_equations(content, error) or _followed(content, _names(error))
-    return line_of(text, path.suffix.lower(), place) if place else None
+    return line_of(text, path.suffix.lower(), _of_argument(content, place, str(error))) if place else None
 
 
 def thing_of(error: BaseException) -> str:
@@ -84,13 +86,8 @@ def names_in_equations(error: BaseException) -> tuple[str, ...]:
 
 def place_of_reading(source: Any, name: str) -> Place:
     """The place of the first text in a body that reads a name."""
-    todo: deque[tuple[Place, Any]] = deque([((), source)])
-    while todo:
-        place, value = todo.popleft()
-        if isinstance(value, str) and re.search(rf"(?<![\w.]){re.escape(name)}\b", value):
-            return place
-        todo += [((*place, key), inner) for key, inner in _items(value)]
-    return ()
+    reads = re.compile(rf"(?<![\w.]){re.escape(name)}\b")
+    return next((place for place, value in places_in(source) if isinstance(value, str) and reads.search(value)), ())
 
 
 def _at(content: Any, place: Place) -> Any:
@@ -100,11 +97,26 @@ def _at(content: Any, place: Place) -> Any:
     return content
 
 
-def line_of_names(path: Path, names: Sequence[str]) -> int | None:
-    """The line of what names lead to, those of a graph, a node and so on; None where none of them is there."""
+def line_of_names(path: Path, names: Sequence[str], message: str = "") -> int | None:
+    """The line of what names lead to, those of a graph, a node and so on; None where none of them is there.
+
+    If a message about it names one of its arguments, that is the line of the argument.
+    """
     text = read_bytes(path, "a model").decode("utf-8-sig")
-    place = _in_graphs(parse(text, path.suffix.lower()), names)
-    return line_of(text, path.suffix.lower(), place) if place else None
+    content = parse(text, path.suffix.lower())
+    place = _in_graphs(content, names)
+    return line_of(text, path.suffix.lower(), _of_argument(content, place, message)) if place else None
+
+
+def _of_argument(content: Any, place: Place, message: str) -> Place:
+    """The place of the argument of a function that a message names first; the function's own if it names none."""
+    said = _at(content, place)
+    arguments = said.get("args") if isinstance(said, dict) else None
+    named = [quoted or word for quoted, word in _ARGUMENT.findall(message)]
+    named = [name for name in named if name in (arguments if isinstance(arguments, dict) else ())]
+    if "no function" in message and isinstance(said, dict) and "function" in said:
+        return (*place, "function")
+    return (*place, "args", *named[:1]) if named or ("args" in message and arguments) else place
 
 
 def line_in_text(path: Path, message: str, names: Sequence[str]) -> int | None:
@@ -138,7 +150,7 @@ def _names(error: BaseException) -> list[str]:
     texts = [str(error), *getattr(error, "__notes__", ())]
     heads = [head for text in texts if "/" in (head := text.partition(": ")[0]) and " " not in head and head[0] not in "/."]
     if heads:  # a path that was put in front of a message: graph/node/parameter
-        return heads[-1].split("/")
+        return [*heads[-1].split("/"), *names_in_equations(MalformedBody(str(error).partition(": ")[2]))]
     return names + [name for note in texts[1:] for name in _QUOTED.findall(note)]
 
 
@@ -165,21 +177,7 @@ def _in_graphs(content: Any, names: Iterable[str]) -> Place:
 
 def _nearest(content: Any, name: str) -> Place | None:
     """The way to the key of a name that is nearest to the top."""
-    todo: deque[tuple[Place, Any]] = deque([((), content)])
-    while todo:
-        place, value = todo.popleft()
-        for key, inner in _items(value):
-            if key in (name, f"graph_{name}"):
-                return (*place, key)
-            todo.append(((*place, key), inner))
-    return None
-
-
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, list):
-        yield from enumerate(value)
+    return next((place for place, _ in places_in(content) if place and place[-1] in (name, f"graph_{name}")), None)
 
 
 def _broken_text(content: Any, below: Place) -> Place | None:
@@ -188,18 +186,14 @@ def _broken_text(content: Any, below: Place) -> Place | None:
 
     for key in below:
         content = content[key]
-    todo: deque[tuple[Place, Any]] = deque([(below, content)])
-    while todo:
-        place, value = todo.popleft()
-        for key, inner in _items(value):
-            if key == "onnx" and isinstance(inner, str):
-                try:
-                    read_text(inner)
-                except MalformedBody as error:
-                    if _IN_TEXT.search(str(error)):
-                        return (*place, key)
-                except Exception as error:  # wrong in another way, which is not what is looked for
-                    let_through(error)
-                    continue
-            todo.append(((*place, key), inner))
+    for place, value in places_in(content, below):
+        if place == below or place[-1] != "onnx" or not isinstance(value, str):
+            continue
+        try:
+            read_text(value)
+        except MalformedBody as error:
+            if _IN_TEXT.search(str(error)):
+                return place
+        except Exception as error:  # wrong in another way, which is not what is looked for
+            let_through(error)
     return None

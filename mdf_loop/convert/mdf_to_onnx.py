@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ import onnx
 from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
-from mdf_loop.convert.kept_model import keep
+from mdf_loop.convert.file_text import places_in
+from mdf_loop.convert.importer import usable
 from mdf_loop.convert.loading import load, read_content
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
-from mdf_loop.convert.repair.port_shapes import usable
-from mdf_loop.convert.restoring import IR_VERSION, doc_string_of, with_onnx_names
+from mdf_loop.convert.naming import IR_VERSION, doc_string_of, with_onnx_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp, warn_user
 from mdf_loop.ir import Body, ValueType
@@ -134,26 +135,24 @@ def _content(model: Any) -> Any:
 
 
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
-    """A graph under graph-scheduler as a model of one Loop."""
+    """A graph under graph-scheduler as a model of its first passes and one Loop."""
     from mdf_loop.backend import prepare
-    from mdf_loop.convert.checked import loop_to_onnx
-    from mdf_loop.convert.scheduled.loops import execute, lower
+    from mdf_loop.convert.scheduled.loops import ScheduledLowering, execute
+    from mdf_loop.convert.scheduled.open_start import open_run
 
     if inputs:
         raise ArgumentError("a scheduled model becomes a loop with all its values inside; leave out inputs=")
     if steps is None and time_increment is not None:
         raise ArgumentError("time_increment without steps; steps is the number of evaluations of the model")
-    with random_stream(RandomStream(0)) as stream:
-        nothing = stream.save()
-        lowered = lower(graph, 1 if steps is None else steps, time_increment)
-        if stream.save() is not nothing:
-            raise UnsupportedOp(
-                f"graph {graph.id!r} draws random numbers in its first passes, which are computed when it becomes a loop: in an "
-                "ONNX model they would be the same in each run"
-            )
-    written = loop_to_onnx(lowered.loop, lowered.trip_count, lowered.first, lowered.names)
-    with contextlib.suppress(IterationLimit), options(max_iterations=MOST_PASSES):
-        _check_numbers(execute(lowered), prepare(written).run([]))
+    lowering = ScheduledLowering(graph, 1 if steps is None else steps, time_increment)
+    run = open_run(lowering, {})
+    if not run.names:
+        raise UnsupportedOp("a model without outputs has no ONNX model")
+    written = write_checked(written_as_onnx(run.body, {}, run.names))
+    with contextlib.suppress(IterationLimit), options(max_iterations=MOST_PASSES), random_stream(RandomStream(0)) as stream:
+        nothing, expected = stream.save(), execute(lowering.lowered())
+        if stream.save() is nothing:  # random numbers need not be the same
+            _check_numbers(expected, prepare(written).run([]))
     return written
 
 
@@ -173,12 +172,22 @@ def _told(value: Any) -> str:
     return f"a whole number of {value.bit_length()} bits" if is_long else str(value)
 
 
+def only_graph(model: Any, use: str = "run") -> Any:
+    """The graph of a model that has one; ``use`` is what can be done with one of several.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    if len(model.graphs) != 1:
+        names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
+        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them")
+    return model.graphs[0]
+
+
 def _graph(model: Any) -> Any:
     if hasattr(model, "graphs"):
-        if len(model.graphs) != 1:
-            names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
-            raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); give one of them")
-        model = model.graphs[0]
+        model = only_graph(model, "give")
     if not hasattr(model, "nodes"):
         raise KindError(f"to_onnx takes an MDF model or graph, or the path of one; got {type(model).__name__}")
     return model
@@ -268,3 +277,27 @@ def _inputs(graph: Any, names: Iterable[str], values: Mapping[str, Named]) -> di
             dtype = np.dtype(float)
         inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
     return inputs
+
+
+SOURCE = "mdf_loop.source"
+"""The key of ``metadata_props`` that has the model as JSON."""
+
+LONGEST = 1 << 18
+"""Letters of a model up to which it is kept: larger ones are weights, which the graph has."""
+
+
+def keep(written: onnx.ModelProto, content: Any) -> None:
+    """Keep what an MDF file says in the ONNX model that it became, if it is small, plain and needs no other files."""
+    try:
+        text = json.dumps(content, ensure_ascii=False)
+    except (TypeError, ValueError):  # dates and such, which are YAML's alone
+        return
+    if len(text) <= LONGEST and next(files_in(content), None) is None:
+        written.metadata_props.add(key=SOURCE, value=text)
+
+
+def files_in(content: Any) -> Iterator[str]:
+    """The names of other files in a model: weights, and bodies of loops."""
+    for _, value in places_in(content):
+        if isinstance(value, dict):
+            yield from (value[key] for key in ("npz", "onnx_file") if isinstance(value.get(key), str))

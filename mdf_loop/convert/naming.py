@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.convert.identifiers import is_name
+from mdf_loop.convert.identifiers import ORIGINAL, is_name
 from mdf_loop.ir import Body, Node
+from mdf_loop.readers.mdf.graph_objects import as_graph
+from mdf_loop.readers.mdf.signature import said_names
 
 RESERVED = frozenset({"body", "then_branch", "else_branch", "numpy", "math", "constant", "M", "cond"})
 """Names that mean something else in an MDF node."""
@@ -22,7 +24,23 @@ LONGEST = 60
 """Letters of an id that are taken from a name."""
 
 
-class Naming:
+class NestedNames:
+    """Names of the values of one graph; ``outer`` are those of the graph around it, which no name may hide."""
+
+    def __init__(self, outer: Any = None) -> None:
+        self.outer, self._taken = outer, set[str]()
+
+    def _is_taken(self, name: str) -> bool:
+        return any(name in scope._taken for scope in self._outwards())
+
+    def _outwards(self) -> Iterator[Any]:
+        scope: Any = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+
+class Naming(NestedNames):
     """The ids of one graph; ``outer`` are those of the graph around it.
 
     Attributes
@@ -32,9 +50,8 @@ class Naming:
     """
 
     def __init__(self, outer: Naming | None = None) -> None:
-        self.outer = outer
+        super().__init__(outer)
         self.ids: dict[str, str] = {}
-        self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
 
     def __getitem__(self, name: str) -> str:
@@ -58,15 +75,6 @@ class Naming:
             name = f"{stem}_{self._counts[stem]}"
         self._taken.add(name)
         return name
-
-    def _is_taken(self, name: str) -> bool:
-        return any(name in naming._taken for naming in self._outwards())
-
-    def _outwards(self) -> Iterator[Naming]:
-        naming: Naming | None = self
-        while naming is not None:
-            yield naming
-            naming = naming.outer
 
 
 def readable(text: str) -> str:
@@ -116,3 +124,127 @@ def renamed(body: Body, new: Callable[[str], str], known: Container[str], change
         captures=names(body.captures),
         types={new(name): kind for name, kind in body.types.items() if name in known},
     )
+
+
+IR_VERSION, DOC_STRING = "ir_version", "doc_string"
+"""In the metadata of a model: the version of the file format of its ONNX model, and what that says of itself."""
+
+NAMES = "names"
+"""In the metadata of a graph: what values are called in ONNX, by their ids."""
+
+
+class NamesInScope(NestedNames):
+    """The names of a body that is renamed, and of those around it.
+
+    Attributes
+    ----------
+    names : dict of str to str
+        From the names that values have to those that they get.
+    """
+
+    def __init__(self, outer: NamesInScope | None = None) -> None:
+        super().__init__(outer)
+        self.names = dict[str, str]()
+
+    def __getitem__(self, name: str) -> str:
+        return next((scope.names[name] for scope in self._outwards() if name in scope.names), name)
+
+    def call(self, name: str, *wanted: str) -> None:
+        """Give a value the first of some names that nothing has yet, or one with a number."""
+        k, found = 1, next((text for text in wanted if text and not self._is_taken(text)), "")
+        while not found:
+            k += 1
+            text = f"{wanted[0]}_{k}"
+            found = "" if self._is_taken(text) else text
+        self._taken.add(found)
+        self.names[name] = found
+
+
+def with_onnx_names(
+    body: Body, graph: Any = None, outer: NamesInScope | None = None, names: Mapping[str, str] | None = None
+) -> Body:
+    """A body in which values and nodes have the names that the metadata of its graph say, or that ``names`` says.
+
+    Names are unique along each row of nested bodies.  ``graph`` is None for a body that comes from something else.
+    """
+    said = {**names_of(graph), **(names or {})}
+    nodes = {node.id: node for node in graph.nodes} if graph is not None else {}
+    scope = NamesInScope(outer)
+    for name in body.captures if outer is None else ():
+        scope.call(name, name)
+    outputs = [name for node in body.nodes for name in node.outputs if name]
+    for name in dict.fromkeys((*body.inputs, *body.outputs, *outputs, *body.constants)):
+        if name in body.captures:
+            continue
+        last = name.rpartition(".")[2] if nodes else name
+        scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
+
+    originals = {id: _original(node) for id, node in nodes.items()}
+    taken = set(originals.values())
+
+    def change(node: Node) -> Node:
+        made = nodes.get(node.name)
+        bodies = {key: with_onnx_names(inner, _graph(made, key), scope) for key, inner in node.bodies}
+        was = originals.get(node.name, "")
+        name = was or unused(node.name or node.called, taken)
+        taken.add(name)
+        return replace(node.with_bodies(bodies), name=name)
+
+    body = renamed(body, scope.__getitem__, scope.names, change)
+    return replace(body, name=_original(graph) or body.name)
+
+
+def unused(wanted: str, taken: Container[str]) -> str:
+    """A name that nothing has: the one wanted, or with a number behind it."""
+    k, name = 1, wanted
+    while name in taken:
+        k += 1
+        name = f"{wanted}_{k}"
+    return name
+
+
+def _original(thing: Any) -> str:
+    """The name of a node or a graph in ONNX, where it is not its id."""
+    was = (getattr(thing, "metadata", None) or {}).get(ORIGINAL)
+    return was if isinstance(was, str) else ""
+
+
+def said_of_file(model: Any) -> dict[str, Any] | None:
+    """What the metadata of an MDF model say of an ONNX model, beside its graph."""
+    said = {IR_VERSION: model.ir_version, DOC_STRING: model.doc_string}
+    return {key: value for key, value in said.items() if value} or None
+
+
+def doc_string_of(thing: Any) -> str:
+    """What an ONNX model or graph said of itself, by the metadata of the MDF model or graph."""
+    said = (getattr(thing, "metadata", None) or {}).get(DOC_STRING)
+    return said if isinstance(said, str) else ""
+
+
+def names_of(graph: Any) -> Mapping[str, str]:
+    """What the metadata of a graph says values are called in ONNX, by their ids."""
+    said = (getattr(graph, "metadata", None) or {}).get(NAMES)
+    if not isinstance(said, Mapping):
+        return {}
+    return {id: name for id, name in said.items() if isinstance(id, str) and isinstance(name, str)}
+
+
+def input_ids(graph: Any) -> dict[str, str]:
+    """The ids of a graph's inputs by their ONNX names.
+
+    Raises
+    ------
+    MalformedBody
+        The metadata says something else than names.
+    """
+    names = names_of(graph)
+    return {names.get(id, id): id for id in said_names(graph, "inputs") or ()}
+
+
+def _graph(node: Any, key: str) -> Any:
+    """The MDF graph that a body of a node is; None if it is something else."""
+    if node is None:
+        return None
+    value = next((parameter.value for parameter in node.parameters if parameter.id == key), None)
+    is_graph = isinstance(value, Mapping) and len(value) == 1 and all(str(key).startswith("graph_") for key in value)
+    return as_graph(value) if is_graph else None

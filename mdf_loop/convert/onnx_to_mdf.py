@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,20 @@ import onnx
 from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 
 from mdf_loop import ir
-from mdf_loop.convert.body_text import body_text
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.naming import Naming, readable
+from mdf_loop.convert.imported_models import REQUIRED
+from mdf_loop.convert.naming import DOC_STRING, NAMES, Naming, readable, renamed, said_of_file
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
-from mdf_loop.convert.repair.imported_models import REQUIRED
-from mdf_loop.convert.restoring import DOC_STRING, NAMES, said_of_file
-from mdf_loop.errors import KindError, MalformedBody, UnsupportedOp
-from mdf_loop.readers import load_onnx
+from mdf_loop.errors import KindError, LoopError, MalformedBody, UnsupportedOp, let_through
+from mdf_loop.readers import load_onnx, read_text
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
 from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.onnx.graph import read_model
+from mdf_loop.readers.onnx.opsets import refuse_others
 from mdf_loop.types.schemas import schema_of
-from mdf_loop.writers.onnx_graph import as_onnx
+from mdf_loop.writers.onnx_graph import as_onnx, write_graph
 
 FORMS = ("mdf", "onnx")
 
@@ -318,3 +318,51 @@ def _written(value: Any) -> Any:
     if value.dtype.kind == "c":
         value = np.stack([value.real, value.imag], -1)
     return value if value.ndim else value.item()
+
+
+def body_text(body: ir.Body, naming: Naming, path: tuple[str, ...]) -> dict[str, Any]:
+    """A body as a dict with its ONNX text, and the version of ONNX where the text does not say it.
+
+    Raises
+    ------
+    UnsupportedOp
+        ONNX text cannot say it, or not exactly.
+    """
+    from onnx import helper, printer
+
+    refuse_others(body, path)
+    named = _renamed(body, naming)
+    proto = write_graph(named)
+    opset = {"opset": body.opsets[""]} if "" in body.opsets else {}
+    try:
+        if set(body.opsets) - {""}:
+            imports = [helper.make_opsetid(domain, version) for domain, version in body.opsets.items()]
+            text, opset = printer.to_text(helper.make_model(proto, opset_imports=imports)), {}
+        else:
+            text = printer.to_text(proto)
+        for shorter in (_tidy(text), text):  # a text in an attribute may have blanks that count
+            again = write_graph(read_text(shorter, opset.get("opset")))
+            if again.SerializeToString(deterministic=True) == proto.SerializeToString(deterministic=True):
+                return {"onnx": shorter, **opset}
+    except (LoopError, ValueError, RuntimeError) as error:
+        let_through(error)
+        raise UnsupportedOp(f"{'/'.join(path)}: ONNX text cannot hold this body ({error}); convert with body='mdf'") from error
+    raise UnsupportedOp(f"{'/'.join(path)}: ONNX text does not hold this body exactly; convert with body='mdf'")
+
+
+def _tidy(text: str) -> str:
+    """ONNX text without blanks at the ends of lines, with which YAML could not write it as a block."""
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def _renamed(body: ir.Body, naming: Naming) -> ir.Body:
+    """A body with the ids of its values for names."""
+    written = [name for node in body.nodes for name in node.outputs if name]
+    for name in dict.fromkeys((*body.inputs, *body.constants, *written)):
+        naming.value(name)
+
+    def change(node: ir.Node) -> ir.Node:
+        bodies = {key: _renamed(inner, Naming(naming)) for key, inner in node.bodies}
+        return replace(node.with_bodies(bodies), name=naming.fresh(node.name) if node.name else "")
+
+    return replace(renamed(body, naming.__getitem__, naming.ids, change), name=readable(body.name))

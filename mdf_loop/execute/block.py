@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.calls import Calls
+from mdf_loop.execute.calls import Calls, ManyInputs
 from mdf_loop.execute.interpret import truth
 from mdf_loop.execute.iteration_columns import History, NotStackable
-from mdf_loop.execute.steps_of_many import ManyInputs
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.batching import by_step, elementwise, is_settled
 from mdf_loop.options import Run

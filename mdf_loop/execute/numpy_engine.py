@@ -20,16 +20,14 @@ import numpy as np
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.errors import IterationError, PartialResults, is_from_outside, let_through
 from mdf_loop.execute.block import Batch
-from mdf_loop.execute.blocks import Blocks
+from mdf_loop.execute.blocks import AHEAD, FIRST, Blocks, Stage, first_length, next_length
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
-from mdf_loop.execute.nan_carried import warn_of_new_nan
-from mdf_loop.execute.nan_conditions import Compared
+from mdf_loop.execute.nan_warnings import Compared, warn_of_new_nan
 from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.stage import AHEAD, FIRST, Stage, first_length, next_length
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, room_of, settle
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting

@@ -183,11 +183,13 @@ def _describe(step: Step, env: list[Any], error: Exception) -> str:
     name = f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {', '.join(filter(None, node.outputs))}"
     values = [env[slot] for slot in step.reads if slot != RUN]
     given = ", ".join(describe_value(value) for value in values if not isinstance(value, Hidden))
-    return f"{name} failed on ({given}): {_told(error)}{_meant(node, values)}"
+    return f"{name} failed on ({given}): {_told(error)}{_meant(node, values, error)}"
 
 
-def _meant(node: Node, values: Sequence[Any]) -> str:
-    """A hint where a text, nothing, or something else stands among numbers."""
+def _meant(node: Node, values: Sequence[Any], error: Exception) -> str:
+    """A hint where a text, nothing, or something else stands among numbers, or a number where an array was meant."""
+    if isinstance(error, IndexError) and values and np.shape(values[0]) == ():
+        return f"; {node.inputs[0]!r} is one number, without an index; a carried value is that of the iteration before"
     for name, value in zip(node.inputs, values, strict=False):
         if name and (value is None or isinstance(value, dict)):
             return f"; {name!r} is {'None' if value is None else f'a {type(value).__name__}'}, no number"

@@ -40,6 +40,10 @@ MOST_SIGNATURES = 32
 CARE = 10
 """How many times as long as making it took machine code that was made in a hurry runs before it is made with care."""
 
+HELD = 0.1
+"""Seconds that a call waits for the machine code it has ordered: two threads of Python are in each other's way, so that going on
+meanwhile takes longer."""
+
 MOST_FAILURES = 3
 """How often a program may fall back before it is given up."""
 
@@ -328,8 +332,10 @@ class Programs:
 
     @staticmethod
     def _ordered(entry: Entry, region: Region) -> Order:
-        """The same, compiled in a hurry while the work goes on in another way."""
-        return Order(region, is_quick=True, keep=functools.partial(keep, entry.key))
+        """The same, compiled in a hurry; where that takes longer than a call waits, the work goes on in another way."""
+        order = Order(region, is_quick=True, keep=functools.partial(keep, entry.key))
+        order.wait(HELD)
+        return order
 
     def _tried(self, entry: Entry, values: Sequence[Any], run: Run) -> tuple[Any, ...] | None:
         saved = run.stream.save() if self._draws else None

@@ -14,6 +14,7 @@ from mdf_loop.ir import entity
 from mdf_loop.step.obstacles import obstacle
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import Region
+from mdf_loop.system.starting import no_collecting
 
 log = logging.getLogger("mdf_loop.execute.programs")
 """The documentation names it."""
@@ -94,7 +95,7 @@ def in_python(step: Region, least: int, careful: bool, why: str = "", is_block: 
 
 def in_machine_code(step: Region, is_block: bool = False, is_quick: bool = False) -> Specialised | str:
     """A Step compiled, in a hurry if it ``is_quick``, or why it cannot be."""
-    with alone():  # what is imported halfway when the process is copied can never be imported in the copy
+    with alone(), no_collecting():  # what is imported halfway when the process is copied can never be imported in the copy
         from mdf_loop.backends.llvm.compiled_program import program
         from mdf_loop.backends.llvm.lanes.element_types import CannotCompile, can_hold
 

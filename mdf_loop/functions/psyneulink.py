@@ -431,7 +431,8 @@ def plain(node: Any) -> Any:
 def _combining_now(node: Any) -> Any:
     """A node that adds what several projections bring to a port in the execution in which it comes, as PsyNeuLink does.
 
-    An export writes these values into a parameter.  MDF evaluates parameters behind functions, so the sum would be one execution late.
+    An export writes these values into a parameter.  MDF evaluates parameters behind functions, and adds those of the
+    execution before.
     """
     from modeci_mdf.mdf import Function
 

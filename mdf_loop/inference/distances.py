@@ -1,4 +1,4 @@
-"""How far simulated outputs are from observed ones: distances of quantiles, or of values where there is one observation."""
+"""What a fit makes small: a distance between simulated and observed outputs, an output, or a function of the caller's."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError
-
-LEVELS = np.linspace(0.05, 0.95, 19)
-"""The quantiles that are compared."""
-
-RESAMPLED = 200
-"""How often observations are drawn again to find how much their quantiles vary."""
+from mdf_loop.inference.summaries import Summary, spread
 
 Simulated = Mapping[str, np.ndarray]
 """For each output an array of rows, trials, and the output's own axes."""
@@ -31,10 +26,10 @@ class Objective(Protocol):
 
 
 class Distance:
-    """The mean squared difference of what data and simulations are summed up as, each in units of the data's spread.
+    """The squared difference of what data and simulations are summed up as.
 
-    Observations of trials are summed up as quantiles, those of two values as their mean.  An observation that has the shape of
-    one run is compared with the mean of the runs.
+    Observations of trials are summed up as a :class:`~mdf_loop.inference.summaries.Summary`.  An observation that has the shape
+    of one run is compared with the mean of the runs, in units of the standard deviation of its values; nan is left out.
 
     Parameters
     ----------
@@ -44,36 +39,29 @@ class Distance:
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self.data = data
         self.outputs: Sequence[str] = tuple(data)
-        self.is_single = {name: _is_single(name, values, shapes[name]) for name, values in data.items()}
-        self.is_mean = {name: self.is_single[name] or len(np.unique(values)) <= 2 for name, values in data.items()}
-        self.scale = {name: _spread(values) for name, values in data.items()}
-        parts = self._parts(self._drawn({}))
-        self.observed = np.concatenate(parts)
-        self.is_of_single = np.repeat([*self.is_single.values()], [len(part) for part in parts])
+        lengths: dict[int, list[str]] = {}
+        for name, values in data.items():
+            is_single = _is_single(name, values, shapes[name])
+            if not is_single and (missing := int(np.isnan(values).sum())):
+                raise ArgumentError(
+                    f"data[{name!r}] has {missing} of {values.size} values that are nan; leave these trials out, of all outputs"
+                )
+            lengths.setdefault(0 if is_single else len(values), []).append(name)
+        self._singles = {name: ~np.isnan(data[name]) for name in lengths.pop(0, [])}
+        self._scales = {name: spread(data[name][known]) for name, known in self._singles.items()}
+        self._summaries = [Summary({name: data[name] for name in names}) for names in lengths.values()]
+        self.observed = self._row({name: data[name][None] if name in self._singles else data[name] for name in data})
 
-    def _drawn(self, which: Mapping[int, np.ndarray]) -> dict[str, np.ndarray]:
-        """The data as trials; of those of a length some, where that is asked for."""
-        return {n: x[None] if self.is_single[n] else x[which.get(len(x), slice(None))] for n, x in self.data.items()}
-
-    def summed_up(self, trials: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Some trials in one row of numbers."""
-        return np.concatenate(self._parts(trials))
-
-    def _parts(self, trials: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """The same, output by output."""
-        parts = []
-        for name in self.outputs:
-            values = np.asarray(trials[name], np.float64)
-            part = values.mean(axis=0) if self.is_mean[name] else np.quantile(values, LEVELS, axis=0)
-            parts.append(np.ravel(part) / self.scale[name])
-        return parts
+    def _row(self, trials: Mapping[str, np.ndarray]) -> np.ndarray:
+        single = [trials[name].mean(axis=0)[known] / self._scales[name] for name, known in self._singles.items()]
+        return np.concatenate([*single, *(summary(trials) for summary in self._summaries)])
 
     def rows(self, simulated: Simulated) -> np.ndarray:
         """Each row of simulations in one row of numbers."""
-        count = len(simulated[self.outputs[0]])
-        return np.stack([self.summed_up({name: simulated[name][row] for name in self.outputs}) for row in range(count)])
+        values = {name: np.asarray(simulated[name], np.float64) for name in self.outputs}
+        count = len(values[self.outputs[0]])
+        return np.stack([self._row({name: rows[k] for name, rows in values.items()}) for k in range(count)])
 
     def __call__(self, simulated: Simulated) -> np.ndarray:
         with np.errstate(invalid="ignore"):
@@ -81,7 +69,7 @@ class Distance:
         return found
 
     def covariance(self, fitted: np.ndarray, trials: int) -> np.ndarray:
-        """How the numbers that data are summed up as would vary with other data: by drawing the observations again.
+        """How the numbers that data are summed up as would vary with other data.
 
         Of a single observation what is left over says how much it varies.
 
@@ -92,12 +80,12 @@ class Distance:
         trials : int
             How many these are, which vary as well.
         """
-        rng, counts = np.random.default_rng(0), {len(x) for n, x in self.data.items() if not self.is_single[n]}
-        again = ({count: rng.integers(count, size=count) for count in sorted(counts)} for _ in range(RESAMPLED))
-        rows = np.array([self.summed_up(self._drawn(which)) for which in again])
-        varying = np.atleast_2d(np.cov(rows, rowvar=False)) * (1 + max(counts, default=0) / trials)
-        left = (fitted - self.observed)[self.is_of_single]
-        varying[np.diag_indices(len(fitted))] += self.is_of_single * (left**2).sum() / max(len(left), 1)
+        at = sum(int(known.sum()) for known in self._singles.values())
+        varying = np.zeros((len(fitted), len(fitted)))
+        varying[range(at), range(at)] = ((fitted - self.observed)[:at] ** 2).sum() / max(at, 1)
+        for summary in self._summaries:
+            part = slice(at, at + len(summary.covariance))
+            varying[part, part], at = summary.covariance * (1 + summary.count / trials), part.stop
         return varying
 
 
@@ -139,8 +127,3 @@ def _is_single(name: str, values: np.ndarray, shape: tuple[int, ...]) -> bool:
         return False
     wanted = f"the shape {shape} of one run, or an axis of trials before it" if shape else "a number for each trial"
     raise ArgumentError(f"data[{name!r}] must have {wanted}; got the shape {values.shape}")
-
-
-def _spread(values: np.ndarray) -> float:
-    """The unit in which differences count."""
-    return float(np.std(values)) or float(np.abs(values).max()) or 1.0

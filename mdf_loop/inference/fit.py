@@ -19,6 +19,7 @@ def fit(
     *,
     trials: int = 2000,
     seed: Seed | None = None,
+    progress: bool | Callable[[int, int], Any] | None = None,
     **inputs: Any,
 ) -> Any:
     """Find the parameters of a model for which its outputs are closest to the data.
@@ -37,12 +38,17 @@ def fit(
     loss : callable or str, optional
         A function ``loss(simulated, data)`` of two mappings of outputs to arrays, where the first axis of ``simulated`` is
         trials; or the name of an output of the model that is a negative log likelihood.  The default is a distance of
-        quantiles: the mean squared difference of 19 quantiles of each output, in units of the standard deviation of the
-        data.  Outputs with two values are compared by their means, time courses at each of their values.
+        distributions: outputs with few values, or with clear gaps between their values, are choices.  For each combination of
+        choices it compares their share of the trials, and for each other output the means of five parts of its sorted values
+        in these trials.  Each difference is in units of how much it varies when the data are resampled.  Time courses are
+        compared at each of their values, except where the data are nan.
     trials : int
         The number of runs for each candidate.  It is one if the model draws no random numbers.
     seed : int or numpy.random.SeedSequence, optional
         The seed of the noise.  Without it a seed is drawn.
+    progress : bool or callable, optional
+        As in :func:`mdf_loop.sweep`.  A function is called with the number of simulated candidates, and how many there are at
+        most.
     **inputs : array_like
         Inputs of all runs.
 
@@ -57,8 +63,13 @@ def fit(
     ------
     ArgumentError, KindError
         An input or output does not exist, the data are not numbers or have a wrong shape, or bounds are in the wrong order.
+    LoopTimeout, LoopInterrupted, LoopStopped
+        ``options(timeout=...)`` for the whole fit, Ctrl-C, or a progress function that returned False.
     LoopError
         scipy is not installed, or no candidate has a finite loss.
+
+    If a fit ends early, the error has ``.results``: the best Estimates so far, without errors.  A
+    :class:`~mdf_loop.errors.LoopWarning` names estimates at their bounds, and parameters that the data do not decide.
 
     Examples
     --------
@@ -70,5 +81,7 @@ def fit(
     True
     """
     from mdf_loop.inference.estimates import Search
+    from mdf_loop.sweeps.chunked_run import reporting_to
 
-    return Search(model, data, over, loss, trials, seed, inputs).run()
+    with reporting_to(progress):
+        return Search(model, data, over, loss, trials, seed, inputs).run()

@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import (
@@ -26,9 +26,8 @@ from mdf_loop.errors import (
 )
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.integrations.patches.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
-from mdf_loop.integrations.patches.stdout import quiet_mdf
-from mdf_loop.integrations.patches.timeouts import Places, evaluated, values_of
+from mdf_loop.integrations.engine_patches import Places, evaluated, quiet_mdf, values_of
+from mdf_loop.integrations.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
@@ -171,16 +170,22 @@ def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str
     refuse_options(inputs, {name for node, id, *_ in places for name in (id, f"{node}.{id}")})
     named, given = dict[str, list[tuple[str, Any, str]]](), dict[int, str]()
     for name in inputs:
-        found = [(node, owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
-        required = [(node, owner, attribute) for node, _, owner, attribute in places if is_required_as(owner, name)]
-        if len(found) != 1 and not required:
+        found, is_clear = called(places, name)
+        if not is_clear:
             said = _not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found))
             raise ArgumentError(said if found else (_carried(graph, name) or said))
-        named[name] = required or found
+        named[name] = found
         for _, owner, _ in named[name]:
             if given.setdefault(id(owner), name) != name:
                 raise ArgumentError(f"{given[id(owner)]!r} and {name!r} are the same input; give it once")
     return named
+
+
+def called(places: Sequence[tuple[str, str, Any, str]], name: str) -> tuple[list[tuple[str, Any, str]], bool]:
+    """What a name sets: required ports of that name, of which there may be several, or a place; and whether it is clear."""
+    found = [(node, owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
+    required = [(node, owner, attribute) for node, _, owner, attribute in places if is_required_as(owner, name)]
+    return required or found, bool(required) or len(found) == 1
 
 
 def free_places(graph: Any) -> Iterator[tuple[str, str, Any, str]]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.execute.program import Hidden
-from mdf_loop.integrations.patches.no_eval import engine_at_work, refuse_graph
-from mdf_loop.integrations.patches.stdout import quiet_mdf
+from mdf_loop.integrations.engine_patches import quiet_mdf
+from mdf_loop.integrations.no_eval import engine_at_work, refuse_graph
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import Kernel, register
 from mdf_loop.ops.rows import Bound

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.naming import names_of
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import ValueType, record
 from mdf_loop.readers.mdf.type_text import read_type_text

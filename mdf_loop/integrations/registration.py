@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -25,11 +24,20 @@ from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
 from mdf_loop.functions import psyneulink
-from mdf_loop.integrations import mdf_engine  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
-from mdf_loop.integrations.patches import no_eval
-from mdf_loop.integrations.patches.random_operators import drawn
-from mdf_loop.integrations.patches.stdout import print_or_log, silent, unheard_inside
-from mdf_loop.integrations.patches.timeouts import ending_in_time, ending_passes, keeping_partial
+from mdf_loop.integrations import (
+    mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
+    no_eval,
+)
+from mdf_loop.integrations.engine_patches import (
+    drawn,
+    ending_in_time,
+    ending_passes,
+    keeping_partial,
+    print_or_log,
+    silent,
+    unheard_inside,
+)
+from mdf_loop.integrations.no_eval import around
 from mdf_loop.integrations.required_inputs import refusing_missing_inputs
 from mdf_loop.integrations.scheduler import CONDITIONS, SteppedLoop, mark_stepped, reading_names, starting_afresh, stepped_of
 from mdf_loop.integrations.typed_graph import taking_over_nodes
@@ -138,23 +146,21 @@ def _entry(function: str, called: str) -> dict[str, Any]:
     }
 
 
-def _taking_over_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _taking_over_parameters(
+    original: Callable[..., Any], self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy"
+) -> Any:
     """``EvaluableParameter.evaluate``: a parameter whose function is ours is evaluated by us."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy") -> Any:
-        parameter = self.parameter
-        if parameter.value is not None or parameter.function not in FUNCTIONS:
-            with _noted(parameter.id):
-                return original(self, parameters, time_increment=time_increment, array_format=array_format)
-        stepped = stepped_of(self)
-        self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format, stepped)
-        for condition in parameter.conditions:
-            test, value = (_evaluated(text, parameters, array_format) for text in (condition.test, condition.value))
-            self.curr_value = np.where(test, value, self.curr_value)
-        return self.curr_value
-
-    return evaluate
+    parameter = self.parameter
+    if parameter.value is not None or parameter.function not in FUNCTIONS:
+        with _noted(parameter.id):
+            return original(self, parameters, time_increment=time_increment, array_format=array_format)
+    stepped = stepped_of(self)
+    self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format, stepped)
+    for condition in parameter.conditions:
+        test, value = (_evaluated(text, parameters, array_format) for text in (condition.test, condition.value))
+        self.curr_value = np.where(test, value, self.curr_value)
+    return self.curr_value
 
 
 @contextlib.contextmanager
@@ -167,50 +173,42 @@ def _noted(name: str) -> Iterator[None]:
         raise
 
 
-def _noting_parameters(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _noting_parameters(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up."""
-
-    @functools.wraps(original)
-    def get_current_value(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _noted(self.parameter.id):
-            return original(self, *args, **kwargs)
-
-    return get_current_value
+    with _noted(self.parameter.id):
+        return original(self, *args, **kwargs)
 
 
-def _taking_over_functions(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _taking_over_functions(
+    original: Callable[..., Any], self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy"
+) -> Any:
     """``EvaluableFunction.evaluate``: likewise for a Function of a node."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy") -> Any:
-        function = self.function
-        if function.function not in FUNCTIONS:
-            with _noted(function.id):
-                return original(self, parameters, array_format)
-        known, stepped = {} if parameters is None else parameters, stepped_of(self)
-        self.curr_value = run_function(function.function, function.args, known, function.id, array_format, stepped)
-        return self.curr_value
-
-    return evaluate
+    function = self.function
+    if function.function not in FUNCTIONS:
+        with _noted(function.id):
+            return original(self, parameters, array_format)
+    known, stepped = {} if parameters is None else parameters, stepped_of(self)
+    self.curr_value = run_function(function.function, function.args, known, function.id, array_format, stepped)
+    return self.curr_value
 
 
-def _taking_over_expressions(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _taking_over_expressions(
+    original: Callable[..., Any], expr: str, base_parameters: dict, evaluated_parameters: dict, verbose: bool = False
+) -> Any:
     """``evaluate_onnx_expr``: who calls it for our functions gets all the arguments through; random numbers are the run's."""
-
-    @functools.wraps(original)
-    def evaluate_onnx_expr(expr: str, base_parameters: dict, evaluated_parameters: dict, verbose: bool = False) -> Any:
-        called = expr.split("(")[0].split(".")[-1]
-        for function, name in FUNCTIONS.items():
-            if called == name:
-                args = {key: value for key, value in base_parameters.items() if key in evaluated_parameters}
-                return run_function(function, args, evaluated_parameters, function, "numpy")
-        numbers = drawn(called, base_parameters, evaluated_parameters)
-        if numbers is not None:
-            return numbers
-        arrays = {key: in_a_row(each) if type(each) is list and each else each for key, each in evaluated_parameters.items()}
-        return original(expr, base_parameters, arrays, verbose)
-
-    return evaluate_onnx_expr
+    called = expr.split("(")[0].split(".")[-1]
+    for function, name in FUNCTIONS.items():
+        if called == name:
+            args = {key: value for key, value in base_parameters.items() if key in evaluated_parameters}
+            return run_function(function, args, evaluated_parameters, function, "numpy")
+    numbers = drawn(called, base_parameters, evaluated_parameters)
+    if numbers is not None:
+        return numbers
+    arrays = {key: in_a_row(each) if type(each) is list and each else each for key, each in evaluated_parameters.items()}
+    return original(expr, base_parameters, arrays, verbose)
 
 
 def run_function(
@@ -331,45 +329,37 @@ def _evaluated(text: Any, known: Mapping[str, Any], array_format: str) -> Any:
     return execution_engine.evaluate_expr(text, dict(known), array_format=array_format)
 
 
-def _ordering_captures(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _ordering_captures(original: Callable[..., Any], self: Any, node: Any, verbose: bool | None = False) -> None:
     """``EvaluableNode.__init__``: what a loop captures is evaluated before the loop.
 
     MDF orders parameters by the names in their arguments; captures are not among those, and a loop in
     front of a parameter it reads would see that parameter's previous value.
     """
-
-    @functools.wraps(original)
-    def __init__(self: Any, node: Any, verbose: bool | None = False) -> None:
-        for thing in (*node.parameters, *node.functions):
-            refuse_onnx_text(thing.value, (node.id, thing.id))
-            for key, value in (thing.args or {}).items():
-                refuse_onnx_text(value, (node.id, thing.id, key))
-        node = psyneulink.plain(node_by_place(node, read_once))
-        original(self, node, verbose)
-        for port in node.input_ports if not has_defaults() else ():
-            if default_value_of(port) is not None:
-                self.evaluable_inputs[port.id].set_input_value(default_value_of(port))
-        mark_stepped(self)
-        for parameter in order_parameters(node, read_once):
-            self.evaluable_parameters.move_to_end(parameter.id)
-
-    return __init__
+    for thing in (*node.parameters, *node.functions):
+        refuse_onnx_text(thing.value, (node.id, thing.id))
+        for key, value in (thing.args or {}).items():
+            refuse_onnx_text(value, (node.id, thing.id, key))
+    node = psyneulink.plain(node_by_place(node, read_once))
+    original(self, node, verbose)
+    for port in node.input_ports if not has_defaults() else ():
+        if default_value_of(port) is not None:
+            self.evaluable_inputs[port.id].set_input_value(default_value_of(port))
+    mark_stepped(self)
+    for parameter in order_parameters(node, read_once):
+        self.evaluable_parameters.move_to_end(parameter.id)
 
 
 _streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()
 
 
-def _with_one_stream(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def _with_one_stream(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableGraph.evaluate``: all loops of a graph draw from one random stream.
 
     The stream lives as long as the graph, so that a model stepped by calling evaluate() again and again gets
     fresh numbers each time, and a new graph under the same seed repeats them.
     """
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with random_stream(_streams.get(self)) as stream, part_of(start_run()):  # one stream, and one time to end
-            _streams[self] = stream
-            return original(self, *args, **kwargs)
-
-    return evaluate
+    with random_stream(_streams.get(self)) as stream, part_of(start_run()):  # one stream, and one time to end
+        _streams[self] = stream
+        return original(self, *args, **kwargs)

@@ -7,23 +7,23 @@ shape that is declared, and so do models here.  Where no shape is declared eithe
 - A graph of MDF's own functions gets the 0 of MDF's engine, and a warning.
 
 In a model that MDF's ONNX importer wrote a port may be an input of the model, or a weight whose value was lost:
-:mod:`mdf_loop.convert.repair.imported_models` marks them, and they have to be given in any case.
+:mod:`mdf_loop.convert.imported_models` marks them, and they have to be given in any case.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from modeci_mdf.mdf import InputPort
 
 from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.repair.imported_models import REQUIRED
+from mdf_loop.convert.imported_models import REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
-from mdf_loop.integrations.patches.no_eval import runs_body
+from mdf_loop.integrations.no_eval import around, runs_body
+from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 
@@ -71,20 +71,20 @@ def _is_read(name: str, node: Any) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)|'onnx_file'", text) for text in texts)
 
 
-def refusing_missing_inputs(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def refusing_missing_inputs(
+    original: Callable[..., Any],
+    self: Any,
+    time_increment: Any = None,
+    array_format: str = "numpy",
+    initializer: Mapping[str, Any] | None = None,
+) -> Any:
     """``EvaluableGraph.evaluate``: without a value for a required input port it is an error."""
-
-    @functools.wraps(original)
-    def evaluate(
-        self: Any, time_increment: Any = None, array_format: str = "numpy", initializer: Mapping[str, Any] | None = None
-    ) -> Any:
-        if not runs_body():
-            inputs = [(id, name, each) for id, node in self.enodes.items() for name, each in node.evaluable_inputs.items()]
-            known = {f"{id}.{name}" for id, name, each in inputs if _is_set(each)}
-            refuse_missing_inputs(self.graph, {*(initializer or {}), *known})
-        return original(self, time_increment, array_format, initializer)
-
-    return evaluate
+    if not runs_body():
+        inputs = [(id, name, each) for id, node in self.enodes.items() for name, each in node.evaluable_inputs.items()]
+        known = {f"{id}.{name}" for id, name, each in inputs if _is_set(each)}
+        refuse_missing_inputs(self.graph, {*(initializer or {}), *known})
+    return original(self, time_increment, array_format, initializer)
 
 
 def _is_set(evaluable: Any) -> bool:
@@ -112,13 +112,20 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
     ------
     ArgumentError
     """
-    missing = [
-        said_of_missing(node, port)
-        for node, port in required_ports(graph)
-        if not is_required(port) and port.id not in given and f"{node}.{port.id}" not in given
-    ]
-    if missing:
+    if missing := [said for port, _, said, is_needed in missing_values(graph, given) if is_needed and not is_required(port)]:
         raise ArgumentError("; ".join(missing))
+
+
+def missing_values(graph: Any, given: Container[str]) -> Iterator[tuple[Any, tuple[str, ...], str, bool]]:
+    """Ports and parameters without a value: each with its place, what is said of it, and whether a value must be given.
+
+    ``given`` may say ``node.id``.  MDF's engine takes 0 for a value that need not be given.
+    """
+    needed = required_ports(graph)
+    for node, port in open_ports(graph):
+        if port.id not in given and f"{node}.{port.id}" not in given:
+            is_needed, said = (node, port) in needed, said_of_missing(node, port)
+            yield port, (str(graph.id), node, port.id), said if is_needed else f"{said}. MDF's engine takes 0 for it", is_needed
 
 
 def said_of_missing(node: str, place: Any) -> str:
@@ -128,15 +135,14 @@ def said_of_missing(node: str, place: Any) -> str:
     what = what if is_port else f"parameter {name!r} of node {node!r} has no value"
     key = "default_value" if is_port else "value"
     written = f"; or write {key}: into the model" if not is_port or has_defaults() else ""
-    return f"{what}. Give it: run(..., {name}=...), --set {name}=... on the command line{written}"
+    return f"{what}. {how_to_give([name])}{written}"
 
 
 def warn_of_zeros(graph: Any, given: Container[str]) -> None:
     """Tell of input ports without a value that MDF's engine takes for 0."""
-    needed = required_ports(graph)
-    for node, port in open_ports(graph):
-        if (node, port) not in needed and port.id not in given and f"{node}.{port.id}" not in given:
-            warn_user(f"{said_of_missing(node, port)}. MDF's engine takes 0 for it")
+    for _, _, said, is_needed in missing_values(graph, given):
+        if not is_needed:
+            warn_user(said)
 
 
 def _message(missing: Sequence[tuple[str, Any]]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from mdf_loop.calls.content_cache import fingerprint
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
 from mdf_loop.convert.scheduled.slots import GivenInput, RunNode, interpreted
 from mdf_loop.errors import (

@@ -14,7 +14,6 @@ nodes and for termination, alone or inside ``All``, ``Any`` and ``Not``, in Pyth
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from mdf_loop.convert.scheduled.conditions import name_of
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.partial_results import keeping
+from mdf_loop.integrations.no_eval import around
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers.mdf.stepped_loops import ITERATIONS, STEPPED, Steps, stepped_loop
 from mdf_loop.types.fitting import handed_out
@@ -170,18 +170,14 @@ def mark_stepped(evaluable_node: Any) -> None:
         _stepped[found] = SteppedLoop(steps)
 
 
-def starting_afresh(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def starting_afresh(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableGraph.evaluate``: stepped loops begin again, and conditions can find them."""
-
-    @functools.wraps(original)
-    def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _graphs[self.scheduler] = weakref.ref(self)
-        for node in self.enodes.values():
-            if (stepped := _stepped_in(node)) is not None:
-                stepped.restart(self.scheduler)
-        return original(self, *args, **kwargs)
-
-    return evaluate
+    _graphs[self.scheduler] = weakref.ref(self)
+    for node in self.enodes.values():
+        if (stepped := _stepped_in(node)) is not None:
+            stepped.restart(self.scheduler)
+    return original(self, *args, **kwargs)
 
 
 def _stepped_in(evaluable_node: Any) -> SteppedLoop | None:
@@ -291,31 +287,27 @@ class WhenFinishedAll(All):
 CONDITIONS = (LoopFinished, AfterNLoopIterations, EveryNLoopIterations, WhenFinished, WhenFinishedAny, WhenFinishedAll)
 
 
-def reading_names(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def reading_names(original: Callable[..., Any], self: Any, condition: Any) -> Any:
     """``EvaluableGraph.parse_condition``: nodes in lists by their ids, and what a Threshold looks at by PsyNeuLink's names."""
-
-    @functools.wraps(original)
-    def parse_condition(self: Any, condition: Any) -> Any:
-        is_plain = isinstance(condition, dict)
-        kind = condition.get("type") if is_plain else getattr(condition, "type", None)
-        given = condition.get("kwargs") if is_plain else getattr(condition, "kwargs", None)
-        if not isinstance(kind, str) or not isinstance(given, dict):
-            return original(self, condition)
-        given = dict(given)
-        for key, value in given.items():
-            if isinstance(value, list) and value and all(isinstance(name, str) and self.graph.get_node(name) for name in value):
-                given[key] = [self.graph.get_node(name) for name in value]
-        if kind.startswith("WhenFinished") and not given.get("dependencies", given.get("dependency")):
-            given["dependencies"] = list(self.graph.nodes)
-        node = self.graph.get_node(given.get("dependency")) if kind == "Threshold" else None
-        if node is not None and "parameter" in given:
-            given["parameter"] = name_of(node, given["parameter"])
-        made = original(self, {"type": kind, "kwargs": given})
-        if kind == "Threshold":
-            made.custom_parameter_getter = _of_one_element(made.custom_parameter_getter, np.size(given.get("indices") or ()))
-        return made
-
-    return parse_condition
+    is_plain = isinstance(condition, dict)
+    kind = condition.get("type") if is_plain else getattr(condition, "type", None)
+    given = condition.get("kwargs") if is_plain else getattr(condition, "kwargs", None)
+    if not isinstance(kind, str) or not isinstance(given, dict):
+        return original(self, condition)
+    given = dict(given)
+    for key, value in given.items():
+        if isinstance(value, list) and value and all(isinstance(name, str) and self.graph.get_node(name) for name in value):
+            given[key] = [self.graph.get_node(name) for name in value]
+    if kind.startswith("WhenFinished") and not given.get("dependencies", given.get("dependency")):
+        given["dependencies"] = list(self.graph.nodes)
+    node = self.graph.get_node(given.get("dependency")) if kind == "Threshold" else None
+    if node is not None and "parameter" in given:
+        given["parameter"] = name_of(node, given["parameter"])
+    made = original(self, {"type": kind, "kwargs": given})
+    if kind == "Threshold":
+        made.custom_parameter_getter = _of_one_element(made.custom_parameter_getter, np.size(given.get("indices") or ()))
+    return made
 
 
 def _of_one_element(original: Callable[..., Any], indices: int) -> Callable[..., Any]:

@@ -10,15 +10,15 @@ are on the list of :mod:`mdf_loop.readers.expressions.expression_text`.
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mdf_loop.backend import LoopRep, as_value, run_kept
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import LoopError, in_node, keeps_results
 from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.integrations.no_eval import around
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
@@ -34,18 +34,14 @@ UNSET = object()
 """In place of a value that an input port did not get; None is the empty optional."""
 
 
-def taking_over_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
+@around
+def taking_over_nodes(original: Callable[..., Any], self: Any, graph: Any, verbose: bool | None = False) -> None:
     """``EvaluableGraph.__init__``: the nodes of a graph with metadata types are ours."""
-
-    @functools.wraps(original)
-    def __init__(self: Any, graph: Any, verbose: bool | None = False) -> None:
-        nodes = typed_nodes(graph) if is_typed(graph) else {}
-        refuse_hanging(graph)
-        original(self, graph, verbose)
-        self.enodes |= nodes
-        self.output_enodes = [self.enodes[node.id] for node in self.output_nodes]
-
-    return __init__
+    nodes = typed_nodes(graph) if is_typed(graph) else {}
+    refuse_hanging(graph)
+    original(self, graph, verbose)
+    self.enodes |= nodes
+    self.output_enodes = [self.enodes[node.id] for node in self.output_nodes]
 
 
 def typed_nodes(graph: Any) -> dict[str, TypedNode]:

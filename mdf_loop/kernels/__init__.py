@@ -10,6 +10,7 @@ import pkgutil
 
 from mdf_loop.ops.registry import KERNELS, register
 from mdf_loop.ops.rooms import kernel_modules
+from mdf_loop.system.starting import no_collecting
 
 
 @functools.cache
@@ -19,8 +20,9 @@ def load_kernels() -> None:
     Kernels that a user registered before stay in place of ours.
     """
     given = [entry for versions in KERNELS.values() for entry in versions]
-    load_functions()
-    _import_all(f"{__name__}.definitions")
+    with no_collecting():
+        load_functions()
+        _import_all(f"{__name__}.definitions")
     for entry in given:
         if all(entry.run is not ours.run for ours in KERNELS[entry.domain, entry.op]):
             register(entry)
@@ -31,7 +33,6 @@ def load_functions() -> None:
     """Import the kernels without the definitions beside them, which need their rows in the table."""
     for group in ("numbers", "arrays", "networks", "mdf"):
         _import_all(f"{__name__}.{group}")
-    importlib.import_module(f"{__name__}.traces")
     for name in kernel_modules():
         importlib.import_module(name)
     importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first

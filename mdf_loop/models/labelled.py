@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.models.results import About, Results
+from mdf_loop.models.results import About, Results, times
 from mdf_loop.models.written import widened
 from mdf_loop.settings.engines import needed
 from mdf_loop.version import __version__
@@ -35,19 +35,23 @@ def dataset(results: Results) -> Any:
     axes = Axes(lead, [array.shape for (part, _), (array, _) in found.items() if part == "recorded"], about.every, about.dt)
     for (part, name), (array, lengths) in found.items():
         label, is_recorded = labels[part, name], part == "recorded"
-        dims = axes.of(label, array.shape, is_recorded or name in about.collected, is_recorded)
+        is_at_start = is_recorded and name in about.at_start
+        dims = axes.of(label, array.shape, is_recorded or name in about.collected, is_recorded, is_at_start=is_at_start)
         variables[label] = dims, array
         lengths = about.lengths.get(name, lengths) if is_recorded is (name in about.recorded) else lengths
         if lengths is not None:
             variables[length_label(label, labels.values())] = dims[: np.ndim(lengths)], lengths
     coordinates = axes.coordinates if about.trials is None else axes.coordinates | {"trial": np.arange(about.trials)}
-    return with_units(xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about)), about.units)
+    made = xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about))
+    for name, time in axes.said_times().items():
+        made[name].attrs["time"] = time
+    return with_units(made, about.units)
 
 
 def with_units(made: Any, units: Mapping[str, str]) -> Any:
     """A Dataset whose variables have the attribute ``units`` where the model says units."""
     for name in map(str, made.variables if units else ()):
-        is_time = name in made.coords and made[name].dims == (name.removesuffix("time") + "iteration",)
+        is_time = name in made.coords and any(name in _time_names(str(dim)) for dim in made[name].dims)
         unit = units.get(name.removeprefix("output "), units.get("dt") if is_time else None)
         if unit is not None:
             made[name].attrs["units"] = unit
@@ -92,28 +96,54 @@ class Axes:
         self, lead: tuple[str, ...] = (), recorded: Sequence[tuple[int, ...]] = (), every: int = 1, dt: Any = None
     ) -> None:
         self.lead, self.every, self.coordinates = lead, every, dict[str, np.ndarray]()
+        self._moments = dict[str, dict[bool, list[str]]]()
         self.dt = dt if isinstance(dt, int | float) and np.isfinite(dt) else None
         lengths = [shape[len(lead)] for shape in recorded if len(shape) > len(lead)]
         self.length: int | None = max(lengths, default=None)
         self.step = every if lengths else 1
 
     def of(
-        self, name: str, shape: tuple[int, ...], has_rows: bool, is_recorded: bool = False, more: tuple[str, ...] = ()
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        has_rows: bool,
+        is_recorded: bool = False,
+        more: tuple[str, ...] = (),
+        is_at_start: bool = False,
     ) -> tuple[str, ...]:
-        """The dimensions of a value; ``has_rows`` says whether there is one for each iteration, ``more`` lead as well."""
+        """The dimensions of a value.
+
+        ``has_rows`` says whether there is one for each iteration, ``more`` lead as well, ``is_at_start`` says whether a row
+        belongs to the start of its iteration.
+        """
         dims = (*self.lead, *more)
         rest = shape[len(dims) :]
         if has_rows and rest:
-            dims = (*dims, self._rows(name, rest[0], self.every if is_recorded else 1))
+            dims = (*dims, dim := self._rows(name, rest[0], self.every if is_recorded else 1))
+            self._moments.setdefault(dim, {}).setdefault(is_at_start, []).append(name)
         return (*dims[: len(shape)], *(f"{name}_{k}" for k in range(len(shape) - len(dims))))
 
     def times(self, taken: Container[str]) -> dict[str, Any]:
-        """The time at the end of each iteration that a row is of: a coordinate ``time`` beside ``iteration``."""
-        rows = {dim: values for dim, values in self.coordinates.items() if dim.rpartition("_")[2] == "iteration"}
+        """The coordinate ``time`` beside ``iteration``; ``start_time`` and ``end_time`` where values belong to both."""
+        found = dict[str, Any]()
         if self.dt is None:
-            return {}
-        named = {dim: dim.removesuffix("iteration") + "time" for dim in rows}
-        return {named[dim]: (dim, self.dt * (values + 1)) for dim, values in rows.items() if named[dim] not in taken}
+            return found
+        for dim, moments in self._moments.items():
+            for is_at_start in moments:
+                name = _time_name(dim, is_at_start, len(moments) > 1)
+                if name not in taken:
+                    found[name] = dim, times(self.coordinates[dim], self.dt, is_at_start)
+        return found
+
+    def said_times(self) -> dict[str, str]:
+        """The coordinate that has the times of a value, where there are two of them."""
+        both = [(dim, moments) for dim, moments in self._moments.items() if len(moments) > 1 and self.dt is not None]
+        return {
+            name: _time_name(dim, is_at_start, True)
+            for dim, moments in both
+            for is_at_start, names in moments.items()
+            for name in names
+        }
 
     def along(self, dim: str, values: Sequence[Any], name: str) -> str:
         """A dimension with such coordinates: one of the value's own where something else is called that already."""
@@ -129,6 +159,18 @@ class Axes:
         dim = "iteration" if (length, step) == (self.length, self.step) else f"{name}_iteration"
         self.coordinates[dim] = step * np.arange(length)
         return dim
+
+
+def _time_name(dim: str, is_at_start: bool, has_both: bool) -> str:
+    """The coordinate of times beside a dimension of iterations."""
+    word = ("start_" if is_at_start else "end_") if has_both else ""
+    return f"{dim.removesuffix('iteration')}{word}time"
+
+
+def _time_names(dim: str) -> set[str]:
+    """All that such a coordinate may be called."""
+    both = (False, True)
+    return {_time_name(dim, start, has_both) for start in both for has_both in both} if dim.endswith("iteration") else set()
 
 
 def attributes(about: About, **more: Any) -> dict[str, Any]:

@@ -13,27 +13,28 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed, warn_user
-from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
+from mdf_loop.integrations.engine_patches import said_of_seeds
+from mdf_loop.integrations.engine_runs import called, free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
-from mdf_loop.integrations.patches.random_operators import said_of_seeds
-from mdf_loop.integrations.required_inputs import is_required_as, open_ports, refuse_without_value, required_ports, warn_of_zeros
+from mdf_loop.integrations.required_inputs import open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
-from mdf_loop.models.recordings.recording import recorded_run
+from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
+from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import said_names
-from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.types.fitting import as_array
 from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
 
@@ -267,6 +268,16 @@ class MdfModel(Model):
             return tuple(self.outputs) if wish.collect else ()
         return () if self.once is None else self.once.anything.collected
 
+    def at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration."""
+        return recorded_at_start(self, wish, self._at_start)
+
+    def _at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        if self.typed is not None:
+            ids = {name: id for id, name in names_of(self.graph).items()}
+            return at_start_in_body(self.typed.body, {name: ids.get(name, name) for name in names})
+        return () if has_conditions(self.graph) else at_start_in_graph(self.graph, names)
+
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""
         inputs, inside = self.told_apart(inputs)
@@ -341,10 +352,9 @@ class MdfModel(Model):
         names = {name for node, id, *_ in places for name in (id, f"{node}.{id}")}
         found: dict[str, list[tuple[str, str, bool]]] = {}
         for name in names:
-            here = [(n, i, a == "default_value") for n, i, _, a in places if name in (i, f"{n}.{i}")]
-            required = [(n, i, True) for n, i, owner, _ in places if is_required_as(owner, name)]
-            if required or len(here) == 1:
-                found[name] = required or here
+            here, is_clear = called(places, name)
+            if is_clear:
+                found[name] = [(node, owner.id, attribute == "default_value") for node, owner, attribute in here]
         return found
 
     def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:

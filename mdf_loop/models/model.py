@@ -26,6 +26,7 @@ from mdf_loop.ir import record
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, in_force, public, start_run
+from mdf_loop.readers.arguments import how_to_give, instead_in_run
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.system.threads import Recent
@@ -125,7 +126,9 @@ class Model:
         ArgumentError
         """
         if missing := [name for name, port in self.inputs.items() if port.required and name not in names]:
-            raise ArgumentError(f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}")
+            raise ArgumentError(
+                f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}. {how_to_give(missing)}"
+            )
 
     @public
     def __call__(self, /, **arguments: Any) -> Results:
@@ -192,7 +195,7 @@ class Model:
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
-        about.units = self.units
+        about.units, about.at_start = self.units, self.at_start(wish)
         return about
 
     @property
@@ -217,12 +220,16 @@ class Model:
 
     def by_jax(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
         """What a run by JAX gives; None if it has no form there."""
-        from mdf_loop.models.jax.by_jax import run_by_jax
+        from mdf_loop.models.to_jax import run_by_jax
 
         return run_by_jax(self, inputs, run, wish)
 
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
+        return ()
+
+    def at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration."""
         return ()
 
     @public
@@ -426,6 +433,8 @@ def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str]) 
     """Say which argument is probably meant by a name that is no input."""
     if close := difflib.get_close_matches(name, [*arguments], 1, 0.75):
         error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
+    elif instead := instead_in_run(name):
+        error.add_note(f"{name!r} is taken for an input{instead}")
 
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:

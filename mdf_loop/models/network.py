@@ -10,7 +10,8 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.errors import ArgumentError
 from mdf_loop.integrations.engine_runs import refuse_options
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.models.recordings.recording import recorded_rep
+from mdf_loop.models.recordings.recording import recorded_at_start, recorded_rep
+from mdf_loop.models.recordings.ways import at_start_in_body
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, in_run
 from mdf_loop.types.ports import Input, Output, Ports, inputs_of_graph
@@ -65,6 +66,11 @@ class NetworkModel(Model):
         for name in ("steps", "time_increment", "collect"):
             if name in how:
                 raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
+
+    def at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration."""
+        body = self.prepared.body
+        return recorded_at_start(self, wish, lambda names: at_start_in_body(body, dict(zip(names, names, strict=True))))
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""

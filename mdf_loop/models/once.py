@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.convert.scheduled.passes import OPSETS, Pass
+from mdf_loop.convert.scheduled.passes import Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan, output_ports, read_schedule
-from mdf_loop.convert.scheduled.slots import GivenInput, Reading, Slots
+from mdf_loop.convert.scheduled.slots import GivenInput, PassBuilder, Reading, Slots
 from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, malformed
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_runs import free_places
-from mdf_loop.integrations.patches.no_eval import conditions_of, refuse_keywords
+from mdf_loop.integrations.no_eval import conditions_of, refuse_keywords
 from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
@@ -32,12 +32,11 @@ from mdf_loop.models.between_loops import BetweenLoops, Evaluation, Request, res
 from mdf_loop.models.recordings.more_outputs import with_outputs
 from mdf_loop.models.recordings.ways import Way
 from mdf_loop.options import Run
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Unavailable, Value, available
+from mdf_loop.readers.expressions.values import NotCompiled, Unavailable, Value, available
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import is_typed
-from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.system.threads import Recent
 
 Place = tuple[str, str]
@@ -274,16 +273,17 @@ def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key]
     if plan.schedule.passes != 1:
         raise NotCompiled("it has conditions")
     reading = Reading()
-    while True:
-        reading.changed, builder = False, BodyBuilder(reading, (), (), DEFAULT_OPSET)
+
+    def read() -> tuple[PassBuilder, OnceValues, list[Value]]:
+        builder = PassBuilder(reading)
         store = OnceValues({each.key: value for each, value in given.items()}, builder, reading)
         Pass(plan, store, builder).run()
         keys = (*(("output", *place) for place in plan.outputs.values()), *record)
-        results = [available(store.get(key), f"{key[1]}.{key[2]}") for key in keys]
-        if not reading.changed:
-            break
+        return builder, store, [available(store.get(key), f"{key[1]}.{key[2]}") for key in keys]
+
+    builder, store, results = reading.settled(read)
     loops = [Value(name) for node in builder.nodes if node.loop is not None for name in node.outputs[:1]]
-    body = builder.finish(graph.id, [*results, *loops], OPSETS)  # MDF runs a loop that nothing reads as well
+    body = builder.finish(graph.id, [*results, *loops])  # MDF runs a loop that nothing reads as well
     names = {state.input for state in body.state}
     inputs = {key: name for key, name in store.inputs.items() if name in names}
     body = replace(body, inputs=tuple(inputs.values()), outputs=body.outputs[: len(results)], state=())

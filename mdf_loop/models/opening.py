@@ -16,7 +16,8 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.backend import prepare as prepare_onnx
 from mdf_loop.calls.content_cache import fingerprint, size_of
 from mdf_loop.convert.loading import load
-from mdf_loop.errors import ArgumentError, KindError, let_through, warn_user
+from mdf_loop.convert.mdf_to_onnx import only_graph
+from mdf_loop.errors import KindError, let_through, warn_user
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
@@ -93,19 +94,6 @@ def _prepared(model: Any) -> Model:
 
 def _of_mdf(model: Any, source: str = "") -> MdfModel:
     return MdfModel(only_graph(model), str(model.id), source) if hasattr(model, "graphs") else MdfModel(model, "", source)
-
-
-def only_graph(model: Any) -> Any:
-    """The graph of a model that has one.
-
-    Raises
-    ------
-    ArgumentError
-    """
-    if len(model.graphs) != 1:
-        names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
-        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); run one of them")
-    return model.graphs[0]
 
 
 def _read(path: Path) -> Model:

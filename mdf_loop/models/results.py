@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.errors import MissingOutput, did_you_mean
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.models.html_tables import results_html, results_text
@@ -47,6 +49,8 @@ class About:
         The outputs that have a value for each iteration of a loop, or for each step.
     dt : float or None
         The time of an iteration in the model, if the model has it.
+    at_start : sequence of str
+        The recorded values that belong to the time at which an iteration starts, ``k * dt``; see :func:`times`.
     units : mapping of str to str
         Units by name, if the model has them.  The unit of ``dt`` is the unit of time.
     """
@@ -64,6 +68,21 @@ class About:
     collected: Sequence[str] = ()
     dt: float | None = None
     units: Mapping[str, str] = field(default_factory=dict)
+    at_start: Sequence[str] = ()
+
+    def times(self, iterations: np.ndarray, is_at_start: bool) -> np.ndarray:
+        """The times to which values of some iterations belong; the model has a ``dt``."""
+        assert self.dt is not None
+        return times(iterations, self.dt, is_at_start)
+
+
+def times(iterations: np.ndarray, dt: float, is_at_start: bool) -> np.ndarray:
+    """The times in a model to which values of some iterations belong.
+
+    A carried value that iteration k finds is that of the time ``k * dt``.  What the iteration makes of it, and what it
+    collects, is there at its end: ``(k + 1) * dt``.
+    """
+    return dt * (iterations if is_at_start else iterations + 1)
 
 
 class Results(dict[str, Any]):
@@ -125,7 +144,9 @@ class Results(dict[str, Any]):
         """Return the outputs and recorded values as an ``xarray.Dataset``.
 
         Dimensions are ``trial``, ``iteration``, and ``<name>_0``, ``<name>_1``, ... for other axes.  Values of a loop with
-        another number of iterations have the dimension ``<name>_iteration``.  Attributes have the model, the version of
+        another number of iterations have the dimension ``<name>_iteration``.  If the model has a step ``dt``, there is a
+        coordinate ``time``; if some values belong to the start of an iteration and others to its end, there are ``start_time``
+        and ``end_time``, and the attribute ``time`` of a value names its own.  Attributes have the model, the version of
         mdf_loop, the seed and the options.
 
         Returns

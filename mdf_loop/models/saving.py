@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.weights_reading import open_archive
+from mdf_loop.convert.weights import open_archive
 from mdf_loop.errors import FileError, LoopError, MalformedBody, let_through
 from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results
@@ -108,6 +108,7 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         "collected": list(about.collected),
         **({} if about.dt is None else {"dt": about.dt}),
         **({"units": dict(about.units)} if about.units else {}),
+        **({"at_start": list(about.at_start)} if about.at_start else {}),
     }
     said["about"] = {name: written(value, arrays, name) for name, value in rest.items()}
     return said

@@ -16,15 +16,15 @@ from mdf_loop.calls.on_device import in_rows, key_of
 from mdf_loop.convert.checked import FIRST_WITH_INITIALIZERS
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import to_onnx
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.naming import names_of
 from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf, with_inputs
 from mdf_loop.integrations.model_constants import with_constants
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
-from mdf_loop.models.jax.to_jax import to_jax
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.opening import run
+from mdf_loop.models.to_jax import to_jax
 from mdf_loop.options import options
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.signature import ports_of
@@ -170,7 +170,7 @@ def by_jax(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: 
     def call() -> dict[str, Any]:
         if not made:
             made.append(to_jax(model, **how))
-        from mdf_loop.backends.jax.many import run_alone
+        from mdf_loop.backends.jax.function import run_alone
 
         return {name: rows for name, (rows, _) in in_rows(run_alone(made[0], key_of(seed), inputs), ()).items()}
 

@@ -20,6 +20,7 @@ from mdf_loop.errors import ArgumentError, keeps_results
 from mdf_loop.execute.program import describe_value
 from mdf_loop.openvino.ir import OpenvinoModel, read_openvino
 from mdf_loop.options import Run, start_run
+from mdf_loop.types.fitting import refuse_shape
 
 
 class OpenvinoRep(LoopRep):
@@ -141,12 +142,8 @@ class OpenvinoRep(LoopRep):
             declared, array = self.body.type_of(name), as_value(value)
             if not isinstance(array, np.ndarray):
                 raise ArgumentError(f"input {name!r} must be an array; got {type(value).__name__}")
-            dims = declared.shape
-            same_type = declared.dtype is None or array.dtype == declared.dtype
-            fits = dims is None or (
-                len(dims) == array.ndim and all(not isinstance(d, int) or d == n for d, n in zip(dims, array.shape, strict=True))
-            )
-            if not same_type or not fits:
+            refuse_shape(name, array, declared)
+            if declared.dtype is not None and array.dtype != declared.dtype:
                 raise ArgumentError(f"input {name!r} must be {declared}; got {describe_value(array)}")
 
 

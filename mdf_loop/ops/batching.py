@@ -47,7 +47,7 @@ def is_settled(rows: np.ndarray) -> bool:
 
 
 def by_step(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The Step of the operator gets a leading axis, see :mod:`mdf_loop.execute.steps_of_many`."""
+    """The Step of the operator gets a leading axis, see :mod:`mdf_loop.execute.calls`."""
     return None
 
 

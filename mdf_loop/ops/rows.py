@@ -72,35 +72,6 @@ class Known:
 
 
 @record
-class Draw:
-    """What an operator draws, each number by itself.
-
-    Attributes
-    ----------
-    method : str
-        Of numpy's generator.
-    parameters : tuple of float
-        What the method is given.
-    shape : tuple
-        How many there are.
-    dtype : numpy.dtype
-        What they are made.
-    is_weak : bool
-        Whether the result is a number of Python's.
-    moved : callable or None
-        ``moved(numbers)`` gives the result, in primitives, and a truth value where numpy may refuse to draw; None if the numbers
-        are the result.
-    """
-
-    method: str
-    parameters: tuple[float, ...]
-    shape: tuple[Any, ...] | None
-    dtype: np.dtype
-    is_weak: bool = False
-    moved: Callable[[Any], tuple[Any, Any]] | None = None
-
-
-@record
 class Facts:
     """What is known of an operator besides what it computes: code that has a shorter way for a class of operators asks here.
 
@@ -135,9 +106,6 @@ class Facts:
     draws : callable or None
         ``draws(*inputs)``, with inputs that are known, says which of ONNX's random operators draws the same numbers: its name and
         attributes, the type being float64; None if there is none.
-    drawing : callable or None
-        ``drawing(b, *inputs, **attrs)``, of inputs as a definition gets them, is the :class:`Draw` of an operator that draws
-        each number by itself.
     results : callable or None
         ``results(first, **attrs)``, of the shape of the first input (None where its rank or a length is not known),
         says the element type and the shape of each output, where ONNX's inference does not know them.
@@ -155,7 +123,6 @@ class Facts:
     chooses: bool = False
     compares: bool = False
     draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None
-    drawing: Callable[..., Draw] | None = None
     results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
 
 

@@ -5,6 +5,7 @@ Models may be of strangers: each text of theirs is escaped, drawings are images,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from mdf_loop.sweeps.sweep import sweep
 from mdf_loop.system.html import escaped, folded, image, preformatted, table
 from mdf_loop.version import __version__
 
+READABLE = 640
+"""Pixels of the width of a drawing under which a page does not make it smaller: its texts could not be read."""
+
 TEXTS = (".yaml", ".yml", ".json", ".xml")
 """Model files that people can read."""
 
@@ -31,6 +35,7 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word }
 img { padding: 0.5rem; box-sizing: border-box; border-radius: 4px }
 pre { overflow-x: auto; font-size: 0.8rem; line-height: 1.35 }
+@media (max-width: 40rem) { table { font-size: 0.7rem } th, td { padding: 2px 4px !important } }
 """
 
 PAGE = """<!DOCTYPE html>
@@ -91,8 +96,10 @@ def _of_model(model: Model, file: Path) -> str:
     if file.suffix.lower() in TEXTS:
         said = read_bytes(file, "a model").decode("utf-8-sig", "replace")
         text = folded(file.name, preformatted(said), is_open=False)
-    drawing = image("svg+xml", draw(model).svg().encode(), f"the model {model.name}")
-    return f"<h2>Model</h2><p>{drawing}</p>{model._repr_html_()}{text}"
+    svg = draw(model).svg()
+    width = re.search(r'<svg [^>]*width="(\d+)', svg)
+    drawing = image("svg+xml", svg.encode(), f"the model {model.name}", min(int(width[1]) if width else 0, READABLE))
+    return f"<h2>Model</h2>{drawing}{model._repr_html_()}{text}"
 
 
 def _of_sweep(found: Any) -> str:

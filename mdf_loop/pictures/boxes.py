@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mdf_loop.calls.explain import COLOURS as WAYS_COLOURS
 
-INPUT, OUTPUT, CONDITION, PLAIN = "input", "output", "condition", "plain"
+INPUT, OUTPUT, CONDITION, PLAIN, VALUES = "input", "output", "condition", "plain", "values"
 """What a box may be besides the ways in which a plan runs a node (:data:`mdf_loop.calls.explain.WAYS`)."""
 
 COLOURS = {
@@ -16,6 +16,7 @@ COLOURS = {
     OUTPUT: "#ffffff",
     CONDITION: "#fff3b0",
     PLAIN: "#f4f4f4",
+    VALUES: "#ffffff",
 }
 """A light colour for each kind of box; the text on it is dark, in a dark notebook too."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
-from itertools import pairwise
 
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures.boxes import COLOURS, CONDITION, INPUT, LEGEND, OUTPUT, Box, Cluster, Picture
@@ -71,19 +70,20 @@ def _lines(picture: Picture) -> Iterator[str]:
 
 
 def _legend(picture: Picture) -> Iterator[str]:
+    """A table below the picture, to which what is lowest leads without a line."""
     kinds = picture.kinds()
     if not kinds:
         return
-    yield '  subgraph cluster_legend { label="how the plan runs a node"; color="#bbbbbb"; fontsize=10'
-    for kind in kinds:
-        yield f'    legend_{kind} [label={_quoted(LEGEND[kind])}, fillcolor="{COLOURS[kind]}", fontsize=9]'
-    yield from (f"    legend_{a} -> legend_{b} [style=invis]" for a, b in pairwise(kinds))
-    yield "  }"
+    cells = [f'<TR><TD PORT="legend_{kind}" BGCOLOR="{COLOURS[kind]}">{LEGEND[kind]}</TD></TR>' for kind in kinds]
+    rows = f'<TR><TD BORDER="0">how the plan runs a node</TD></TR>{"".join(cells)}'
+    yield f'  legend [shape=plain, style="", fontsize=9, label=<<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="3">{rows}</TABLE>>]'
+    tails = {arrow.tail for arrow in picture.arrows if not arrow.is_back}
+    yield from (f"  {box.key} -> legend [style=invis]" for box in picture.top.all_boxes() if box.key not in tails)
 
 
 def _cluster(cluster: Cluster, margin: str, is_top: bool = False) -> Iterator[str]:
     yield f"{margin}subgraph cluster_{cluster.key} {{"
-    yield f'{margin}  label={_quoted(cluster.title)}; style=rounded; color="{"#ffffff" if is_top else "#888888"}"'
+    yield f'{margin}  label={_quoted(cluster.title)}; labeljust=l; style=rounded; color="{"#ffffff" if is_top else "#888888"}"'
     for box in cluster.boxes:
         yield f"{margin}  {_box(box)}"
     for inner in cluster.clusters:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import LoopError
-from mdf_loop.models.as_written import short
+from mdf_loop.models.explaining import short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
+from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import Equations, check_names, equations_in, is_equations, texts_of
 from mdf_loop.readers.expressions.expression_text import refuse_length, tree_of, variables
 
@@ -38,6 +39,11 @@ def broken(text: str) -> list[str]:
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "    ..."]
 
 
+def iteration_of(said: Equations) -> str:
+    """The title of what runs in each iteration."""
+    return "each iteration" + (f": a step of {STEP} by {said.method or 'euler'}" if said.derivatives else "")
+
+
 class EquationDrawer:
     """Adds the equations of one body to a picture."""
 
@@ -61,7 +67,7 @@ class EquationDrawer:
         """
         begin = self._begin(outer, given)
         begin |= self._lets(begin)
-        new = {name: self._equation(name, text, begin) for name, text in self.said.carried.items()}
+        new = {name: self._carried(name, text, begin) for name, text in self.said.carried.items()}
         for name, key in new.items():
             self.drawer.arrow(key, begin[name], "next iteration", is_back=True)
         after = {**begin, **new}
@@ -87,10 +93,20 @@ class EquationDrawer:
 
     def _lets(self, begin: Scope) -> dict[str, str]:
         """Boxes first and arrows then: ``let`` has no order."""
-        made = {name: self._box(name, text) for name, text in self.said.let.items()}
-        for name, text in self.said.let.items():
+        texts = {name: text for name, text in self.said.let.items() if name not in self.said.stages}
+        made = {name: self._box(name, text) for name, text in texts.items()}
+        for name, text in texts.items():
             self._arrows(made[name], text, {**begin, **made})
         return made
+
+    def _carried(self, name: str, text: str, begin: Scope) -> str:
+        """The equation of a carried value; that of a derivative as its author wrote it, unless it is a number."""
+        slope = self.said.derivatives.get(name)
+        if slope is None or not _names(slope):
+            return self._equation(name, text, begin)
+        key = self._equation(f"d{name}/dt", slope, begin)
+        self._arrows(key, STEP, begin)
+        return key
 
     def _equation(self, name: str, text: str, scope: Scope, word: str = "", kind: str = PLAIN) -> str:
         key = self._box(name, text, word, kind)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.models.as_written import condition_text, node_lines, short
-from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, Cluster, Picture
+from mdf_loop.models.explaining import condition_text, node_lines, short
+from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, VALUES, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
-from mdf_loop.pictures.of_equations import EquationDrawer, broken, equations_of, names_in
+from mdf_loop.pictures.of_equations import EquationDrawer, broken, equations_of, iteration_of, names_in
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
 from mdf_loop.readers.expressions.equations import EQUATIONS
-from mdf_loop.readers.mdf.by_place import NO_VALUES, signature_of
+from mdf_loop.readers.mdf.by_place import NO_VALUES, named_results, node_by_name, signature_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.onnx.loop_records import as_loop
@@ -42,7 +42,7 @@ def picture_of_equations(said: Equations) -> Picture:
     """The equations of a loop by themselves."""
     picture = Picture(Cluster("top", EQUATIONS))
     drawer = BodyDrawer(picture)
-    each = drawer.cluster(picture.top, "each iteration")
+    each = drawer.cluster(picture.top, iteration_of(said))
     known = {*said.names, *said.let, said.index}
     captured = [name for name in dict.fromkeys(names_in(said)) if name not in known and name not in NUMBERS]
     scope = {name: drawer.box(picture.top, name, "captured", kind=INPUT) for name in (*captured, *said.captured)}
@@ -87,6 +87,7 @@ def _node(
     receivers: dict[tuple[str, str], str],
 ) -> None:
     """A node of MDF: one box, or a cluster around the loops in it."""
+    node = node_by_name(node)
     loops = [thing for thing in (*node.functions, *node.parameters) if thing.function in CONTROL]
     if not loops:
         said = _functions(node) if drawer.of_operators else [part for line in node_lines(node) for part in broken(line)]
@@ -101,9 +102,12 @@ def _node(
     values = {name: short(parameter.value) for name, parameter in held.items() if not isinstance(parameter.value, dict)}
     if drawer.of_operators or any(equations_of(_source((thing.args or {}).get("body"), held)) is None for thing in loops):
         scope |= {name: drawer.box(around, name, *broken(text), kind=INPUT) for name, text in values.items()}
-    elif values:  # equations name what they read
-        drawer.box(around, *(line for name, text in values.items() for line in broken(f"{name} = {text}")), kind=INPUT)
-    found = {thing.id: _control(drawer, thing, around, scope, held) for thing in loops}
+    elif values:
+        lines = [line for name, text in values.items() for line in broken(f"{name} = {text}")]
+        scope |= dict.fromkeys(values, drawer.box(around, *lines, kind=VALUES))
+    names, found = named_results(node), dict[str, dict[str, str]]()
+    for thing in loops:
+        found[thing.id] = _control(drawer, thing, around, scope, held, names.get(thing.id, ()))
     for port in node.output_ports:
         senders[node.id, port.id] = _port(drawer, port, around, scope, found)
 
@@ -125,7 +129,7 @@ def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, st
             return key
     key = drawer.box(around, port.id, *broken(f"= {text}"), kind=OUTPUT)
     results = {name: tail for outputs in found.values() for name, tail in outputs.items()}
-    read = [tail for name, tail in results.items() if re.search(rf"(?<!\w){re.escape(name)}", text)]
+    read = [tail for name, tail in results.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
     read += [tail for name, tail in scope.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
     for tail in dict.fromkeys(read):
         drawer.arrow(tail, key)
@@ -133,24 +137,37 @@ def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, st
 
 
 def _control(
-    drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], held: Mapping[str, Any]
+    drawer: GraphDrawer,
+    thing: Any,
+    around: Cluster,
+    scope: Mapping[str, str],
+    held: Mapping[str, Any],
+    names: Sequence[str],
 ) -> dict[str, str]:
-    """A Loop, Scan or If of MDF; returns where its outputs come from, as MDF calls them: run[0], run[1], ..."""
+    """A Loop, Scan or If of MDF; returns where its outputs come from, as its node reads them: run.x, or run[0] without names."""
     args = thing.args or {}
     said = None if drawer.of_operators else equations_of(_source(args.get("body"), held))
     if said is not None:
-        return _equations(drawer, thing, drawer.cluster(around, f"{thing.function.partition('::')[2]} {thing.id}"), scope, said)
+        title = f"{thing.function.partition('::')[2]} {thing.id}"
+        return _equations(drawer, thing, drawer.cluster(around, title), scope, said, names)
     try:
-        node = _as_node(thing, args, held)
+        node = _as_node(thing, args, held, names)
     except LoopError as error:  # running the model raises it
         key = drawer.box(around, thing.id, thing.function, kind=CONDITION, tip=str(error))
         for name in args.values():
             drawer.arrow(scope.get(name) if isinstance(name, str) else None, key)
-        return {f"{thing.id}[{k}]": key for k in range(9)}
+        return dict.fromkeys([f"{thing.id}[{k}]" for k in range(9)], key)
     return drawer.control(node, around, scope)
 
 
-def _equations(drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], said: Equations) -> dict[str, str]:
+def _read_as(id: str, names: Sequence[str], count: int) -> list[str]:
+    """How a node reads the results of a loop: by the names that equations give them, or by their places."""
+    return [f"{id}.{name}" for name in names] if len(names) == count else [f"{id}[{k}]" for k in range(count)]
+
+
+def _equations(
+    drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], said: Equations, names: Sequence[str]
+) -> dict[str, str]:
     """A Loop or Scan over equations; returns where its outputs come from."""
     args = thing.args
     if args.get("M") is not None:
@@ -159,11 +176,11 @@ def _equations(drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[
     given = {name: value for name, value in args.items() if name not in NO_VALUES and not name.startswith("scan_")}
     if not set(said.names) & set(given):
         given = dict(zip(said.names, given.values(), strict=False))
-    found = EquationDrawer(drawer, drawer.cluster(around, "each iteration"), said).loop(scope, given)
-    return {f"{thing.id}[{k}]": key for k, key in enumerate(found)}
+    found = EquationDrawer(drawer, drawer.cluster(around, iteration_of(said)), said).loop(scope, given)
+    return dict(zip(_read_as(thing.id, names, len(found)), found, strict=True))
 
 
-def _as_node(thing: Any, args: Mapping[str, Any], held: Mapping[str, Any]) -> Node:
+def _as_node(thing: Any, args: Mapping[str, Any], held: Mapping[str, Any], labels: Sequence[str]) -> Node:
     """The operator that a function of MDF is."""
     n_carried, kind = signature_of(thing.function, args)
     keys = ("then_branch", "else_branch") if kind == "branch" else ("body",)
@@ -177,7 +194,7 @@ def _as_node(thing: Any, args: Mapping[str, Any], held: Mapping[str, Any]) -> No
     attrs: dict[str, Any] = dict(bodies)
     if kind == "scan":
         attrs["num_scan_inputs"] = args.get("num_scan_inputs", 1)
-    outputs = tuple(f"{thing.id}[{k}]" for k in range(count))
+    outputs = tuple(_read_as(thing.id, labels, count))
     made = Node(thing.function.partition("::")[2], (*first, *names), outputs, attrs, thing.id, 18, "", captures)
     return as_loop(made, thing.id)
 

@@ -12,10 +12,10 @@ from mdf_loop.pictures.boxes import COLOURS, LEGEND, Arrow, Box, Cluster, Pictur
 from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Spot, laid_out
 from mdf_loop.plots.on_matplotlib import literal, new_axes
 
-STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55)
+STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55, 0.8, -0.8)
 """Bends to try, the sooner the better; a positive one leads a downward arrow past the left."""
 
-CURVED = (0.3, -0.3, 0.18, -0.18, 0.48, -0.48)
+CURVED = (0.3, -0.3, 0.18, -0.18, 0.48, -0.48, 0.7, -0.7, 1.0, -1.0)
 """Those for an arrow that leads back: never straight, and never the line of an arrow that leads there."""
 
 ALONG = np.linspace(0.0, 1.0, 25)[:, None]
@@ -159,7 +159,7 @@ def _arrow(arrow: Arrow, places: dict[str, Spot], ax: Any, patches: dict[str, An
             linestyle=style,
             color="#b03060" if arrow.is_back else LINES,
             connectionstyle=f"arc3,rad={radius}",
-            zorder=45 if arrow.is_back else 39,
+            zorder=39,
         )
     )
 

@@ -7,7 +7,7 @@ text runs it, and so that types and shapes are known.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mdf_loop.ir import Loop, Node, record
@@ -15,10 +15,8 @@ from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import facts, lookup
 from mdf_loop.plan.aliases import without_aliases
 from mdf_loop.plan.dependence import Component, components
-from mdf_loop.plan.idioms import find_idiom
-from mdf_loop.plan.idioms.record import Idiom
+from mdf_loop.plan.idioms import Idiom, find_idiom
 from mdf_loop.plan.invariants import Invariants, carried_from, draws, invariants, is_pure, is_repeatable
-from mdf_loop.plan.regrouping import regrouped
 
 
 @record
@@ -132,7 +130,7 @@ def make_plan(loop: Loop) -> Plan:
     varying = regrouped(varying, moving, same, {*loop.body.outputs, *loop.last, *carried.values(), deciding})
     tied = [node for node in varying if draws(node)]
     found = components(varying, moving, tied)
-    scheduled = _Schedule(loop, varying, found, moving, deciding, same)
+    scheduled = _Schedule(loop, varying, found, moving, deciding)
     return Plan(
         loop,
         hoisted=tuple(node for node in lasting.values() if _is_hoisted(node, same)),
@@ -217,11 +215,8 @@ class _Schedule:
         found: Sequence[Component],
         moving: Mapping[str, str],
         deciding: str,
-        same: Invariants,
     ) -> None:
-        self.found, self.moving, self.deciding, self.same = found, moving, deciding, same
-        reads = Counter(name for node in nodes for name in node.reads)
-        self.read_often = {name for name, count in reads.items() if count > 1} | {*loop.body.outputs, *loop.last}
+        self.found, self.moving, self.deciding = found, moving, deciding
         self.index = loop.index
         self.wanted = {*loop.body.outputs, *loop.last, deciding, *moving.values()}
         self.recurrent = {id(node) for component in found if component.cyclic for node in component.nodes}
@@ -292,9 +287,9 @@ class _Schedule:
             else:
                 return (node,)
             return None
-        idiom = find_idiom(component, self.moving, self.same, self.read_often)
+        idiom = find_idiom(component, self.moving)
         if idiom is not None:
-            return (idiom, *idiom.nodes_between)
+            return (idiom,)
         for node in component.nodes:
             drawing = draws(node) and not component.carried
             self.reasons[_first(node)] = "draws random numbers, in order" if drawing else self._needs_itself(component)
@@ -351,3 +346,50 @@ def _first(node: Node) -> str:
 
 def _called(node: Node) -> str:
     return f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {_first(node)}"
+
+
+def regrouped(nodes: Sequence[Node], moving: Collection[str], same: Invariants, kept: Collection[str]) -> list[Node]:
+    """The nodes, with biases added to the product that is known before the recurrence runs.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        Those that are not the same in every iteration, in order.
+    moving : collection of str
+        Carried values that change.
+    same : Invariants
+        Values that are the same in every iteration.
+    kept : collection of str
+        Values that are wanted besides those that nodes read.
+    """
+    writer = {name: node for node in nodes for name in node.outputs if name}
+    place_of = {id(node): place for place, node in enumerate(nodes)}
+    late = _late(nodes, moving)
+    reads = Counter(name for node in nodes for name in node.reads)
+    found = list(nodes)
+    for place, outer in enumerate(nodes):
+        inner = next((writer[name] for name in outer.inputs if name in writer), None)
+        if inner is None or not _is_sum(outer) or not _is_sum(inner) or inner.outputs[0] in kept:
+            continue
+        (total,) = inner.outputs
+        bias = outer.inputs[1 - outer.inputs.index(total)]
+        early, other = sorted(inner.inputs, key=late.__contains__)
+        if bias not in same or reads[total] > 1 or early in late or other not in late:
+            continue
+        if all(name in writer and facts(writer[name]).multiplies_matrices for name in (early, other)):
+            found[place_of[id(inner)]] = replace(inner, inputs=(early, bias))
+            found[place] = replace(outer, inputs=(total, other))
+    return found
+
+
+def _is_sum(node: Node) -> bool:
+    return facts(node).accumulates == "add" and not node.attrs and len(node.inputs) == 2
+
+
+def _late(nodes: Sequence[Node], moving: Collection[str]) -> set[str]:
+    """Values that need one of the iteration before."""
+    late = set(moving)
+    for node in nodes:
+        if late.intersection(node.reads):
+            late.update(filter(None, node.outputs))
+    return late

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,8 @@ def new_axes(size: tuple[float, float] | None = None) -> Any:
     return pyplot().subplots(figsize=size, layout="constrained")[1]
 
 
-def plot_one(series: Series, ax: Any, **style: Any) -> None:
-    """A histogram of trials, lines along one axis, or a heat map of two.
+def plot_one(series: Series, ax: Any, **style: Any) -> str:
+    """A histogram of trials, lines along one axis, or a heat map of two; returns what a legend says of lines.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def plot_one(series: Series, ax: Any, **style: Any) -> None:
     """
     if series.dims == (TRIAL,):
         plot_histogram(series, ax, **style)
-        return
+        return ""
     mean, spread = series.over_trials()
     if mean.values.ndim == 1:
         _line(mean, spread, ax, **style)
@@ -60,6 +60,7 @@ def plot_one(series: Series, ax: Any, **style: Any) -> None:
         _lines_or_map(mean, spread, ax, **style)
     else:
         raise _no_picture(mean)
+    return mean.note and f"mean ± SD {mean.note}"
 
 
 def _no_picture(series: Series) -> ArgumentError:
@@ -74,14 +75,35 @@ def _no_picture(series: Series) -> ArgumentError:
 
 
 def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
-    """How often values occur in trials."""
+    """How often values occur in trials: a bar for each of a few whole numbers, and for a number that all have."""
     values = series.values[np.isfinite(series.values)]
-    ax.hist(values, **{"bins": "auto", "label": literal(series.name), **style})
+    style = {"label": literal(series.label(series.name)), **style}
+    is_one = values.size > 0 and np.ptp(values) == 0
+    if "bins" in style or not values.size or not (is_one or (values == np.rint(values)).all()):
+        ax.hist(values, **{"bins": "auto", **style})
+    else:
+        edges = _edges_of_whole(values)
+        ax.hist(values, **{"bins": edges, "rwidth": 0.8 if edges[1] - edges[0] == 1 else None, **style})
+        _ticks(ax.xaxis, np.arange(2))
+    if is_one:
+        ax.set_xticks(values[:1], [f"{values[0]:g}"])
+        ax.margins(x=1)
     _said(ax, series.label(series.name), "trials")
 
 
-def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> None:
-    """One value over another: a trajectory in the plane, or a point for each trial.
+MOST_BARS = 30
+"""Whole numbers that have a bar each, where they reach no farther."""
+
+
+def _edges_of_whole(values: np.ndarray) -> np.ndarray:
+    """Edges of bars that are centred on whole numbers, one or several of them each."""
+    low, high = values.min(), values.max()
+    width = 1.0 if high - low < MOST_BARS else np.ceil(np.diff(np.histogram_bin_edges(values, "auto")[:2])[0])
+    return low - 0.5 + width * np.arange((high - low + 1) // width + 1 + ((high - low + 1) % width > 0))
+
+
+def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> str:
+    """One value over another: a trajectory in the plane, or a point for each trial; returns what a legend says of it.
 
     Raises
     ------
@@ -91,13 +113,14 @@ def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> None:
     _said(ax, x.label(x.name), y.label(y.name))
     if x.dims == y.dims == (TRIAL,):
         ax.plot(x.values, y.values, **{"linestyle": "", "marker": ".", **style})
-        return
+        return ""
     (x, _), (y, _) = x.over_trials(), y.over_trials()
     if x.values.shape != y.values.shape:
         raise ArgumentError(f"{x.name!r} has axes {_shape(x)} and {y.name!r} {_shape(y)}; a phase plane needs the same for both")
     if x.values.ndim not in (1, 2):
         raise _no_picture(x)
     ax.plot(x.values, y.values, **style)
+    return y.note and f"mean {y.note}"
 
 
 def _shape(series: Series) -> str:
@@ -107,13 +130,16 @@ def _shape(series: Series) -> str:
 def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None = None, **style: Any) -> None:
     """A line along the axis there is, and a band of one standard deviation where it is a mean of trials.
 
-    A few elements are points: there is nothing between them.
+    A few elements are points with bars: there is nothing between them.  So is a single place, of which no line is seen.
     """
     along, dim = series.along(series.dims[0]), series.dims[0]
     is_vector = dim not in series.coordinates and not _is_run(dim) and len(along) <= MOST_LINES
-    form = {"marker": "o", "linestyle": ""} if is_vector else {}
+    has_points = is_vector or len(along) == 1
+    form = {"marker": "o", "linestyle": ""} if has_points else {}
     (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **form, **style})
-    if spread is not None:
+    if spread is not None and has_points:
+        ax.errorbar(_places(along), series.values, spread, linestyle="", color=line.get_color(), capsize=3)
+    elif spread is not None:
         low, high = series.values - spread, series.values + spread
         ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
     _ticks(ax.xaxis, along)
@@ -121,11 +147,16 @@ def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None 
 
 
 def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: Any) -> None:
-    """Of two axes: a line for each place of the shorter one that is not that of iterations, or a heat map of both."""
+    """Of two axes: a line for each place of the shorter one that is not that of iterations, or a heat map of both.
+
+    A small matrix is a heat map: neither of its axes is one along which something changes.
+    """
+    is_known = any(dim in series.coordinates or _is_run(dim) for dim in series.dims)
+    is_matrix = not is_known and max(series.values.shape) <= MOST_LINES
     swept = [dim for dim in series.dims if dim in series.coordinates and not _is_run(dim)]
     each = _shorter(series)
-    if len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
-        _heat_map(series, ax, "" if spread is None else "mean of ", **style)
+    if is_matrix or len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
+        _heat_map(series, ax, **style)
         return
     for k, at in enumerate(series.along(each)):
         part = tuple(k if dim == each else slice(None) for dim in series.dims)
@@ -145,13 +176,14 @@ def _shorter(series: Series) -> str:
     return min([dim for dim in sizes if not _is_run(dim)] or sizes, key=lambda dim: sizes[dim])
 
 
-def _heat_map(series: Series, ax: Any, word: str = "", **style: Any) -> None:
+def _heat_map(series: Series, ax: Any, **style: Any) -> None:
     """The first axis from left to right, the second one upwards."""
+    said = ": mean ".join(filter(None, (series.label(series.name), series.note)))
     right, up = (series.along(dim) for dim in series.dims)
     image = ax.pcolormesh(_places(right), _places(up), series.values.T, **{"shading": "nearest", **style})
     _ticks(ax.xaxis, right)
     _ticks(ax.yaxis, up)
-    ax.figure.colorbar(image, ax=ax, label=literal(f"{word}{series.label(series.name)}"))
+    ax.figure.colorbar(image, ax=ax, label=literal(said))
     _said(ax, *map(series.label, series.dims))
 
 
@@ -165,7 +197,7 @@ def _ticks(axis: Any, along: np.ndarray) -> None:
     from matplotlib.ticker import MaxNLocator
 
     if along.dtype.kind in "iu" and isinstance(locator := axis.get_major_locator(), MaxNLocator):
-        locator.set_params(integer=True)
+        locator.set_params(integer=True, min_n_ticks=1)
     if along.dtype.kind not in "iuf":
         axis.set_ticks(np.arange(len(along)), [literal(str(at)) for at in along])
 
@@ -176,8 +208,9 @@ def _said(ax: Any, x: str, y: str) -> None:
     ax.set_ylabel(ax.get_ylabel() or literal(y))
 
 
-def legend(ax: Any) -> None:
-    """A legend where there is more than one thing to tell apart."""
+def legend(ax: Any, notes: Iterable[str] = ()) -> None:
+    """A legend where there is more than one thing to tell apart, or something to say of lines."""
     labels: Sequence[str] = ax.get_legend_handles_labels()[1]
-    if len(labels) > 1:
-        ax.legend()
+    said = literal("\n".join(dict.fromkeys(filter(None, notes))).replace(", ", ",\n"))
+    if len(labels) > 1 or (labels and said):
+        ax.legend(title=said or None, title_fontsize="small", fontsize="small")

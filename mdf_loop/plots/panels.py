@@ -110,7 +110,11 @@ def _timed(series: Series, times: Sequence[Series]) -> Series:
     sizes = [(dim, size) for dim, size in zip(series.dims, series.values.shape, strict=True) if dim != TRIAL]
     for dim, size in sizes[:1]:
         for time in times if is_run(series, dim) else ():
-            if time.name != series.name and len(along := time.over_trials()[0].values) == size:
+            if (
+                time.is_at_start is series.is_at_start
+                and time.name != series.name
+                and len(along := time.over_trials()[0].values) == size
+            ):
                 label = known if (known := series.label(dim)).startswith(TIME) else time.label(time.name)
                 labels = {**series.labels, dim: label}
                 return replace(series, coordinates={**series.coordinates, dim: along}, labels=labels)

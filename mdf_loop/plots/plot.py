@@ -19,8 +19,8 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     The results decide the kind of plot.  A value of each iteration is a line, with one line for each of a few elements, or a
     heat map for many.  Lines share axes if they have one unit, or no units and one scale; others have axes of their own.  The
     time of the model, a value called ``t`` or ``time`` that grows, is on the x axis.  A number of each trial is a histogram.
-    With other axes, trials are a mean and a band of one standard deviation.  A sweep over one input is a curve, a sweep over
-    two inputs a heat map.
+    With other axes, trials are a mean and a band of one standard deviation, as long as at least half of them run.  A sweep
+    over one input is a curve, a sweep over two inputs a heat map.
 
     Parameters
     ----------
@@ -78,14 +78,15 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
 
 def drawn(panel: Panel, ax: Any, **style: Any) -> None:
     """What a panel has, on axes."""
+    notes = list[str]()
     for series in panel.series:
         if panel.x is None:
-            plot_one(series, ax, **style)
+            notes.append(plot_one(series, ax, **style))
         else:
-            plot_phase(panel.x, series, ax, **{"label": literal(series.name), **style})
+            notes.append(plot_phase(panel.x, series, ax, **{"label": literal(series.name), **style}))
     if len(panel.series) > 1:
         ax.set_ylabel("")
-    legend(ax)
+    legend(ax, notes)
 
 
 MOST, WIDTH, HEIGHT = 6, 7.0, 3.0

@@ -31,6 +31,10 @@ class Series:
         What to write at an axis, or for the values, if it is not the name: a name with its unit.
     unit : str or None
         Of the values.
+    is_at_start : bool
+        Whether values along iterations belong to the start of each.
+    note : str
+        Of which trials they are the mean.
     """
 
     name: str
@@ -39,6 +43,8 @@ class Series:
     coordinates: Mapping[str, np.ndarray] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     unit: str | None = None
+    is_at_start: bool = False
+    note: str = ""
 
     def label(self, name: str) -> str:
         """What to write at the axis of a dimension, or for the values."""
@@ -54,18 +60,23 @@ class Series:
         return np.arange(self.values.shape[self.dims.index(dim)]) if known is None else known
 
     def over_trials(self) -> tuple[Series, np.ndarray | None]:
-        """The mean of all trials, and how far they are spread; itself where there are no trials."""
+        """The mean of all trials, and how far they are spread; itself where there are no trials.
+
+        Along iterations it ends where fewer than half of the trials are left: the others have ended, and are unlike these.
+        """
         if TRIAL not in self.dims:
             return self, None
         axis = self.dims.index(TRIAL)
         there = np.isfinite(self.values)
-        count = np.maximum(there.sum(axis, keepdims=True), 1)
+        left = there.sum(axis, keepdims=True)
+        count = np.maximum(left, 1)
         mean = np.where(there, self.values, 0).sum(axis, keepdims=True) / count
         spread = np.sqrt((np.where(there, self.values - mean, 0) ** 2).sum(axis) / count.squeeze(axis))
-        empty = ~there.any(axis)
-        mean = np.where(empty, np.nan, mean.squeeze(axis))
-        dims = tuple(dim for dim in self.dims if dim != TRIAL)
-        return self.part(dims, mean), spread
+        trials, dims = self.values.shape[axis], tuple(dim for dim in self.dims if dim != TRIAL)
+        least = trials / 2 if any(dim.endswith(ITERATION) for dim in dims) else 1
+        is_shown = left.squeeze(axis) >= least
+        note = f"of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
+        return replace(self.part(dims, np.where(is_shown, mean.squeeze(axis), np.nan)), note=note), spread
 
 
 def series_of(source: Any) -> dict[str, Callable[[], Series]]:
@@ -100,7 +111,7 @@ def _of_results(results: Any) -> dict[str, Callable[[], Series]]:
 
 
 def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: int) -> Series:
-    """A value of a run; along its iterations stand their numbers, or the time at the end of each."""
+    """A value of a run; along its iterations are their numbers, or their times."""
     values = _numbers(name, value)
     dims = (*dims[: values.ndim], *(f"{name}_{k}" for k in range(values.ndim - len(dims))))
     unit = about.units.get(name)
@@ -109,9 +120,10 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     if ITERATION not in dims:
         return Series(name, dims, values, {}, labels, unit)
     along = every * np.arange(values.shape[dims.index(ITERATION)])
+    is_at_start = name in about.at_start and name in about.recorded
     if about.dt is not None:
-        along, labels[ITERATION] = about.dt * (along + 1), with_unit(TIME, about.units.get("dt"))
-    return Series(name, dims, values, {ITERATION: along}, labels, unit)
+        along, labels[ITERATION] = about.times(along, is_at_start), with_unit(TIME, about.units.get("dt"))
+    return Series(name, dims, values, {ITERATION: along}, labels, unit, is_at_start)
 
 
 def is_run(series: Series, dim: str) -> bool:
@@ -132,13 +144,14 @@ def _of_variable(variable: Any) -> Series:
     coordinates = {dim: np.asarray(variable.coords[named[dim]].values) for dim in dims if named[dim] in variable.coords}
     units = {key: variable.coords[at].attrs.get("units") for key, at in named.items() if at in variable.coords}
     units[name] = variable.attrs.get("units")
-    labels = {key: with_unit(at, units.get(key)) for key, at in named.items()}
-    return Series(name, dims, _numbers(name, variable.values), coordinates, labels, units[name])
+    own = str(variable.attrs.get(TIME, ""))
+    labels = {key: with_unit(TIME if at == own else at, units.get(key)) for key, at in named.items()}
+    return Series(name, dims, _numbers(name, variable.values), coordinates, labels, units[name], own.endswith("start_time"))
 
 
 def _time_along(variable: Any, dim: str) -> str:
     """The coordinate that is written along a dimension: of iterations their time, where it is known."""
-    time = dim.removesuffix(ITERATION) + TIME
+    time = variable.attrs.get(TIME, dim.removesuffix(ITERATION) + TIME)
     is_there = dim.endswith(ITERATION) and time in variable.coords and variable.coords[time].dims == (dim,)
     return time if is_there else dim
 

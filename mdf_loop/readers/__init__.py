@@ -22,8 +22,7 @@ from mdf_loop.errors import KindError, MalformedBody, let_through
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
 from mdf_loop.readers.model_files import as_path
-from mdf_loop.readers.onnx.onnx_text import read_text, refuse_opset
-from mdf_loop.readers.onnx.text_hints import as_equation
+from mdf_loop.readers.onnx.onnx_text import as_equation, read_text, refuse_opset
 
 ONNX_TEXT, ONNX_FILE, OPSET = "onnx", "onnx_file", "opset"
 

@@ -52,28 +52,37 @@ def meant(name: str, known: Iterable[str]) -> str:
     """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
     if close := did_you_mean(name, known):
         return close
-    option = next((own for own, others in OTHER_NAMES.items() if name.lower() in others), None)
+    option = next((own for own, others in OTHER_NAMES.items() if name.lower() in others.split()), None)
     if option is not None:
         return f"; did you mean {option!r}?"
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
 
 
-OTHER_NAMES = {
-    "M": (
-        "m",
-        "n",
-        "steps",
-        "n_steps",
-        "num_steps",
-        "iterations",
-        "n_iterations",
-        "trips",
-        "trip_count",
-        "count",
-        "max",
-        "times",
+def instead_in_run(name: str) -> str:
+    """What to write in the place of an argument that :func:`mdf_loop.run` does not have; empty where nothing is known."""
+    return next((f"; {said}" for names, said in _OF_RUNS.items() if name.lower() in names.split()), "")
+
+
+def how_to_give(names: Sequence[str]) -> str:
+    """How inputs are given that have no value, in Python and on the command line."""
+    given = ", ".join(f"{name}=..." for name in names)
+    typed = " ".join(f"--set {name}=..." for name in names)
+    return f"Give {'them' if names[1:] else 'it'}: run(..., {given}); on the command line {typed}, or --input file.npz for arrays"
+
+
+_OF_RUNS = {
+    "output outputs output_names fetches returns": (
+        "a run gives all outputs: take one of the results, results['name']; record=['node.value'] adds values inside the model"
     ),
-    "cond": ("c", "condition", "while", "keep_going"),
-    "v_initial": ("v_init", "init", "initial", "initial_values", "initials", "state", "carried", "v0", "x0"),
+    "input inputs feed feed_dict params": "inputs are given by their names: run(model, x=...), or run(model, **values)",
+    "over grid sweep": "many values of an input are swept: mdf_loop.sweep(model, over={'x': [...]})",
+}
+"""What people give to a run that takes no such argument, and how it is done."""
+
+
+OTHER_NAMES = {
+    "M": "m n steps n_steps num_steps iterations n_iterations trips trip_count count max times",
+    "cond": "c condition while keep_going",
+    "v_initial": "v_init init initial initial_values initials state carried v0 x0",
 }
 """The arguments of a loop, and what people call them."""

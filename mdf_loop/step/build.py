@@ -15,7 +15,6 @@ import numpy as np
 
 from mdf_loop.ir import Collected, Scanned
 from mdf_loop.step.failing import current_guesses
-from mdf_loop.step.lists import OfLists
 from mdf_loop.step.primitives import (
     BOOL,
     INT64,
@@ -27,8 +26,8 @@ from mdf_loop.step.primitives import (
     promoted,
     type_of_result,
 )
+from mdf_loop.step.python_values import OfLists, OfWeak
 from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
-from mdf_loop.step.weak import OfWeak
 
 MOST_FOLDED = 1 << 16
 """Elements up to which a constant result is computed while building; larger ones are left to the run."""

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mdf_loop.step.lists import row_of
 from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, either_kind, type_of_result
+from mdf_loop.step.python_values import row_of
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Shape, Type, Value
 from mdf_loop.step.structure import regions_of
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.step.build import Builder
-from mdf_loop.step.lists import Filling, is_empty, row_of, row_type
+from mdf_loop.step.python_values import Filling, is_empty, row_of, row_type
 from mdf_loop.step.records import UNKNOWN, Region, Size, Type, Value
 
 

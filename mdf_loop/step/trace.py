@@ -184,10 +184,10 @@ class KernelTrace(Trace):
             raise self.refused("makes a number of Python's")
         return TracedArray(value, self)
 
-    def refused(self, what: str) -> TracedBranch:
+    def refused(self, what: str, line: int = 0) -> TracedBranch:
         """The error for what cannot be traced."""
         self.why = what
-        return super().refused(what)
+        return super().refused(what, line)
 
     def result(self, given: Any) -> Value:
         """What the kernel returned, as a value of the Step."""

@@ -144,7 +144,7 @@ class Vmap:
 
     def _element(self, v: Value, xs: Sequence[Value], flags: Sequence[bool]) -> Value:
         if v.type.weak:
-            self.refuse_python(v, xs)
+            self._refuse_python(v, xs)
         elif PRIMITIVES[v.op].is_python:
             raise CannotLower(f"{v.op} for many at once")
         found = self.b.element(v.op, *self.aligned(xs, flags))
@@ -152,7 +152,7 @@ class Vmap:
             raise CannotLower(f"{v.op} as {found.type}")
         return found
 
-    def refuse_python(self, v: Value, xs: Sequence[Value]) -> None:
+    def _refuse_python(self, v: Value, xs: Sequence[Value]) -> None:
         """See that numpy's rows of Python's numbers become what Python's numbers would: of floats, or of truth values.
 
         Raises

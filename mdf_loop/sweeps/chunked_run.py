@@ -25,8 +25,7 @@ from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Span, Table, fill, keeping
-from mdf_loop.sweeps.stores.arrays import zarr
-from mdf_loop.sweeps.stores.regular import RowLayout
+from mdf_loop.sweeps.stores.regular import RowLayout, zarr
 from mdf_loop.sweeps.stores.store import StoreCounts, SweepStore
 from mdf_loop.sweeps.stores.tries import PLACES, Tries, layout_of_tries
 from mdf_loop.sweeps.task import Task
@@ -66,7 +65,7 @@ class Said:
 def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
     """What :func:`mdf_loop.sweep` gives; see there."""
     xarray()
-    with _told(said.progress):
+    with reporting_to(said.progress):
         model = prepare(model)
         model.refuse_how(said.given())
         said = _completed(said)
@@ -126,8 +125,8 @@ def _far(task: Task, table: Table | Merged | StoreCounts, said: Said) -> str:
 
 
 @contextlib.contextmanager
-def _told(asked: Any) -> Iterator[None]:
-    """What gets the progress of the sweep: what ``options(progress=)`` says, unless the sweep's own argument says otherwise."""
+def reporting_to(asked: Any) -> Iterator[None]:
+    """Report the progress of a sweep or a fit as its own argument says, or else as ``options(progress=)`` does."""
     if asked is None:
         yield
         return

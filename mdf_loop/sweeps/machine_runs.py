@@ -1,46 +1,236 @@
-"""Many runs of one program, where it is machine code."""
+"""A loop or a whole graph run many times by machine code: one run after the other, each as engine ``jit`` runs it alone.
+
+The program is the one of a single run, but for collected values that are not asked for; many runs of it are one call, without
+anything of Python's in between, and without Python's lock.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.numpy_engine import NumpyLoop
+from mdf_loop.execute.programs import program_values
+from mdf_loop.execute.specialised import Specialised
+from mdf_loop.ir import Loop
+from mdf_loop.options import Options, Run
+from mdf_loop.settings.engines import can_compile
+from mdf_loop.settings.random_streams import begun
+from mdf_loop.step.failing import FallBack, TooLong
+from mdf_loop.step.structure import gives_same_bits
+from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.sweeps.vectors import Vectors, column_of_values
+from mdf_loop.sweeps.workers import current_crew
 
-def run_many(
-    call: Callable[..., Any],
-    given: Sequence[Sequence[Any]],
-    which: np.ndarray,
-    seeds: Any,
-    pause: Callable[[], None],
-    share: Callable[[int, Callable[[int, int], None]], int],
-) -> list[Any] | None:
-    """The results of many runs of a program, each with a row for each; None if each has to be called by itself.
+WORTH, UNKNOWN = 1 << 17, 1 << 8
+"""Iterations of all runs from which on engine ``auto`` compiles, and those of a run that are expected where nothing is said."""
 
-    See :func:`mdf_loop.backends.llvm.many_runs.run_many`.
+
+class NotTogether(Exception):
+    """Something that each run does by itself; says what."""
+
+
+def may_be_compiled(options: Options) -> bool:
+    """Whether runs may be one call of machine code: nothing bounds or watches them one by one."""
+    how = options.how
+    if options.max_iterations is not None or options.trusted:
+        return False
+    return (how.compiles or how.compiles_what_pays) and can_compile()
+
+
+def pays(options: Options, runs: int, iterations: int | None = None) -> bool:
+    """Whether so many runs, of so many iterations if that is known, last longer than compiling; in engine ``jit`` always."""
+    return options.how.compiles or runs * (iterations or UNKNOWN) >= WORTH
+
+
+@dataclass
+class Columns:
+    """What a loop gave in all runs.
+
+    Attributes
+    ----------
+    values : list of array
+        Carried, then last values, one row a run.
+    collected : list of array or None
+        Collected values: runs, iterations, then the value's own axes; None where they are not asked for.
+    lengths : array
+        How many iterations each run had.
     """
-    from mdf_loop.backends.llvm import many_runs
 
-    return many_runs.run_many(call, given, which, seeds, pause, share) if many_runs.can_run_many(call) else None
+    values: list[np.ndarray]
+    collected: list[np.ndarray | None]
+    lengths: np.ndarray
+
+    def results(self, run: int) -> list[Any]:
+        """The results of one run, as the loop itself gives them."""
+        length = self.lengths[run]
+        rows = [None if column is None else column[run, :length].copy() for column in self.collected]
+        return [*(column[run, ...].copy() for column in self.values), *rows]
 
 
-def columns_of(
-    call: Callable[..., Any],
-    values: Sequence[Any],
-    places: Sequence[Sequence[int]],
-    wanted: Sequence[int],
-    times: int,
-    are_known: bool = True,
-) -> Any:
-    """A program whose arguments come as columns; None if each run has to be called by itself, or has no stream of our own.
+class MachineLoop:
+    """A loop made ready for many runs.
 
-    With ``are_known`` the lengths of its results are known before it runs, or there is none.
-
-    See :class:`mdf_loop.backends.llvm.many_runs.RunColumns`.
+    Parameters
+    ----------
+    loop : Loop
+    wanted : sequence of bool
+        Which results are wanted: carried, last, then collected ones.
     """
-    from mdf_loop.backends.llvm import many_runs
 
-    if not many_runs.can_run_many(call, are_known):
+    def __init__(self, loop: Loop, wanted: Sequence[bool]) -> None:
+        self.first = len(loop.carried) + len(loop.last)
+        keeps = list(wanted[self.first :])
+        kept = tuple(c for c, keep in zip(loop.collected, keeps, strict=True) if keep)
+        self.execute = NumpyLoop(replace(loop, collected=kept))
+        self.vectors = Vectors()
+        self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
+
+    def run(
+        self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float = math.inf
+    ) -> Columns | None:
+        """Do all runs of the loop, or the first ones; None if there is no machine code for all of them.
+
+        Parameters
+        ----------
+        given : sequence of Arguments
+        which : array of int
+            For each run, which of them are its.
+        seeds : Seeds, optional
+            Of the random stream of each run, if the loop draws.
+        run : Run
+        seconds : float
+            After which no further run is begun.
+
+        Raises
+        ------
+        NotTogether
+            A run came upon something that only running it alone finds out.
+        LoopTimeout
+        """
+        forms = {(each.trip_count is None, each.go is None) for each in given}
+        values = [program_values(each) for each in given]
+        made = self.program(given[0], run.options) if len(forms) == 1 and are_of_one_kind(values) else None
+        return None if made is None else self._as_columns(many(made, self.vectors, values, which, seeds, run, seconds))
+
+    def run_columns(
+        self,
+        given: Arguments,
+        columns: Mapping[int, np.ndarray],
+        which: np.ndarray,
+        seeds: Seeds | None,
+        run: Run,
+        seconds: float = math.inf,
+    ) -> Columns | None:
+        """The same, of arguments that are those of one run but for some of the program's, which come as columns."""
+        made, values = self.program(given, run.options), program_values(given)
+        if made is None:
+            return None
+        from mdf_loop.backends.llvm.many_runs import RunColumns
+
+        call: Any = made.call
+        rows = [columns.get(k) for k in range(len(values))]
+        share = functools.partial(current_crew().share, seconds=seconds)
+        with _left_to_others(), np.errstate(all="ignore"):
+            results = self.vectors.run(made, values, rows, which, run, share) if seeds is None else None
+            words = None if seeds is None else seeds.words
+            if results is None and (seeds is None or words is not None):
+                each = {k: column[which] for k, column in columns.items()}
+                program = RunColumns(call, values, [[k] for k in each], range(len(made.step.results)), 1)
+                results = program.run([*each.values()], None if words is None else begun(words), run.pause, share)
+        return None if results is None else self._as_columns(results)
+
+    def program(self, given: Arguments, options: Options) -> Specialised | None:
+        """The machine code of all runs, if there is some; as :func:`for_many`."""
+        return for_many(self.execute.machine_code(given, options), options)
+
+    def _as_columns(self, results: Sequence[Any]) -> Columns:
+        """Results of all runs, each an array, or a list of them as far as each run goes."""
+        *found, lengths = results
+        count, longest = len(lengths), int(lengths.max(initial=0))
+        carried = [np.stack(column) if isinstance(column, list) else column for column in found[: self.first]]
+        collected: list[np.ndarray | None] = []
+        for place in self.places:
+            column = None if place is None else found[place]
+            collected.append(_stacked(column, count, longest) if isinstance(column, list) else column)
+        return Columns(carried, collected, lengths)
+
+
+def for_many(made: Specialised | None, options: Options) -> Specialised | None:
+    """A program, if a run needs nothing of Python's and, in engine ``auto``, gets the bits that it has in each engine."""
+    from mdf_loop.backends.llvm.many_runs import can_run_many
+
+    if made is None or not can_run_many(made.call):
         return None
-    return many_runs.RunColumns(call, values, places, wanted, times)
+    return made if options.how.compiles or _gives_same_bits(made) else None
+
+
+@functools.lru_cache(64)
+def _gives_same_bits(made: Specialised) -> bool:
+    """Asked for each chunk, and for each call of ``run(trials=)``."""
+    return gives_same_bits(made.step)
+
+
+def many(
+    made: Specialised,
+    vectors: Vectors,
+    values: Sequence[Sequence[Any]],
+    which: np.ndarray,
+    seeds: Seeds | None,
+    run: Run,
+    seconds: float,
+) -> Sequence[Any]:
+    """The results of a program (:func:`for_many`), each with a row for each run.
+
+    Raises
+    ------
+    NotTogether
+        A run came upon something that only running it alone finds out.
+    LoopTimeout
+    """
+    from mdf_loop.backends.llvm.many_runs import run_many
+
+    share = functools.partial(current_crew().share, seconds=seconds)
+    with _left_to_others(), np.errstate(all="ignore"):
+        if seeds is None:
+            columns = [column_of_values(column) for column in zip(*values, strict=True)]
+            found = vectors.run(made, values[0], columns, which, run, share)
+            if found is not None:
+                return found
+        call: Any = made.call
+        return run_many(call, values, which, seeds, run.pause, share)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _left_to_others() -> Iterator[None]:
+    """What machine code leaves to others is run by itself."""
+    try:
+        yield
+    except (FallBack, TooLong) as error:
+        raise NotTogether("machine code leaves something to others") from error
+
+
+def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray:
+    """Collected values of all runs, as far as each goes."""
+    if len({(row.dtype, row.shape[1:]) for row in rows}) > 1:
+        raise NotTogether("a value changes its type or shape")
+    found = np.empty((count, longest, *rows[0].shape[1:]), rows[0].dtype)
+    for k, row in enumerate(rows):
+        found[k, : len(row)] = row
+    return found
+
+
+def are_of_one_kind(values: Sequence[Sequence[Any]]) -> bool:
+    """Whether the values of all runs have the same types and shapes."""
+    return all(len(set(map(_kind_of, column))) == 1 for column in zip(*values, strict=True))
+
+
+def _kind_of(value: Any) -> Any:
+    return (value.dtype, value.shape) if isinstance(value, np.ndarray | np.generic) else type(value)

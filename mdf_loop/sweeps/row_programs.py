@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, let_through
+from mdf_loop.errors import let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.between_loops import Request, is_passed_on
 from mdf_loop.options import Run
-from mdf_loop.settings.engines import can_compile
-from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.compiled_lanes import CompiledLoop
-from mdf_loop.sweeps.lanes.lane_values import NotBatched
-from mdf_loop.sweeps.machine_runs import columns_of
+from mdf_loop.sweeps.machine_runs import MachineLoop, NotTogether, for_many, may_be_compiled
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
@@ -49,25 +45,23 @@ def row_program(
     run : Run
         Whose options say how everything is run.
     """
-    options = run.options
-    pays = options.how.compiles_what_pays
-    if not (options.how.compiles or pays) or options.max_iterations is not None or options.trusted or not can_compile():
+    if not may_be_compiled(run.options):
         return None
     try:
         found = _of_operators(source, inputs, swept, names, run) if isinstance(source, OfOperators) else None
         if isinstance(source, OfNodes):
             found = _of_nodes(source, inputs, swept, names, run)
-    except (NotBatched, LoopError) as reason:
-        log.debug("rows are no columns: %s", reason)
+    except Exception as reason:  # each run alone says what is wrong, if anything is
+        let_through(reason)
+        log.debug("rows are no columns: %r", reason, exc_info=True)
         return None
-    except Exception as error:  # each run alone says what is wrong
-        let_through(error)
-        log.debug("rows are no columns: %r", error, exc_info=True)
+    if found is None or for_many(found[0], run.options) is None:
         return None
-    if found is None or (pays and not gives_same_bits(found[0].step)):
-        return None
+    from mdf_loop.backends.llvm.many_runs import RunColumns
+
     made, values, places, results = found
-    return columns_of(made.call, values, places, results, times)
+    call: Any = made.call
+    return RunColumns(call, values, places, results, times) if all(x.is_static for x in call.results) else None
 
 
 Found = tuple[Specialised, Sequence[Any], list[list[int]], list[int]]
@@ -78,12 +72,12 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
     """The loop of a model whose outputs are results of its only loop."""
     if source.loops != 1:
         return None
-    request, places = request_of_columns(source, inputs, swept, run)
-    taken = source.taken(names, request)
+    taken = source.taken(names)
     if taken is None:
         return None
+    request, places = request_of_columns(source, inputs, swept, run)
     count = results_in(request.prepared.record)
-    machine = CompiledLoop(request.prepared.record, [k in taken.values() for k in range(count)])
+    machine = MachineLoop(request.prepared.record, [k in taken.values() for k in range(count)])
     made = machine.execute.machine_code(request.arguments, run.options)
     if made is None or any(place >= machine.first for place in taken.values()):
         return None
@@ -98,7 +92,7 @@ def request_of_columns(
 
     Raises
     ------
-    NotBatched
+    NotTogether
         Something is computed with such an input before the loop, or it is not taken as it is.
     """
     given, evaluation = source.given(inputs)
@@ -125,9 +119,9 @@ def _reached(body: Body, value: str, loop: Node) -> list[int]:
             elif is_passed_on(node) or (node.domain, node.op) in FITTED:
                 found += [place for k in read for place in _reached(body, node.outputs[k], loop)]
             else:
-                raise NotBatched(f"{node.name or node.op} computes with an input before the loop")
+                raise NotTogether(f"{node.name or node.op} computes with an input before the loop")
     if any(k < 1 for k in found):
-        raise NotBatched("the trip count or the condition is swept")
+        raise NotTogether("the trip count or the condition is swept")
     return found
 
 
@@ -136,14 +130,14 @@ FITTED = (("mdf", "fit"), ("mdf", "tensor"))
 
 
 def refuse_other(request: Request, prepared: Any, run: Run) -> None:
-    """See that a request is one that lanes can have in common."""
+    """See that a request is one that runs can have in common."""
     given, record = request.arguments, prepared.record
     if request.prepared is not prepared:
-        raise NotBatched("the loops of two runs have other forms")
+        raise NotTogether("the loops of two runs have other forms")
     prepared.endless.refuse(given, run)
     obeyed = given.go is not None or run.options.obey_body_condition
     if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
-        raise NotBatched("a loop has no iteration, or ignores its condition")
+        raise NotTogether("a loop has no iteration, or ignores its condition")
 
 
 def _of_operators(
@@ -166,4 +160,4 @@ def _refuse_changed(values: Sequence[Any], places: Sequence[Sequence[int]], give
         plain = np.asarray(value)
         for fitted in (np.asarray(values[k]) for k in at):
             if (fitted.dtype, fitted.shape) != (plain.dtype, plain.shape) or fitted.tobytes() != plain.tobytes():
-                raise NotBatched("a value is not taken as it is")
+                raise NotTogether("a value is not taken as it is")

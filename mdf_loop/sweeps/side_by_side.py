@@ -1,25 +1,23 @@
-"""Runs of a model side by side: those of its loops for all runs at once, everything around them run by run."""
+"""Runs of a model side by side: its loops by one call of machine code for all runs, everything around them run by run."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, LoopTimeout, let_through
-from mdf_loop.execute.nan_conditions import Compared
+from mdf_loop.errors import let_through
+from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
-from mdf_loop.sweeps.compiled_lanes import CompiledLoop
-from mdf_loop.sweeps.lanes.batched import BatchedLoop
-from mdf_loop.sweeps.lanes.lane_values import Columns, NotBatched
+from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, may_be_compiled, pays
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, first_nans, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
 
@@ -40,18 +38,18 @@ class SideBySide:
 
     def __init__(self, model: Model, source: Evaluated) -> None:
         self.model, self.source = model, source
-        self._made: dict[Any, tuple[Any, Any]] = {}
+        self._made: dict[Any, tuple[Any, MachineLoop]] = {}  # with what it was made of, so that its place stays taken
 
     @classmethod
     def of(cls, model: Model, wish: Wish, recorded: Mapping[str, str]) -> SideBySide | None:
         """The model, if its runs can be run side by side; ``recorded`` are the names of what it records, as :func:`source_of`
         takes them."""
-        if wish.steps is not None or wish.every > 1:  # lanes keep each iteration until they end
+        if wish.steps is not None or wish.every > 1:  # machine code keeps each iteration
             return None
 
         def made() -> SideBySide | None:
             source = source_of(model, recorded)
-            return cls(model, source) if source is not None and source.has_many else None
+            return None if source is None else cls(model, source)
 
         found: SideBySide | None = model.made_for("side_by_side", MOST).of(tuple(recorded), made)
         return found
@@ -63,18 +61,14 @@ class SideBySide:
         ------
         LoopTimeout
         """
-        if run.options.trusted:
+        if not may_be_compiled(run.options):
             return None
         try:
             return self._columns(task, start, stop, run, seconds)
-        except LoopTimeout:
-            raise
-        except (NotBatched, LoopError) as reason:
-            log.debug("%s: runs are run one by one: %s", self.model.name, reason)
-        except Exception as error:  # each run alone says what is wrong
-            let_through(error)
-            log.debug("%s: runs are run one by one: %r", self.model.name, error, exc_info=True)
-        return None
+        except Exception as reason:  # each run alone says what is wrong, if anything is
+            let_through(reason)
+            log.debug("%s: runs are run one by one: %r", self.model.name, reason, exc_info=True)
+            return None
 
     def _columns(self, task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
         first, source = start // task.trials, self.source
@@ -83,65 +77,83 @@ class SideBySide:
         if (found := self._of_columns(task, first, which, seeds, run, seconds)) is not None:
             return found
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
-        with gc_paused():
-            points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
-            alone = source.loops == 1 and source.is_stepped(points[0])
-            requests = [next(source.steps(inputs, outside)) for inputs in points] if alone else []
-        taken = source.taken(task.columns, requests[0]) if requests else None
-        if taken is not None:
-            wanted = {place for place in taken.values() if place is not None}
-            columns = self._looped(requests, which, seeds, run, wanted, seconds)
-            return self._chunk(task, columns, taken, requests, which)
-        whole = source.whole(points, which, seeds, run, seconds)
-        if whole is not None:
-            return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
+        points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
+        taken = source.taken(task.columns) if source.loops == 1 else None
+        if taken is not None and (isinstance(source, OfNodes) or source.is_exact(points[0])):
+            request = next(source.steps(points[0], outside))
+            machine = self._machine(request, set(taken.values()), task, run)  # others are begun if there is one
+            with gc_paused():
+                requests = [request, *(next(source.steps(inputs, outside)) for inputs in points[1:])]
+            return self._chunk(task, self._looped(machine, requests, which, seeds, run, seconds), taken, requests, which)
+        if not isinstance(source, OfNodes) and pays(run.options, task.size):
+            whole = source.whole(points, which, seeds, run, seconds)
+            if whole is not None:
+                return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
         return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
 
     def _of_columns(
         self, task: Task, first: int, which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
     ) -> Chunk | None:
         """The outputs of some runs whose loop gets what is swept as it is: nothing of Python's for each point."""
-        columns = task.grid.columns(np.arange(first, first + which[-1] + 1))
-        if columns is None or not isinstance(self.source, OfNodes) or self.source.loops != 1:
+        columns, source = task.grid.columns(np.arange(first, first + which[-1] + 1)), self.source
+        if columns is None or not isinstance(source, OfNodes) or source.loops != 1:
+            return None
+        taken = source.taken(task.columns)
+        if taken is None:
             return None
         try:
-            request, places = request_of_columns(self.source, task.inputs_of(first), list(columns), run)
+            request, places = request_of_columns(source, task.inputs_of(first), list(columns), run)
         except Exception as reason:  # something is computed with what is swept, or goes wrong: each point says what
             let_through(reason)
             return None
-        taken = self.source.taken(task.columns, request)
-        if taken is None:
-            return None
         rows = {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
-        keeps = _kept(request, set(taken.values()))
-        found = self._machine(request, keeps).run_columns(request.arguments, rows, which, seeds, run, seconds)
+        machine = self._machine(request, set(taken.values()), task, run)
+        found = machine.run_columns(request.arguments, rows, which, seeds, run, seconds)
         return None if found is None else self._chunk(task, found, taken, [request], np.zeros_like(which))
 
-    def _machine(self, request: Request, keeps: tuple[bool, ...]) -> CompiledLoop:
-        machine: CompiledLoop = self._ready(request.prepared, keeps, lambda: CompiledLoop(request.prepared.record, keeps))
+    def _machine(self, request: Request, wanted: set[int] | None, task: Task, run: Run) -> MachineLoop:
+        """The machine code of a loop in all runs; of its results some are ``wanted``, or all.
+
+        Raises
+        ------
+        NotTogether
+            There is none, or it does not pay.
+        """
+        prepared = request.prepared
+        if not pays(run.options, task.size, request.arguments.trip_count):
+            raise NotTogether("compiling takes longer than all runs")
+        keeps = tuple(wanted is None or k in wanted for k in range(results_in(prepared.record)))
+        known = self._made.get((id(prepared), keeps))
+        if known is None:
+            known = self._made[id(prepared), keeps] = prepared, MachineLoop(prepared.record, keeps)
+        machine = known[1]
+        if machine.program(request.arguments, run.options) is None:
+            raise NotTogether("there is no machine code for a loop")
         return machine
 
     def _stepwise(self, begun: list[Steps], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
         if self.source.loops > 1 and seeds is not None:
-            raise NotBatched("several loops draw from one stream")
+            raise NotTogether("several loops draw from one stream")
         outputs: list[Any] = [None] * len(begun)
         waiting: dict[int, Request] = {}
         chunk = Chunk({})
         for k, steps in enumerate(begun):
             self._go_on(k, steps, None, waiting, outputs)
+            if not k and waiting:
+                self._machine(waiting[k], None, task, run)  # others are begun if there is one
         while waiting:
             step = next(iter(waiting.values())).step
-            lanes = [k for k, request in waiting.items() if request.step == step]
-            requests = [waiting.pop(k) for k in lanes]
-            if seeds is not None and len(lanes) != len(begun):
-                raise NotBatched("a loop that draws is not run by all")
-            which = np.arange(len(lanes))
-            columns = self._looped(requests, which, seeds, run, None)
-            if self.source.loops == 1 and len(lanes) == len(begun):
+            those = [k for k, request in waiting.items() if request.step == step]
+            requests = [waiting.pop(k) for k in those]
+            if seeds is not None and len(those) != len(begun):
+                raise NotTogether("a loop that draws is not run by all")
+            which = np.arange(len(those))
+            columns = self._looped(self._machine(requests[0], None, task, run), requests, which, seeds, run)
+            if self.source.loops == 1 and len(those) == len(begun):
                 chunk.iterations, chunk.stops = columns.lengths, _stops(requests, which, columns.lengths)
                 chunk.suspects = _ended_at_nan(requests[0], columns, chunk.stops)
-            for row, k in enumerate(lanes):
+            for row, k in enumerate(those):
                 results = columns.results(row)
                 self._go_on(k, begun[k], tuple(results) if len(results) != 1 else results[0], waiting, outputs)
         chunk.columns = {name: self._column(task, name, [row[name] for row in outputs]) for name in task.columns}
@@ -168,40 +180,17 @@ class SideBySide:
         except StopIteration as end:
             outputs[k] = end.value
 
+    @staticmethod
     def _looped(
-        self,
-        requests: list[Request],
-        which: np.ndarray,
-        seeds: Seeds | None,
-        run: Run,
-        wanted: set[int] | None,
-        seconds: float = math.inf,
+        machine: MachineLoop, requests: list[Request], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float = math.inf
     ) -> Columns:
-        """Run one loop in all lanes, or in the first that end in some time; ``which`` is the request of each."""
-        prepared = requests[0].prepared
+        """Run one loop in all runs, or in the first that end in some time; ``which`` is the request of each."""
         for request in requests:
-            refuse_other(request, prepared, run)
-        keeps = _kept(requests[0], wanted)
-        arguments = [request.arguments for request in requests]
-        compiled = self._machine(requests[0], keeps).run(arguments, which, seeds, run, seconds)
-        if compiled is not None:
-            return compiled
-        how = run.options.how
-        compiles = how.compiles or how.compiles_what_pays
-        batched = self._ready(prepared, compiles, lambda: BatchedLoop(prepared.record, compiles))
-        return batched.run(arguments, which, seeds, keeps, run, seconds)
-
-    def _ready(self, prepared: Any, how: Any, make: Callable[[], Any]) -> Any:
-        """What was made of a loop before; it is kept beside the loop, so that its place stays taken."""
-        known = self._made.get((id(prepared), how))
-        if known is None:
-            known = self._made[id(prepared), how] = prepared, make()
-        return known[1]
-
-
-def _kept(request: Request, wanted: set[int] | None) -> tuple[bool, ...]:
-    """Which results of a loop are wanted."""
-    return tuple(wanted is None or k in wanted for k in range(results_in(request.prepared.record)))
+            refuse_other(request, requests[0].prepared, run)
+        columns = machine.run([request.arguments for request in requests], which, seeds, run, seconds)
+        if columns is None:
+            raise NotTogether("a loop is of other types in some runs")
+        return columns
 
 
 def _ended_at_nan(request: Request, columns: Columns, stops: np.ndarray) -> dict[str, int]:
@@ -218,21 +207,10 @@ def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> n
 
 
 def _column(columns: Columns, place: int, fill: Any) -> Column:
-    """One result of a loop in all lanes; lanes that ended early are filled up behind their end."""
+    """One result of a loop in all runs; those that ended early are filled up behind their end."""
     if place < len(columns.values):
         column = columns.values[place]
-        assert column is not None
         return column, np.full(len(column), column.shape[1]) if column.ndim > 1 else None
     found = columns.collected[place - len(columns.values)]
     assert found is not None
-    return _filled_up(found, columns.lengths, fill), columns.lengths
-
-
-def _filled_up(column: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:
-    if (lengths == column.shape[1]).all():
-        return column
-    dtype = holding(column.dtype, fill)
-    wide = column if column.dtype == dtype and column.flags.owndata else column.astype(dtype)
-    for row, length in zip(wide, lengths.tolist(), strict=True):
-        row[length:] = fill
-    return wide
+    return filled_up(found, columns.lengths, fill), columns.lengths

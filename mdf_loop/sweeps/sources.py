@@ -11,12 +11,12 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mdf_loop.backend import LoopRep
-from mdf_loop.convert.restoring import input_ids, names_of
+from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.ir import Body, Loop
@@ -36,9 +36,9 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
 from mdf_loop.step.records import Region
 from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.compiled_lanes import CompiledGraph
-from mdf_loop.sweeps.lanes.lane_values import NotBatched
+from mdf_loop.sweeps.machine_runs import NotTogether, are_of_one_kind, for_many, many
 from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.system.threads import Recent
 
 log = logging.getLogger(__name__)
@@ -50,58 +50,16 @@ Steps = Generator[Request, Any, dict[str, Any]]
 """An evaluation under way: yields loops to be run, is sent their results, and returns the outputs by name."""
 
 
-class Evaluated(Protocol):
-    """A model whose runs are evaluated between its loops.
-
-    Attributes
-    ----------
-    loops : int
-        How many loops it has.
-    draws : bool
-        Whether it draws random numbers.
-    has_many : bool
-        Whether there is anything to run side by side.
-    singles : set of str
-        What is recorded and no value of a loop: one row of a recording.
-    """
-
-    loops: int
-    singles: frozenset[str]
-
-    @property
-    def has_many(self) -> bool: ...
-
-    @property
-    def draws(self) -> bool: ...
-
-    def is_stepped(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether it is evaluated between its loops as each run alone is."""
-
-    def is_exact(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether each engine gives the same bits for such inputs, in lanes as well."""
-
-    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
-        """An evaluation, which is run by ``outside`` but for its loops."""
-
-    def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
-        """Which results of its only loop the outputs are; None if there is more to them."""
-
-    def whole(
-        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
-    ) -> Mapping[str, Any] | None:
-        """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
-
-
 class Unread(RandomStream):
     """The stream of what stands around loops: nothing draws from it, or every run needs its own."""
 
     def shared(self) -> np.random.Generator:
         """Something draws."""
-        raise NotBatched("random numbers are drawn outside of loops")
+        raise NotTogether("random numbers are drawn outside of loops")
 
     def words(self) -> int:
         """A program draws."""
-        raise NotBatched("random numbers are drawn outside of loops")
+        raise NotTogether("random numbers are drawn outside of loops")
 
 
 def source_of(model: Model, recorded: Mapping[str, str] = MappingProxyType({})) -> Evaluated | None:
@@ -125,8 +83,9 @@ def _made(model: Model, recorded: Mapping[str, str]) -> Evaluated | None:
             outputs = tuple(names.get(id, id) for id in model.typed.body.outputs)
             more = _with(model.typed, recorded, {name: id for id, name in names.items()})
             return OfOperators(*more, input_ids(model.graph), outputs)
-        return None if model.once is None else OfNodes(model, model.once, recorded)
-    except (NotBatched, NotOnce, LoopError) as reason:  # each run alone says what is wrong
+        found = None if model.once is None else OfNodes(model, model.once, recorded)
+        return found if found is not None and found.loops else None
+    except (NotTogether, NotOnce, LoopError) as reason:  # each run alone says what is wrong
         log.debug("%s: runs are run one by one: %s", model.name, reason)
         return None
 
@@ -147,11 +106,19 @@ Ways = Mapping[str, Way]
 def _refuse_traces(ways: Sequence[Way]) -> None:
     """See that what is recorded is an output of a loop of the graph, or one of its values: such have columns."""
     if any(len(way) > 2 or is_conditional(way) for way in ways):
-        raise NotBatched("a value is recorded in a branch, or in a loop in a loop")
+        raise NotTogether("a value is recorded in a branch, or in a loop in a loop")
 
 
 class OfNodes:
-    """A model of MDF, which operators evaluate."""
+    """A model of MDF, which operators evaluate.
+
+    Attributes
+    ----------
+    loops : int
+        How many loops it has.
+    singles : set of str
+        What is recorded and no value of a loop: one row of a recording.
+    """
 
     def __init__(self, model: MdfModel, once: OnceGraph, recorded: Mapping[str, str]) -> None:
         self.model, self.once = model, once
@@ -163,19 +130,13 @@ class OfNodes:
         self.singles = frozenset(labels[name] for name in keys)
         self.labels = tuple(labels[name] for name in (*keys, *inside))
         self.body = once.of_types({}, *self._more).body
-        self._loops = [node.loop.body for node in self.body.nodes if node.loop is not None]
-        self.loops = len(self._loops)
-        self.has_many = bool(self._loops)
+        self.loops = sum(node.loop is not None for node in self.body.nodes)
         self._exact = Recent[bool](MOST)
 
     @cached_property
     def draws(self) -> bool:
         """Whether it draws random numbers, anywhere."""
         return any(map(draws, self.body.nodes))
-
-    def is_stepped(self, inputs: Mapping[str, Any]) -> bool:
-        """MDF's own functions are the same in all engines."""
-        return True
 
     def is_exact(self, inputs: Mapping[str, Any]) -> bool:
         """Whether its only loop gives the same bits in all engines."""
@@ -201,18 +162,15 @@ class OfNodes:
         """Values by node and id, and what is computed of them."""
         given = self.model.places_given(inputs)
         if given is None:
-            raise NotBatched("an input is not that of one place")
+            raise NotTogether("an input is not that of one place")
         try:
             return given, self.once.made(given, *self._more)
         except NotOnce as reason:
-            raise NotBatched(str(reason)) from reason
+            raise NotTogether(str(reason)) from reason
 
-    def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
+    def taken(self, names: Sequence[str]) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
         return _taken(dict(zip((*self.once.places, *self.labels), self.body.outputs, strict=True)), names, self.body)
-
-    def whole(self, points: Any, which: Any, seeds: Any, run: Any, seconds: float) -> None:
-        """Values of MDF have no types before a run, so there is no program of all of it."""
 
 
 def _taken(outputs: Mapping[str, str], names: Sequence[str], body: Body) -> dict[str, int] | None:
@@ -228,6 +186,11 @@ def _taken(outputs: Mapping[str, str], names: Sequence[str], body: Body) -> dict
 
 class OfOperators:
     """A graph of operators.
+
+    Attributes
+    ----------
+    loops, singles
+        As those of :class:`OfNodes`.
 
     Parameters
     ----------
@@ -245,7 +208,7 @@ class OfOperators:
         self.singles = frozenset(label for label, way in recorded.items() if len(way) == 1)
         self.nodes = [node for node in rep.body.nodes if node.loop is None]
         self.loops = len(rep.body.nodes) - len(self.nodes)
-        self._whole = CompiledGraph(rep.graph)
+        self._vectors = Vectors()
         self._between = BetweenLoops(rep.graph)
         self._exact = Recent[bool](MOST)
 
@@ -253,12 +216,6 @@ class OfOperators:
     def draws(self) -> bool:
         """Whether it draws random numbers, anywhere."""
         return any(map(draws, self.rep.body.nodes))
-
-    has_many = True
-
-    def is_stepped(self, inputs: Mapping[str, Any]) -> bool:
-        """What stands around loops is part of one program in engine jit, which may give other bits."""
-        return self.is_exact(inputs)
 
     def is_exact(self, inputs: Mapping[str, Any]) -> bool:
         """Whether everything in it gives the same bits in all engines, and random numbers are drawn in loops alone."""
@@ -270,9 +227,9 @@ class OfOperators:
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
         if not self.is_exact(inputs):
-            raise NotBatched("what stands around its loops may differ in the last place")
+            raise NotTogether("what stands around its loops may differ in the last place")
         if any(loop.watches or loop.record.batched for loop in self._loops):
-            raise NotBatched("a loop looks at its parts once more when it is over")
+            raise NotTogether("a loop looks at its parts once more when it is over")
         results = yield from self._between.steps(self._between.begin(self.values(inputs), outside))
         return dict(zip(self.outputs, results, strict=False))
 
@@ -284,7 +241,7 @@ class OfOperators:
         """What the graph is run with."""
         return self.rep.values({self.ids.get(name, name): value for name, value in inputs.items()})
 
-    def taken(self, names: Sequence[str], request: Request) -> dict[str, int] | None:
+    def taken(self, names: Sequence[str]) -> dict[str, int] | None:
         """The results of the only loop that the outputs are; None if there is more to them."""
         return _taken(dict(zip(self.outputs, self.rep.body.outputs, strict=False)), names, self.rep.body)
 
@@ -292,9 +249,15 @@ class OfOperators:
         self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
     ) -> Mapping[str, Any] | None:
         """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
-        given = [self.values(inputs) for inputs in points]
-        found = self._whole.run(given, which, seeds, run, seconds)
-        return None if found is None else dict(zip(self.outputs, found, strict=False))
+        given, graph = [self.values(inputs) for inputs in points], self.rep.graph
+        made = for_many(graph.machine_code(given[0], run.options), run.options) if are_of_one_kind(given) else None
+        if made is None:
+            return None
+        return dict(zip(self.outputs, many(made, self._vectors, given, which, seeds, run, seconds), strict=False))
+
+
+Evaluated: TypeAlias = OfNodes | OfOperators
+"""A model whose runs are evaluated between its loops."""
 
 
 def results_in(record: Loop) -> int:

@@ -21,10 +21,10 @@ from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, ra
 from mdf_loop.settings.engines import ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
-from mdf_loop.sweeps.lanes.scheduled_lanes import run_points
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans
+from mdf_loop.sweeps.scheduled_points import run_points
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
 from mdf_loop.sweeps.sources import engine_of

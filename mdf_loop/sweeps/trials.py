@@ -44,6 +44,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
         model.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen), trials=int(trials)
     )
     about.dt, about.units = None if wish.steps is not None else model.step_of(inputs), model.units
+    about.at_start = model.at_start(wish)
     kept = _Kept(task, about)
     with keeping(kept.results, lambda: f"{kept.done:,} of {task.size:,} trials are complete"):
         fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))

@@ -71,7 +71,7 @@ class Vectors:
         blocks = np.append(which, which[-1:].repeat(-len(which) % LANES)).reshape(-1, LANES)
 
         def call(k: int) -> Sequence[Any]:
-            _pause(run)
+            run.pause()
             given = (first if x is None else x[blocks[k]] for x, first in zip(columns, values, strict=True))
             results: Sequence[Any] = program.call(_part(run), *given)
             return results
@@ -114,11 +114,6 @@ def _vectorised(made: Specialised, differs: tuple[bool, ...]) -> Made | None:
 def _part(run: Run) -> Run:
     """What a program is run by that draws nothing."""
     return Run(run.options, RandomStream(0))
-
-
-def _pause(run: Run) -> None:
-    if run.deadline is not None:
-        run.deadline.check()
 
 
 def column_of_values(values: Sequence[Any]) -> np.ndarray | None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.calls.on_device import in_rows, key_of
-from mdf_loop.models.jax.by_jax import device_of, found_by_jax
+from mdf_loop.models.to_jax import device_of, found_by_jax
 from mdf_loop.options import Run
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, filled_up
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -31,7 +31,7 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     if columns is None:
         device_of(task.model).left("what is swept over is no column of numbers, or of arrays of one shape")
         return None
-    from mdf_loop.backends.jax.many import vmapped
+    from mdf_loop.backends.jax.function import vmapped
 
     numbers = points if task.numbers is None else task.numbers[points]
     places = (np.zeros_like(numbers) if task.common_noise else numbers, trials)
@@ -42,7 +42,7 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     if found is None:
         return None
     rows = in_rows(found, (stop - start,))
-    return Chunk({name: (_filled(array, lengths, task.padding), lengths) for name, (array, lengths) in rows.items()})
+    return Chunk({name: _column(array, lengths, task.padding) for name, (array, lengths) in rows.items()})
 
 
 def runs_at_once(task: Task, run: Run) -> int | None:
@@ -50,7 +50,7 @@ def runs_at_once(task: Task, run: Run) -> int | None:
     columns = _columns(task, np.zeros(1, np.int64))
     if columns is None:
         return None
-    from mdf_loop.backends.jax.many import bytes_of_a_run, traced
+    from mdf_loop.backends.jax.function import bytes_of_a_run, traced
 
     inputs = {**task.inputs, **{name: traced(column[0]) for name, column in columns.items()}}
     size = found_by_jax(task.model, inputs, run, task.wish, lambda f: bytes_of_a_run(f, inputs), task.names)
@@ -72,13 +72,6 @@ def _columns(task: Task, points: np.ndarray) -> dict[str, np.ndarray] | None:
     return {name: column[points - first] for name, column in columns.items()} if are_numbers else None
 
 
-def _filled(array: np.ndarray, lengths: np.ndarray | None, fill: Any) -> np.ndarray:
-    """Rows as long as the longest, with what fills them up behind their ends."""
-    if lengths is None:
-        return array
-    array = array[:, : lengths.max(initial=0)]
-    if (lengths == array.shape[1]).all():
-        return array
-    wide = array.astype(holding(array.dtype, fill))
-    wide[np.arange(array.shape[1]) >= lengths[:, None]] = fill
-    return wide
+def _column(array: np.ndarray, lengths: np.ndarray | None, fill: Any) -> Column:
+    """Rows as long as the longest, filled up behind their ends, and how long they are."""
+    return array if lengths is None else filled_up(array[:, : lengths.max(initial=0)], lengths, fill), lengths

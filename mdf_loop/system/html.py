@@ -27,10 +27,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequen
     return f'<div style="overflow-x:auto"><table style="border-collapse:collapse">{inner}</table></div>'
 
 
-def image(kind: str, content: bytes, alt: str) -> str:
-    """A picture inside the page, never wider than it; nothing in it can run, whatever it contains."""
+def image(kind: str, content: bytes, alt: str, least: int = 0) -> str:
+    """A picture inside the page; nothing in it can run, whatever it contains.
+
+    It is never wider than the page, unless that is narrower than ``least`` pixels: then it scrolls.
+    """
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
-    return f'<img alt="{escaped(alt)}" style="max-width:100%;height:auto;background:white" src="{source}">'
+    style = f"max-width:100%;height:auto;background:white{f';min-width:{least}px' if least else ''}"
+    shown = f'<img alt="{escaped(alt)}" style="{style}" src="{source}">'
+    return f'<div style="overflow-x:auto">{shown}</div>' if least else shown
 
 
 def preformatted(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import KindError
+from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.types.elements import CODES, NAMES, kind_of
 from mdf_loop.types.required import Asked
@@ -152,6 +152,22 @@ def refuse_nothing(body: Body, values: Mapping[str, Any], what: str = "value") -
         declared = body.type_of(name)
         if value is None and declared.kind == "tensor" and declared.dtype is not None:
             raise KindError(f"{what} {name!r} must be {declared}; got None, which only an optional may be")
+
+
+def refuse_shape(name: str, value: Any, declared: ValueType) -> None:
+    """See that a tensor has the rank and the lengths that are declared; a number is taken for an array of one element.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    shape, dims = np.shape(value), declared.shape
+    if dims is None or dims == shape:
+        return
+    is_alike = len(dims) == len(shape) and all(not isinstance(d, int) or d == n for d, n in zip(dims, shape, strict=True))
+    if not is_alike and not (shape == () and all(d == 1 for d in dims)):
+        dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype  # an array of JAX is none of numpy's yet
+        raise ArgumentError(f"input {name!r} must be {declared}; got {ValueType(dtype, shape)}")
 
 
 def _fit(name: str, value: Any, wanted: Asked, common: np.dtype | None) -> Any:

@@ -18,8 +18,7 @@ from mdf_loop.backends.jax.walked import How, Walk
 from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_values, one_of_two, scaled_draw
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node, ValueType
-from mdf_loop.kernels.definitions.mdf_conversions import to_onnx
-from mdf_loop.kernels.definitions.mdf_operators import truth
+from mdf_loop.kernels.definitions.mdf_operators import to_onnx, truth
 from mdf_loop.ops.registry import Kernel
 from mdf_loop.ops.rows import Bound
 from mdf_loop.readers import read

@@ -2,29 +2,35 @@
 
 The function that LLVM makes is given one table of addresses: the objects of its arguments, the arrays for its results, constants
 and memory of its own.  It reads numbers out of the objects themselves, and gives numbers back in the table.
+
+As a file, another process runs it without reading, lowering or writing what it computes: a line of JSON, which is the outline
+of the program, and behind it the bytes of its constants.  Its object code is a file of its own, as it is for all that compile
+the same text.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.llvm.emitter import NO_MEMORY, NOT_PLAIN
-from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
+from mdf_loop.backends.llvm.lanes.element_types import DTYPES, CannotCompile
 from mdf_loop.backends.llvm.linking import prologue
 from mdf_loop.backends.llvm.linking.call_forms import Form
 from mdf_loop.backends.llvm.linking.lock import Linked
 from mdf_loop.backends.llvm.linking.machine import machine
 from mdf_loop.backends.llvm.linking.object_layout import are_as_expected
 from mdf_loop.backends.llvm.linking.prologue import FREE, HOLDING, TOO_LONG
-from mdf_loop.backends.llvm.program_layout import Outline, ProgramTable
+from mdf_loop.backends.llvm.program_layout import Layout, Outline, ProgramTable, Result
 from mdf_loop.backends.llvm.program_text import ProgramText
 from mdf_loop.step.failing import FallBack, TooLong
-from mdf_loop.step.records import Region
+from mdf_loop.step.records import Region, Size, Type
 
 
 def program(region: Region, is_block: bool = False, is_quick: bool = False) -> MachineProgram:
@@ -168,3 +174,68 @@ def _entries(is_free: bool) -> tuple[Callable[..., int], ...]:
 def error_of(code: int) -> Exception:
     """What is raised for a run that did not come to its end."""
     return {NO_MEMORY: MemoryError, TOO_LONG: TooLong}.get(code, FallBack)()
+
+
+MOST_CONSTANTS = 1 << 20
+"""Bytes of constants up to which a program is kept: reading them again takes time as well."""
+
+
+def packed(program: MachineProgram) -> bytes | None:
+    """A program as a file; None if it cannot be one: it calls objects of Python's, or has large constants."""
+    outline = program.outline
+    if outline.outside or not program.text or sum(constant.nbytes for constant in outline.constants) > MOST_CONSTANTS:
+        return None
+    said = {
+        "code": machine().key_of_text(program.text, outline.level),
+        "size": program.size,
+        "functions": [*outline.functions],
+        "level": outline.level,
+        "table": [outline.table.objects, outline.table.numbers, outline.table.scratch],
+        "params": [*map(_said, outline.params)],
+        "results": [[*_said(result.type), result.place] for result in outline.results],
+        "lists": [*outline.lists],
+        "constants": [[DTYPES.index(x.dtype), x.shape] for x in outline.constants],
+        "draws": outline.draws,
+        "is_free": outline.is_free,
+    }
+    return json.dumps(said).encode() + b"\n" + b"".join(x.tobytes() for x in outline.constants)
+
+
+def unpacked(content: bytes) -> MachineProgram | None:
+    """The program of a file; None if its object code is not there any more."""
+    line, _, rest = content.partition(b"\n")
+    said = json.loads(line)
+    outline = Outline(
+        said["functions"],
+        said["level"],
+        Layout(*said["table"]),
+        [*map(_type, said["params"])],
+        [Result(_type(each), each[-1]) for each in said["results"]],
+        said["lists"],
+        _arrays(said["constants"], rest),
+        (),
+        said["draws"],
+        said["is_free"],
+    )
+    linked = machine().linked_again(said["code"], ("once",), outline.functions, outline.level)
+    return None if linked is None else MachineProgram(outline, linked, said["size"])
+
+
+def _said(type: Type) -> list[Any]:
+    assert type.dtype is not None
+    return [DTYPES.index(type.dtype), [n if isinstance(n, int) else None for n in type.shape or ()], type.weak, type.is_array]
+
+
+def _type(said: Sequence[Any]) -> Type:
+    kind, shape, weak, is_array, *_ = said
+    return Type(DTYPES[kind], tuple(Size() if n is None else n for n in shape), weak, is_array)
+
+
+def _arrays(said: Sequence[Any], content: bytes) -> list[np.ndarray]:
+    """Constants, each in memory of its own, as those are of a program that was compiled here."""
+    found, begin = [], 0
+    for kind, shape in said:
+        count = math.prod(shape)
+        found.append(np.frombuffer(content, DTYPES[kind], count, begin).reshape(shape).copy())
+        begin += count * DTYPES[kind].itemsize
+    return found

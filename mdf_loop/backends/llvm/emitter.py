@@ -1,7 +1,7 @@
 """Writes a Step as a function of LLVM: what every operation needs, and the table of how each is written.
 
-``elementwise`` and ``views`` write values that are computed where they are read, ``reductions``, ``products`` and ``places``
-those that stand in memory, ``control`` loops and branches.
+``elementwise`` and ``views`` write values that are computed where they are read, ``reductions``, ``products`` and ``putting``
+those that stand in memory, ``loops_and_branches`` loops and branches.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.lanes.instructions import Text
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, get, in_memory, is_one, number
-from mdf_loop.backends.llvm.lanes.registers import can_hold, held
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, get, held, in_memory, is_one, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.linking.prologue import GROW, RAISED, ROOM
-from mdf_loop.backends.llvm.overwriting import changes_length
+from mdf_loop.backends.llvm.memory_plan import changes_length, fused
 from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.records import LoopRegion, Region, Type, Value
@@ -249,10 +247,6 @@ class Emitter:
     def open_room(self, size: int, shape: Sequence[Length]) -> str:
         """Room for an array whose lengths only the run can tell."""
         return self.grown(self.growing_memory(), self.product_of([size, *shape]))
-
-    def count_of(self, shape: Sequence[Length]) -> str:
-        """How many elements a shape has."""
-        return self.product_of(shape)
 
     def bytes_of(self, dtype: np.dtype, shape: Sequence[Length]) -> str:
         """How many bytes an array has."""

@@ -48,11 +48,9 @@ Rows = np.ndarray | list[np.ndarray]
 """A result of many runs: an array with a row for each, or an array for each where only the run tells how long it is."""
 
 
-def can_run_many(program: object, are_known: bool = False) -> TypeGuard[MachineProgram]:
-    """Whether nothing of Python's is needed within a run but room for results; none if the lengths of all ``are_known``."""
-    if not isinstance(program, MachineProgram) or program.outside or program.lists:
-        return False
-    return not are_known or all(x.is_static for x in program.results)
+def can_run_many(program: object) -> TypeGuard[MachineProgram]:
+    """Whether nothing of Python's is needed within a run but room for results."""
+    return isinstance(program, MachineProgram) and not program.outside and not program.lists
 
 
 def run_many(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx import arranging, indices, open_lengths, structural  # noqa: F401  (they fill tables)
+from mdf_loop.backends.onnx import arranging, open_lengths, structural  # noqa: F401  (they fill tables)
 from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.graph_printer import GraphPrinter, declared
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept

@@ -1,7 +1,7 @@
 """What MDF's expressions compute where no definition in primitives fits, in operators of ONNX.
 
 Here what MDF's engine does around operators of ONNX, and choices between values of several types; arrays are in
-:mod:`mdf_loop.backends.onnx.open_lengths`, indices in :mod:`mdf_loop.backends.onnx.indices`.
+:mod:`mdf_loop.backends.onnx.open_lengths`, indices in :mod:`mdf_loop.backends.onnx.arranging`.
 """
 
 from __future__ import annotations

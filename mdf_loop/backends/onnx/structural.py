@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx.graph_printer import FIRST, LAST, STRUCTURE, GraphPrinter
+from mdf_loop.backends.onnx.graph_printer import FIRST, LAST, STRUCTURE, GraphPrinter, declared
 from mdf_loop.backends.onnx.rewritten import Unwritten
-from mdf_loop.backends.onnx.subgraphs import written_branch, written_loop
 from mdf_loop.backends.static_lowering import dtype_of
+from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned, ValueType
 from mdf_loop.readers.mdf.control_functions import rename_captures
 from mdf_loop.step.primitives import BOOL, INT64
-from mdf_loop.step.records import Apply, Reduction, Value
+from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Size, Type, Value
 
 
 def _cast(p: GraphPrinter, v: Value) -> str:
@@ -116,6 +117,140 @@ def _item(p: GraphPrinter, v: Value) -> str:
     """One of several results; how often a loop ran, and its last condition, are none of ONNX's: nothing reads them."""
     names = p.found(v.args[0])
     return names[v.attr] if v.attr < len(names) else ""
+
+
+NUMBER, TRUTH = ValueType(INT64, ()), ValueType(BOOL, ())
+
+
+def _outputs(p: GraphPrinter, count: int) -> tuple[str, ...]:
+    return tuple(p.e.fresh("unused") for _ in range(count))  # onnxruntime stumbles over outputs without names
+
+
+def _single(p: GraphPrinter, x: Value, dtype: np.dtype) -> str:
+    """A trip count or a condition: one number without axes."""
+    name = p.of(x, dtype)
+    return p.e.op("Reshape", name, np.array([], np.int64)) if x.type.shape else name
+
+
+def written_branch(p: GraphPrinter, v: Value) -> list[str]:
+    """An If; results have one element type in both of its graphs."""
+    branch: BranchRegion = v.attr
+    graphs = {}
+    for key, region in (("then_branch", branch.then), ("else_branch", branch.other)):
+        inner = p.inside(key)
+        graphs[key] = inner.e.body(key, (), inner.region(region))
+    captures = tuple(dict.fromkeys(name for body in graphs.values() for name in body.captures))
+    outputs = _outputs(p, len(branch.then.results))
+    p.e.nodes.append(Node("If", (_single(p, v.args[0], BOOL),), outputs, graphs, p.name_of_node(v), p.e.opset, "", captures))
+    return list(outputs)
+
+
+def written_loop(p: GraphPrinter, v: Value) -> list[str]:
+    """A Loop, or a Scan where nothing but the rows of arrays says how often it goes on."""
+    loop: LoopRegion = v.attr
+    count, condition, carried, scanned, _ = loop.split(v.args)
+    inner = p.inside(p.origin(v))
+    is_scan = bool(scanned) and not (loop.has_count or loop.has_condition) and _always_goes_on(loop)
+    is_scan = is_scan and not _is_read(loop.body, loop.index)
+    record = _scan(inner, loop) if is_scan else _loop(p, inner, loop, scanned)
+    initial = [p.of(x, dtype_of(state.type)) for x, state in zip(carried, loop.states, strict=True)]
+    initial += [p.e.constant(_nothing(x.type)) for x in loop.last]
+    if is_scan:
+        given = ["", "", *initial, *map(p.of, scanned)]
+    else:
+        given = [_trip_count(p, loop, count, scanned), _condition(p, loop, condition), *initial]
+    outputs = _outputs(p, len(record.results))
+    p.e.nodes.append(
+        Node("Loop", tuple(given), outputs, {"loop": record}, p.name_of_node(v), p.e.opset, "", record.body.captures)
+    )
+    return list(outputs)
+
+
+def _always_goes_on(loop: LoopRegion) -> bool:
+    return not loop.obeyed or loop.stays is loop.going or (loop.stays.op == "const" and bool(loop.stays.attr))
+
+
+def _is_read(region: Region, value: Value) -> bool:
+    """Whether a region or one in it reads a value."""
+    inside: list[Any] = [value.attr for value in region.values]
+    regions = [attr.body for attr in inside if isinstance(attr, LoopRegion)]
+    regions += [region for attr in inside if isinstance(attr, BranchRegion) for region in (attr.then, attr.other)]
+    here = any(value in x.args for x in region.values) or value in region.results
+    return here or any(_is_read(inner, value) for inner in regions)
+
+
+def _nothing(type: Type) -> np.ndarray:
+    """What a value whose last one is asked for is before the first iteration; no node reads it."""
+    return np.zeros([0 if isinstance(n, Size) else n for n in type.shape or ()], dtype_of(type))
+
+
+def _trip_count(p: GraphPrinter, loop: LoopRegion, count: Value, scanned: Sequence[Value]) -> str:
+    if loop.has_count:
+        return _single(p, count, INT64)
+    if not scanned:
+        return ""
+    return p.e.op("Gather", p.e.op("Shape", p.of(scanned[0])), np.array(loop.scanned[0].axis), axis=0)
+
+
+def _condition(p: GraphPrinter, loop: LoopRegion, condition: Value) -> str:
+    """The condition before the first iteration: where it is omitted, a Loop of ONNX does not obey that of its body."""
+    if loop.has_condition:
+        return _single(p, condition, BOOL)
+    return p.e.constant(np.array(True)) if loop.obeyed and not _always_goes_on(loop) else ""
+
+
+def _states(inner: GraphPrinter, loop: LoopRegion) -> list[str]:
+    names = [inner.param(state, f"carried_{k}", ValueType(dtype_of(state.type))) for k, state in enumerate(loop.states)]
+    for k, last in enumerate(loop.last):
+        names.append(inner.e.fresh(f"last_{k}"))
+        inner.e.types[names[-1]] = ValueType(dtype_of(last.type))
+    return names
+
+
+def _ends(inner: GraphPrinter, loop: LoopRegion) -> list[str]:
+    """Carried values in the types that they have in every iteration, last values and what is collected."""
+    ends = [inner.of(end, dtype_of(state.type)) for end, state in zip(loop.ends, loop.states, strict=True)]
+    return [*ends, *map(inner.of, loop.last), *map(inner.of, loop.rows)]
+
+
+def _record(loop: LoopRegion, body: Body, states: Sequence[str], outputs: Sequence[str], **others: Any) -> Loop:
+    carried = tuple(map(Carried, states, outputs))
+    rows = outputs[len(states) :]
+    collected = tuple(Collected(name, what.axis, True, what.reverse) for name, what in zip(rows, loop.collected, strict=True))
+    return Loop(body, carried, collected=collected, name=loop.name, **others)
+
+
+def _scan(inner: GraphPrinter, loop: LoopRegion) -> Loop:
+    states = _states(inner, loop)
+    parts = [inner.param(part, f"part_{k}", declared(part.type)) for k, part in enumerate(loop.parts)]
+    _print_body(inner, loop)
+    body = inner.e.body(loop.name or "body", [*states, *parts], _ends(inner, loop))
+    inner.e.types |= {name: declared(x.type) for name, x in zip(body.outputs, loop.body.results[1:], strict=True)}
+    scanned = tuple(Scanned(name, what.axis, reverse=what.reverse) for name, what in zip(parts, loop.scanned, strict=True))
+    return _record(loop, body, states, body.outputs, scanned=scanned)
+
+
+def _loop(p: GraphPrinter, inner: GraphPrinter, loop: LoopRegion, scanned: Sequence[Value]) -> Loop:
+    index, going = inner.param(loop.index, "iteration", NUMBER), inner.param(loop.going, "condition", declared(loop.going.type))
+    inner.e.types[going] = TRUTH
+    states = _states(inner, loop)
+    for part, what, x in zip(loop.parts, loop.scanned, scanned, strict=True):
+        inner.names[part] = _part(inner, p.of(x), index, what)
+    _print_body(inner, loop)
+    stays = _single(inner, loop.stays, BOOL) if loop.obeyed else inner.e.constant(np.array(True))
+    body = inner.e.body(loop.name or "body", [index, going, *states], [stays, *_ends(inner, loop)])
+    return _record(loop, body, states, body.outputs[1:], index=index, condition=going, keep_going=body.outputs[0])
+
+
+def _part(inner: GraphPrinter, x: str, index: str, what: Scanned) -> str:
+    """The row of an array that belongs to an iteration."""
+    at = inner.e.op("Sub", np.array(-1), index) if what.reverse else index
+    return inner.e.op("Gather", x, at, axis=what.axis)
+
+
+def _print_body(inner: GraphPrinter, loop: LoopRegion) -> None:
+    """Print what the body computes."""
+    inner.region(Region(loop.body.params, loop.body.values, ()))
 
 
 STRUCTURE |= {

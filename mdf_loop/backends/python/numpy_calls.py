@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.backends.python import numbers, runtime
-from mdf_loop.backends.python.broadcasts import whole_operands
 from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
-from mdf_loop.backends.python.peepholes import shorter
+from mdf_loop.backends.python.peepholes import shorter, whole_operands
 from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.step.memory import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS

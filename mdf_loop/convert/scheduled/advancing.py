@@ -16,20 +16,15 @@ from mdf_loop.calls.control_flow import condition, trip_count
 from mdf_loop.convert.scheduled.conditions import UPDATE, Key
 from mdf_loop.convert.scheduled.slots import (
     TRUE,
+    PassBuilder,
     Store,
-    both,
-    chosen,
-    compared,
-    contrary,
-    either_of,
-    is_known,
-    one_of,
 )
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
 from mdf_loop.options import current_options
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Value, available, literal
+from mdf_loop.readers.expressions.values import NotCompiled, Number, Value, available, literal
 from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name, rename_captures
+from mdf_loop.readers.mdf.engine_body import fresh_name
 from mdf_loop.readers.mdf.stepped_loops import Steps, reads_output
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.readers.onnx.loop_records import loop_record
@@ -43,7 +38,7 @@ class SteppedRun:
     ----------
     node : modeci_mdf.mdf.Node
     steps : Steps
-    builder : BodyBuilder
+    builder : PassBuilder
     store : Store
         Where its values live from run to run.
     begun : Value
@@ -54,7 +49,7 @@ class SteppedRun:
 
     node: Any
     steps: Steps
-    builder: BodyBuilder
+    builder: PassBuilder
     store: Store
     begun: Value
     published: dict[str, Value] = field(default_factory=dict)
@@ -106,9 +101,9 @@ class SteppedRun:
 
     def _before(self, otherwise: Value, *key: str) -> Value:
         """What a value was after the run before; in the first run it is another one."""
-        if is_known(self.begun) and not self.begun.literal:
+        if self.begun.is_known and not self.begun.literal:
             return otherwise
-        return chosen(self.builder, self.begun, available(self.store.get(self._key(*key))), otherwise, self.base)
+        return self.builder.chosen(self.begun, available(self.store.get(self._key(*key))), otherwise, self.base)
 
     def _as_begun(self, value: Value, *key: str) -> Value:
         """What the loop was given when it began."""
@@ -137,18 +132,18 @@ class SteppedRun:
     def _checked(self, check: Callable[[Any], Any], value: Value) -> Value:
         """A trip count or condition that is what it must be, where it is known; else who runs the node says what is wrong."""
         try:
-            return literal(check(value.literal)) if is_known(value) else value
+            return literal(check(value.literal)) if value.is_known else value
         except LoopError as reason:
             raise NotCompiled(f"{self.base}: {reason}") from reason
 
     def _going(self, cond: Value | None, limit: Value | None, iteration: Value) -> Value:
         """Whether it goes on in this run: it has not ended yet, and its condition holds."""
         builder, cond = self.builder, TRUE if cond is None else self.builder.array(cond, self.base)
-        going = compared(builder, "equal", self._count("ended"), 0)
-        going = both(builder, going, self._checked(condition, cond))
+        going = builder.compared("equal", self._count("ended"), 0)
+        going = builder.both(going, self._checked(condition, cond))
         if limit is None:
             return going
-        return both(builder, going, literal(limit.literal > 0) if is_known(limit) else self._less(iteration, limit))
+        return builder.both(going, literal(limit.literal > 0) if limit.is_known else self._less(iteration, limit))
 
     def _first(self, part: LoopPart, going: Value, iteration: Value) -> dict[str, Value]:
         """The iteration number and the condition with which the body begins in this run, by its inputs."""
@@ -170,9 +165,9 @@ class SteppedRun:
         if not part.is_obeyed:  # its own condition is left out, as in the model, and says nothing
             if limit is not None:
                 left = builder.node("subtract", [limit, iteration], self.base, number=Number.INT)
-                count = chosen(builder, self._less(left, count), left, count, self.base)
+                count = builder.chosen(self._less(left, count), left, count, self.base)
             goes_on = limit = None
-        if limit is not None and is_known(limit) and limit.literal % self.steps.iterations == 0:
+        if limit is not None and limit.is_known and limit.literal % self.steps.iterations == 0:
             limit = None  # it falls between two runs
         limit_name = "" if limit is None else builder.name(builder.tensor(limit, self.base))
         loop = part.loop(list(first), limit_name)
@@ -183,13 +178,13 @@ class SteppedRun:
 
     def _end(self, limit: Value | None, number: Value, going: Value) -> None:
         """Keep how far it has come, and whether it has ended."""
-        over = contrary(self.builder, going)
+        over = self.builder.contrary(going)
         if limit is not None:
-            over = either_of(self.builder, over, contrary(self.builder, self._less(number, limit)))
-        ended = chosen(self.builder, over, literal(1), literal(0), self.base)
+            over = self.builder.either_of(over, self.builder.contrary(self._less(number, limit)))
+        ended = self.builder.chosen(over, literal(1), literal(0), self.base)
         for kind, count in (("begun", literal(1)), ("ended", ended), ("iterations", number)):
             self.store.set((kind, self.node.id, UPDATE), count)
-        finished = compared(self.builder, "equal", ended, 1)
+        finished = self.builder.compared("equal", ended, 1)
         self.published = dict(zip(self.steps.published, (number, finished), strict=True))
 
     def _collected(self, new: Sequence[Value], first: int, has_advanced: Value) -> list[Value]:
@@ -199,10 +194,13 @@ class SteppedRun:
 
     def _joined(self, rows: Value, place: int, has_advanced: Value) -> Value:
         before = self._before(rows, "collected", str(place))
-        with self.builder.branch() as nodes:
-            together = self.builder.node("numpy.concatenate", [before, rows], self.base, axis=0)
-        has_more = both(self.builder, self.begun, has_advanced)
-        joined = one_of(self.builder, has_more, (nodes, [together]), ([], [before]), self.base)[0]
+        has_more = self.builder.both(self.begun, has_advanced)
+        joined = self.builder.computed(
+            has_more,
+            lambda: self.builder.node("numpy.concatenate", [before, rows], self.base, axis=0),
+            lambda: before,
+            self.base,
+        )
         self.store.set(self._key("collected", str(place)), joined)
         return joined
 
@@ -261,7 +259,7 @@ class LoopPart:
     def loop(self, carried: Sequence[str], limit: str) -> Loop:
         """The loop, which carries these inputs of the body; ``limit`` is a captured number at which it ends, if it has a name."""
         whole, body, taken = self.whole, self.whole.body, {*local_names(self.whole.body), *self.whole.body.captures, limit}
-        one, number, is_left, goes_on = (_fresh(base, taken) for base in ("one", "next iteration", "is left", "goes on"))
+        one, number, is_left, goes_on = (fresh_name(base, taken) for base in ("one", "next iteration", "is left", "goes on"))
         opset, nodes = body.opsets.get("", DEFAULT_OPSET), [*body.nodes]
 
         def add(op: str, inputs: Sequence[str], output: str) -> str:
@@ -292,13 +290,3 @@ class LoopPart:
             condition=None if self.condition else whole.condition,
             keep_going=keep_going,
         )
-
-
-def _fresh(base: str, taken: set[str]) -> str:
-    """A name that nothing has yet."""
-    name, k = base, 1
-    while name in taken:
-        k += 1
-        name = f"{base}~{k}"
-    taken.add(name)
-    return name

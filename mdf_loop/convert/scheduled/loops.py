@@ -20,30 +20,25 @@ import numpy as np
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.scheduled.conditions import UPDATES, Key
 from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
-from mdf_loop.convert.scheduled.passes import OPSETS, Pass
+from mdf_loop.convert.scheduled.passes import Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
     TRUE,
     GivenInput,
+    PassBuilder,
     Reading,
     RunNode,
     Store,
-    both,
-    compared,
-    contrary,
-    either_of,
     interpreted,
-    is_known,
 )
 from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
 from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Unavailable, Value, available, literal
+from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, available, literal
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.typed import is_typed
-from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.settings.counts import LARGEST, counted
 
 __all__ = ["Lowered", "ScheduledLowering", "check_steps", "execute", "lower"]
@@ -222,7 +217,7 @@ class _First:
         return Lowered(None, 0, names, outputs, rows, self.plan.steps, passes, self.collect, self.passes, *recorded)
 
     def _pass(self) -> Pass:
-        builder = BodyBuilder(Reading(), (), (), DEFAULT_OPSET)
+        builder = PassBuilder()
         return Pass(self.plan, Store(self.known, None, Reading()), builder, self.run_node, self.passes)
 
     def _is_over(self) -> bool:
@@ -314,11 +309,7 @@ def _begun(plan: RunPlan, start: Start, behind: LoopBehind, collect: bool) -> Lo
 def loop_behind(plan: RunPlan, start: Start, collect: bool) -> LoopBehind:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
     reading, known = Reading(), dict(start.known)
-    while True:
-        reading.changed = False
-        body, keys = _body(plan, known, reading, collect)
-        if not reading.changed:
-            break
+    body, keys = reading.settled(lambda: _body(plan, known, reading, collect))
     count = len(plan.outputs)
     last, more = body.outputs[:count], [*body.outputs[count:]]
     keep_going = more.pop(0) if plan.schedule.passes is None else None
@@ -336,7 +327,7 @@ def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading, collect: bool)
     Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.  Of a value that
     cannot be expressed after a pass this is known when the body is read again: it matters where something reads the value.
     """
-    builder = BodyBuilder(reading, (), (), DEFAULT_OPSET)
+    builder = PassBuilder(reading)
     store = Store(known, builder, reading)
     made = Pass(plan, store, builder)
     made.run()
@@ -355,13 +346,13 @@ def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading, collect: bool)
             value = store.carried[key]
         builder.goes_on(key, value)
     keys = {value.name: key for key, value in store.carried.items()}
-    return builder.finish(plan.graph.id, results, OPSETS), keys
+    return builder.finish(plan.graph.id, results), keys
 
 
 def goes_on(plan: RunPlan, made: Pass, ended: Value) -> Value:
     """Whether there is a further pass."""
     builder, store = made.builder, made.store
-    goes_on = contrary(builder, ended)
+    goes_on = builder.contrary(ended)
     if plan.steps > 1:
         with store.aside():
             for key, scale in plan.counters.items():
@@ -370,8 +361,8 @@ def goes_on(plan: RunPlan, made: Pass, ended: Value) -> Value:
             idle = made.holds(plan.schedule.termination)
         count = store.get(UPDATES, 0)
         assert isinstance(count, Value)
-        another = both(builder, compared(builder, "less", count, plan.steps), contrary(builder, idle))
-        goes_on = either_of(builder, goes_on, another)
-    if is_known(goes_on):  # always: MDF would never end either
+        another = builder.both(builder.compared("less", count, plan.steps), builder.contrary(idle))
+        goes_on = builder.either_of(goes_on, another)
+    if goes_on.is_known:  # always: MDF would never end either
         return builder.node("builtins.bool", [goes_on], "goes on", number=Number.BOOL)
     return goes_on

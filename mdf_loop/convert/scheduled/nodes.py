@@ -16,10 +16,9 @@ import numpy as np
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.scheduled.advancing import SteppedRun
-from mdf_loop.convert.scheduled.slots import GivenInput, Store, branch_of, chosen, is_known, one_of
+from mdf_loop.convert.scheduled.slots import GivenInput, PassBuilder, Store
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.values import (
-    BodyBuilder,
     NotCompiled,
     Scope,
     Unavailable,
@@ -29,8 +28,7 @@ from mdf_loop.readers.expressions.values import (
     literal,
 )
 from mdf_loop.readers.mdf.control_functions import captured_by
-from mdf_loop.readers.mdf.edges import REDUCTIONS
-from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import REDUCTIONS, default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
 from mdf_loop.readers.mdf.node_functions import apply_function
 from mdf_loop.readers.mdf.stepped_loops import Steps
@@ -65,15 +63,17 @@ class ScheduledNode(NodeReader):
     ----------
     node : modeci_mdf.mdf.Node
     ports : mapping of str to Value
-    builder : BodyBuilder
+    builder : PassBuilder
     path : tuple of str
     store : Store
         Where its values live from run to run.
     moment : PassMoment
     """
 
+    builder: PassBuilder
+
     def __init__(
-        self, node: Any, ports: Mapping[str, Value], builder: BodyBuilder, path: tuple[str, ...], store: Store, moment: PassMoment
+        self, node: Any, ports: Mapping[str, Value], builder: PassBuilder, path: tuple[str, ...], store: Store, moment: PassMoment
     ) -> None:
         super().__init__(node, ports, builder, _read_body, path)
         self.store, self.moment, self.calls_loops = store, moment, store.calls_loops
@@ -157,7 +157,7 @@ class ScheduledNode(NodeReader):
 
     def _stored(self, parameter: Any) -> Value | Unavailable:
         """A parameter after the node's last run; before its first run what MDF starts it with."""
-        if is_known(self.moment.ran):
+        if self.moment.ran.is_known:
             return self.store.get(self._key(parameter)) if self.moment.ran.literal else self._first(parameter)
         stored = self.store.get(self._key(parameter))
         with self.builder.branch() as nodes:
@@ -165,7 +165,7 @@ class ScheduledNode(NodeReader):
         if isinstance(stored, Unavailable) or isinstance(first, Unavailable):
             return first if isinstance(first, Unavailable) else stored
         first = self.builder.array(first, self.base(parameter))
-        return one_of(self.builder, self.moment.ran, ([], [stored]), (nodes, [first]), self.base(parameter))[0]
+        return self.builder.selected(self.moment.ran, ([], [stored]), (nodes, [first]), self.base(parameter))[0]
 
     def _first(self, parameter: Any) -> Value | Unavailable:
         """What MDF takes a parameter for before it was ever evaluated; it may be known, and will not stay as it is."""
@@ -196,21 +196,17 @@ class ScheduledNode(NodeReader):
 
     def _so_far(self, parameter: Any) -> Value:
         """The value that conditions change: the last one, 0.0 before there was one."""
-        if is_known(self.moment.ran) and not self.moment.ran.literal:
+        if self.moment.ran.is_known and not self.moment.ran.literal:
             return literal(START)
         stored = available(self.store.get(self._key(parameter)))
-        return chosen(self.builder, self.moment.ran, stored, literal(START), self.base(parameter))
+        return self.builder.chosen(self.moment.ran, stored, literal(START), self.base(parameter))
 
     def _integrated(self, parameter: Any) -> Value:
         """A parameter with a time_derivative: its initial value, and in later evaluations a step of Euler's method."""
         later, ran, base = self.moment.later, self.moment.ran, self.base(parameter)
-        if not (is_known(later) and not later.literal) and not (is_known(ran) and ran.literal):
+        if not (later.is_known and not later.literal) and not (ran.is_known and ran.literal):
             raise NotCompiled(f"parameter {base} has a time_derivative, and its node may not run in the first evaluation")
-        if is_known(later):
-            return self._step(parameter) if later.literal else self._restarted(parameter)
-        then = branch_of(self.builder, lambda: [self._step(parameter)])
-        otherwise = branch_of(self.builder, lambda: [self._restarted(parameter)])
-        return one_of(self.builder, later, then, otherwise, base)[0]
+        return self.builder.computed(later, lambda: self._step(parameter), lambda: self._restarted(parameter), base)
 
     def _restarted(self, parameter: Any) -> Value:
         return self.builder.array(self.value(parameter.default_initial_value, parameter), self.base(parameter))
@@ -245,29 +241,30 @@ class Sent:
 
 
 def port_value(
-    store: Store, builder: BodyBuilder, node: Any, port: Any, sent: Sequence[Sent], ran: Value, path: tuple[str, ...]
+    store: Store, builder: PassBuilder, node: Any, port: Any, sent: Sequence[Sent], ran: Value, path: tuple[str, ...]
 ) -> Value:
     """The value of an input port in one run of its node; ``ran`` says whether the node ran before."""
     base = f"{node.id}.{port.id}"
     reduce = reduce_of(port)
     if reduce not in REDUCTIONS:
         raise NotCompiled(f"port {base} has reduce {reduce!r}")
-    sent = [part for part in sent if not (is_known(part.came) and not part.came.literal)]
+    sent = [part for part in sent if not (part.came.is_known and not part.came.literal)]
     if len(sent) > (1 if reduce == "overwrite" else 2):
         raise NotCompiled(f"{len(sent)} edges end in port {base}, and MDF takes them in no particular order")
     if len(sent) == 2:
         return _reduced(builder, base, reduce, [_weighted(builder, base, part) for part in sent], sent)
     if not sent:
         return _default(store, builder, port, ran, path)
-    came = sent[0].came
-    if is_known(came):
-        return _weighted(builder, base, sent[0])
-    then = branch_of(builder, lambda: [_weighted(builder, base, sent[0])])
-    otherwise = branch_of(builder, lambda: [builder.array(_default(store, builder, port, ran, path), base)])
-    return one_of(builder, came, then, otherwise, base, apart=bool(then[0]))[0]  # what has not come has no value to weigh
+    return builder.computed(
+        sent[0].came,
+        lambda: _weighted(builder, base, sent[0]),
+        lambda: builder.array(_default(store, builder, port, ran, path), base),
+        base,
+        apart=True,  # what has not come has no value to weigh
+    )
 
 
-def _weighted(builder: BodyBuilder, base: str, sent: Sent) -> Value:
+def _weighted(builder: PassBuilder, base: str, sent: Sent) -> Value:
     """What an edge brings."""
     edge, value = sent.edge, available(sent.value)
     if is_plain(edge):
@@ -287,8 +284,8 @@ def is_plain(edge: Any) -> bool:
     return type(weight) in (int, float) and weight == 1
 
 
-def _reduced(builder: BodyBuilder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:
-    if not all(is_known(part.came) for part in sent):
+def _reduced(builder: PassBuilder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:
+    if not all(part.came.is_known for part in sent):
         raise NotCompiled(f"two edges end in port {base}, and not both of their senders have surely run")
     if any(part.is_array and is_plain(part.edge) for part in sent):
         raise NotCompiled(
@@ -298,7 +295,7 @@ def _reduced(builder: BodyBuilder, base: str, reduce: str, values: Sequence[Valu
     return builder.node(op, [*values], base, number=arithmetic(op, *values))
 
 
-def _default(store: Store, builder: BodyBuilder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
+def _default(store: Store, builder: PassBuilder, port: Any, ran: Value, path: tuple[str, ...]) -> Value:
     """What MDF takes where no edge brings a value."""
     if isinstance(default_value_of(port), GivenInput):
         return store.given(default_value_of(port))
@@ -312,4 +309,4 @@ def _default(store: Store, builder: BodyBuilder, port: Any, ran: Value, path: tu
     zeros = literal(np.full(shape, 0.0))
     if reduce_of(port) != "overwrite" or (port.type and "float" in port.type):
         return zeros
-    return chosen(builder, ran, zeros, literal(np.full(shape, 0)), port.id)
+    return builder.chosen(ran, zeros, literal(np.full(shape, 0)), port.id)

@@ -14,12 +14,12 @@ import numpy as np
 
 from mdf_loop.convert.scheduled.conditions import UPDATES, Key
 from mdf_loop.convert.scheduled.loops import ScheduledLowering, Start, goes_on, is_over, is_settled, loop_behind
-from mdf_loop.convert.scheduled.passes import OPSETS, Pass
+from mdf_loop.convert.scheduled.passes import Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan
-from mdf_loop.convert.scheduled.slots import TRUE, GivenInput, Reading, Store, contrary, is_known
+from mdf_loop.convert.scheduled.slots import TRUE, GivenInput, PassBuilder, Reading, Store
 from mdf_loop.ir import Body, Carried, Loop, Node
 from mdf_loop.plan.invariants import is_pure
-from mdf_loop.readers.expressions.values import BodyBuilder, NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
 OF_A_KIND: dict[Number, Any] = {Number.BOOL: False, Number.INT: 0, Number.FLOAT: 0.0, Number.COMPLEX: 0j}
@@ -98,7 +98,8 @@ class _OpenStore(Store):
             found = self.named[key]
         if isinstance(found, Unavailable):
             return found
-        self.was_open |= not is_known(found) and found.items is None
+        is_own = len(self._layers) > 1 and key in self._layers[-1]  # of the node that is being written
+        self.was_open |= not is_own and not found.is_known and found.items is None
         return replace(found, varies=True)
 
     def set(self, key: Key, value: Value | Unavailable) -> None:
@@ -115,7 +116,7 @@ class _OpenStore(Store):
     def keep(self, changed: Mapping[Key, Value | Unavailable]) -> None:
         """Know what changed, or what it is called."""
         for key, value in changed.items():
-            if isinstance(value, Unavailable) or is_known(value):
+            if isinstance(value, Unavailable) or value.is_known:
                 self.named.pop(key, None)
                 self.known[key] = value.literal if isinstance(value, Value) else value
             elif value.items is not None:
@@ -137,7 +138,7 @@ class _OpenPass(Pass):
     store: _OpenStore
 
     def _node(self, name: str, runs: Value) -> None:
-        if not is_known(runs):
+        if not runs.is_known:
             raise _DependsOnValues
         super()._node(name, runs)
 
@@ -161,7 +162,7 @@ class _Opened:
     def __init__(self, plan: RunPlan, collect: bool, given: Mapping[GivenInput, Number]) -> None:
         self.plan, self.collect = plan, collect
         self.inputs = {f"{each.node}.{each.id}": each for each in given}
-        self.builder = BodyBuilder(Reading(), tuple(self.inputs), (), DEFAULT_OPSET)
+        self.builder = PassBuilder(inputs=tuple(self.inputs))
         self.named = {each.key: Value(name, given[each]) for name, each in self.inputs.items()}
         self.known: dict[Key, Any] = {key: _of_a_kind(value) for key, value in self.named.items()}
         self.rows: list[tuple[Value, tuple[Any, ...]]] = []
@@ -176,7 +177,7 @@ class _Opened:
         if not self.collect:
             last = [self._there(value, k) for k, value in enumerate(first)] if loop is None else loop[:count]
             return OpenRun(self._finished(last), names, self.plan.steps)
-        rows = [(ended, row) for ended, row in self.rows if not is_known(ended) or ended.literal]
+        rows = [(ended, row) for ended, row in self.rows if not ended.is_known or ended.literal]
         if loop is None and len(rows) < self.plan.steps:  # an evaluation without a pass has the values of the one before
             rows.append((TRUE, tuple(first)))
         columns = [[self._there(row[k], k) for _, row in rows] for k in range(count)]
@@ -189,14 +190,14 @@ class _Opened:
         return OpenRun(self._finished(results), names, self.plan.steps, len(rows), loop is not None, tells, is_collected=True)
 
     def _finished(self, results: Sequence[Value]) -> Body:
-        return self.builder.finish(self.plan.graph.id, results, OPSETS)
+        return self.builder.finish(self.plan.graph.id, results)
 
     # Passes in front of the loop
 
     def _first_passes(self) -> Start | None:
         """Passes until the loop can take over; None if nothing is left to it."""
         while not self._is_over():
-            if not is_known(self.going):
+            if not self.going.is_known:
                 return self._start()
             mark, made = len(self.builder.nodes), self._pass()
             try:
@@ -208,7 +209,7 @@ class _Opened:
             ended = made.ended()
             self._keep(made)
             self.rows.append((ended, tuple(map(self._output, self.plan.outputs.values()))))
-            if not is_known(ended):
+            if not ended.is_known:
                 made.next_evaluation(ended)
                 self.going = goes_on(self.plan, made, ended)
                 self._keep(made)
@@ -223,8 +224,8 @@ class _Opened:
     def _is_over(self) -> bool:
         """Whether it is sure that there is no further pass; where open values decide, ``going`` says it."""
         over = is_over(self.plan, self.known, self._pass())
-        self.going = contrary(self.builder, over)
-        return is_known(over) and bool(over.literal)
+        self.going = self.builder.contrary(over)
+        return over.is_known and bool(over.literal)
 
     def _pass(self) -> _OpenPass:
         store = _OpenStore(dict(self.known), dict(self.named))  # of a pass that is given up nothing stays
@@ -263,7 +264,7 @@ class _Opened:
         initial = [self.named[behind.keys[state.input]] for state in opened]
         loop = _carrying(behind.loop, [Carried(state.input, state.output) for state in opened])
         order = [*range(len(first))]
-        if not is_known(self.going):  # perhaps it has no iteration, and an output the value that it had before
+        if not self.going.is_known:  # perhaps it has no iteration, and an output the value that it had before
             there = [k for k in order if first[k] is not None]
             order = [*there, *(k for k in order if first[k] is None)]
             loop = _giving(loop, order, there)

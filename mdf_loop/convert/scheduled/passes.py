@@ -32,30 +32,17 @@ from mdf_loop.convert.scheduled.slots import (
     GivenInput,
     Key,
     NodeRun,
-    Reading,
+    PassBuilder,
     RunNode,
     Slots,
     Store,
-    added,
-    both,
-    branch_of,
-    chosen,
-    compared,
-    contrary,
-    divides,
-    either_of,
     interpreted,
-    is_known,
-    one_of,
     read_run,
 )
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.ir import Node
 from mdf_loop.plan.invariants import seeded
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, NotCompiled, Number, Unavailable, Value, literal
-from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
-
-OPSETS = {"": DEFAULT_OPSET, DOMAIN: 1}
+from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, literal
 
 MOST_RUNS = 8
 """For how many kinds of values it is known what a node computes."""
@@ -71,7 +58,7 @@ class Pass:
     ----------
     plan : RunPlan
     store : Store
-    builder : BodyBuilder
+    builder : PassBuilder
         Where conditions and counts are computed; unused where everything is known.
     run_node : callable
         What runs a node whose values are known.
@@ -79,7 +66,7 @@ class Pass:
         How many passes there were before.
     """
 
-    def __init__(self, plan: RunPlan, store: Store, builder: BodyBuilder, run_node: RunNode = interpreted, done: int = 0) -> None:
+    def __init__(self, plan: RunPlan, store: Store, builder: PassBuilder, run_node: RunNode = interpreted, done: int = 0) -> None:
         self.plan, self.store, self.builder = plan, store, builder
         self.run_node, self.done = run_node, done
         store.recorded = frozenset(plan.record)
@@ -97,13 +84,13 @@ class Pass:
         going = TRUE
         for k, names in enumerate(schedule.sets):
             if schedule.may_end_before(k):
-                going = both(self.builder, going, contrary(self.builder, self.holds(schedule.termination)))
+                going = self.builder.both(going, self.builder.contrary(self.holds(schedule.termination)))
             self._run_set(names, going)
         for scale in (UPDATE, SEQUENCE):
             if ("passes", scale) in self.plan.counters:
                 self._add(("passes", scale), TRUE)
         for key in self.plan.watched:
-            self.store.set(key, self._chosen_count(contrary(self.builder, self.anything), FALSE, key))
+            self.store.set(key, self._chosen_count(self.builder.contrary(self.anything), FALSE, key))
 
     def ended(self) -> Value:
         """Whether the evaluation of the graph is over, between two passes."""
@@ -115,12 +102,12 @@ class Pass:
         """Where an evaluation is over, the next one counts from 0."""
         if self.is_known or self.plan.schedule.passes != 1:
             self._restart(UPDATE, ended)
-        self.store.set(UPDATES, chosen(self.builder, ended, self._counted(UPDATES, TRUE), self._count(UPDATES), "evaluations"))
+        self.store.set(UPDATES, self.builder.chosen(ended, self._counted(UPDATES, TRUE), self._count(UPDATES), "evaluations"))
 
     def _restart(self, scale: str, when: Value = TRUE) -> None:
         for key, relative in self.plan.counters.items():
             if relative == scale:
-                value = literal(0) if is_known(when) and when.literal else self._chosen_count(when, literal(0), key)
+                value = literal(0) if when.is_known and when.literal else self._chosen_count(when, literal(0), key)
                 self.store.set(key, value)
 
     def _count(self, key: Key) -> Value:
@@ -129,11 +116,11 @@ class Pass:
         return value
 
     def _chosen_count(self, when: Value, value: Value, key: Key) -> Value:
-        return chosen(self.builder, when, value, self._count(key), " ".join(key))
+        return self.builder.chosen(when, value, self._count(key), " ".join(key))
 
     def _counted(self, key: Key, when: Value) -> Value:
         """A count, one higher where something happened."""
-        more = added(self.builder, self._count(key), literal(1), " ".join(key))
+        more = self.builder.added(self._count(key), literal(1), " ".join(key))
         return self._chosen_count(when, more, key)
 
     def _add(self, key: Key, when: Value) -> None:
@@ -158,19 +145,19 @@ class Pass:
     def _remember_set(self, names: tuple[str, ...], runs: Mapping[str, Value]) -> None:
         some = FALSE
         for value in runs.values():
-            some = either_of(self.builder, some, value)
-        self.anything = either_of(self.builder, self.anything, some)
+            some = self.builder.either_of(some, value)
+        self.anything = self.builder.either_of(self.anything, some)
         for key in self.plan.watched:
             self.store.set(key, self._chosen_count(some, runs.get(key[1], FALSE), key))
 
     def _node(self, name: str, runs: Value) -> None:
         """Run a node where its condition holds."""
-        if is_known(runs) and not runs.literal:
+        if runs.is_known and not runs.literal:
             return
         try:
             if self.is_known:
                 self._run_now(name)
-            elif is_known(runs):
+            elif runs.is_known:
                 self._evaluate(name, self.builder)
             else:
                 self._run_perhaps(name, runs)
@@ -194,23 +181,23 @@ class Pass:
         if made is not UNREAD:
             return made
 
-        def evaluate(store: Slots, builder: BodyBuilder) -> dict[Key, Value | Unavailable]:
+        def evaluate(store: Slots, builder: PassBuilder) -> dict[Key, Value | Unavailable]:
             once = Pass(self.plan, store, builder)
             with store.aside() as changed:
                 once._evaluate(name, builder)
             return changed
 
-        runs.append(made := read_run(known, evaluate, name, OPSETS))
+        runs.append(made := read_run(known, evaluate, name))
         del runs[:-MOST_RUNS]
         return made
 
     def _with_values(self, name: str) -> dict[Key, Any]:
         """What a node makes of its values, read for these alone."""
-        builder = BodyBuilder(Reading(), (), (), DEFAULT_OPSET)
+        builder = PassBuilder()
         with self.store.aside() as changed:
             self._evaluate(name, builder)
         values = {key: value for key, value in changed.items() if isinstance(value, Value)}
-        results = self.run_node(name, builder.finish(name, [*values.values()], OPSETS), self.done)
+        results = self.run_node(name, builder.finish(name, [*values.values()]), self.done)
         return {**changed, **dict(zip(values, results, strict=True))}
 
     def _run_perhaps(self, name: str, runs: Value) -> None:
@@ -226,11 +213,11 @@ class Pass:
                 kept.append((key, new, old))
             else:
                 self.store.set(key, new if isinstance(new, Unavailable) else old)
-        merged = one_of(self.builder, runs, (nodes, [new for _, new, _ in kept]), ([], [old for *_, old in kept]), name)
+        merged = self.builder.selected(runs, (nodes, [new for _, new, _ in kept]), ([], [old for *_, old in kept]), name)
         for (key, *_), value in zip(kept, merged, strict=True):
             self.store.set(key, value)
 
-    def _evaluate(self, name: str, builder: BodyBuilder) -> None:
+    def _evaluate(self, name: str, builder: PassBuilder) -> None:
         """Make one run of a node."""
         node, path = self.plan.nodes[name], (self.plan.graph.id, name)
         ran, iterations = self._ran(name), self._iterations(name)
@@ -244,7 +231,7 @@ class Pass:
         self.store.set(("ran", name), TRUE)
         for key in self.plan.iterated.get(name, ()):
             done = builder.node("subtract", [self._iterations(name), iterations], "iterations", number=Number.INT)
-            self.store.set(key, added(builder, self._count(key), done, "iterations"))
+            self.store.set(key, builder.added(self._count(key), done, "iterations"))
 
     def _begun(self, name: str) -> Value:
         """Whether a stepped loop has begun in this evaluation of the graph; once it has, in the only one, it stays so."""
@@ -253,7 +240,7 @@ class Pass:
         key = ("begun", name, UPDATE)
         if self.plan.steps == 1 and not self.is_known and self.store.known.get(key):
             return TRUE
-        return compared(self.builder, "equal", self._count(key), 1)
+        return self.builder.compared("equal", self._count(key), 1)
 
     def _iterations(self, name: str) -> Value:
         return self._count(("iterations", name, UPDATE)) if name in self.plan.stepped else literal(0)
@@ -272,7 +259,7 @@ class Pass:
             return FALSE
         if self.store.known.get(UPDATES, 0) > 0:
             return TRUE
-        return compared(self.builder, "greater", self._count(UPDATES), 0)
+        return self.builder.compared("greater", self._count(UPDATES), 0)
 
     def _sent(self, node: Any, port: Any) -> list[Sent]:
         """What the edges into a port bring."""
@@ -298,36 +285,36 @@ class Pass:
         if isinstance(condition, Threshold):
             return self._beyond(condition)
         if isinstance(condition, Not):
-            return contrary(builder, self.holds(condition.part))
+            return builder.contrary(self.holds(condition.part))
         if isinstance(condition, AllRan):
             return self._joined(tuple(calls((name,), "greater_equal", 1, condition.scale) for name in condition.nodes), FALSE)
         return self._joined(condition.parts, TRUE if isinstance(condition, Some) else FALSE)
 
     def _joined(self, parts: tuple[Condition, ...], end: Value) -> Value:
         """Several conditions: any of them if ``end`` is true, else all."""
-        value = contrary(self.builder, end)
+        value = self.builder.contrary(end)
         for part in parts:
             value = self._then(value, part, end)
-            if is_known(value) and value.literal is end.literal:
+            if value.is_known and value.literal is end.literal:
                 break
         return value
 
     def _then(self, value: Value, condition: Condition, end: Value) -> Value:
         """A value joined with a condition that is looked at only where the value is not ``end``: a threshold may fail."""
-        join = either_of if end.literal else both
-        if is_known(value) or not any(isinstance(part, Threshold) for part in parts_of(condition)):
-            return value if is_known(value) and value.literal is end.literal else join(self.builder, value, self.holds(condition))
-        looked = branch_of(self.builder, lambda: [self.holds(condition)])
-        branches = (([], [end]), looked) if end.literal else (looked, ([], [end]))
-        return one_of(self.builder, value, *branches, "condition")[0]
+        join = self.builder.either_of if end.literal else self.builder.both
+        if value.is_known or not any(isinstance(part, Threshold) for part in parts_of(condition)):
+            return value if value.is_known and value.literal is end.literal else join(value, self.holds(condition))
+        decided, looked = (lambda: end), (lambda: self.holds(condition))
+        then, otherwise = (decided, looked) if end.literal else (looked, decided)
+        return self.builder.computed(value, then, otherwise, "condition")
 
     def _counts(self, condition: Count) -> Value:
         total = literal(0)
         for key in condition.keys:
-            total = added(self.builder, total, self._count(key), "calls")
+            total = self.builder.added(total, self._count(key), "calls")
         if condition.comparison == "remainder":
-            return divides(self.builder, total, condition.n)
-        return compared(self.builder, condition.comparison, total, condition.n)
+            return self.builder.divides(total, condition.n)
+        return self.builder.compared(condition.comparison, total, condition.n)
 
     def _just_ran(self, condition: JustRan) -> Value:
         key = ("just ran", condition.node)
@@ -338,11 +325,12 @@ class Pass:
     def _beyond(self, condition: Threshold) -> Value:
         """A parameter or output port compared with a number."""
         ran = self._ran(condition.node)
-        if is_known(ran):
-            return self._compared(condition, self._threshold_value(condition) if ran.literal else self._value_at_first(condition))
-        then = branch_of(self.builder, lambda: [self._compared(condition, self._threshold_value(condition))])
-        otherwise = branch_of(self.builder, lambda: [self._compared(condition, self._value_at_first(condition))])
-        return one_of(self.builder, ran, then, otherwise, "condition")[0]
+        return self.builder.computed(
+            ran,
+            lambda: self._compared(condition, self._threshold_value(condition)),
+            lambda: self._compared(condition, self._value_at_first(condition)),
+            "condition",
+        )
 
     def _threshold_value(self, condition: Threshold) -> Value:
         """What a condition compares, once its node has run."""
@@ -370,17 +358,17 @@ class Pass:
     def _compared(self, condition: Threshold, value: Value) -> Value:
         """Whether a value is beyond the threshold of a condition."""
         builder, where = self.builder, f"{condition.node}.{condition.name}"
-        if is_known(value):
+        if value.is_known:
             return literal(_is_beyond(value.literal, condition))
         for index in condition.indices:
             value = builder.node("index", [value], where, index=index)
         value = builder.node("builtins.float", [value], where, number=Number.FLOAT)
         if condition.comparison not in ("equal", "not_equal") or not (condition.atol or condition.rtol):
-            return compared(builder, condition.comparison, value, condition.threshold)
+            return builder.compared(condition.comparison, value, condition.threshold)
         distance = builder.node("subtract", [value, literal(condition.threshold)], where, number=Number.FLOAT)
         distance = builder.node("absolute", [distance], where, number=Number.FLOAT)
-        close = compared(builder, "less_equal", distance, condition.atol + condition.rtol * abs(condition.threshold))
-        return close if condition.comparison == "equal" else contrary(builder, close)
+        close = builder.compared("less_equal", distance, condition.atol + condition.rtol * abs(condition.threshold))
+        return close if condition.comparison == "equal" else builder.contrary(close)
 
 
 def _refuse_seeds(nodes: Sequence[Node]) -> None:

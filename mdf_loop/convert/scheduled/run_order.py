@@ -44,8 +44,7 @@ from mdf_loop.convert.scheduled.conditions import (
 from mdf_loop.convert.scheduled.slots import NodeRun
 from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
-from mdf_loop.readers.mdf.edges import sets_of
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, sets_of
 from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
 
 

@@ -21,7 +21,6 @@ from mdf_loop.ir import Body, record
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.expression import harmless
 from mdf_loop.readers.expressions.values import (
-    UNKNOWN,
     BodyBuilder,
     Findings,
     NotCompiled,
@@ -70,13 +69,13 @@ class Store:
     ----------
     known : dict of key to value
         What they are before the pass.
-    builder : BodyBuilder or None
+    builder : PassBuilder or None
         Where they are carried; None where they are known.
     """
 
     calls_loops = False
 
-    def __init__(self, known: dict[Key, Any], builder: BodyBuilder | None, reading: Reading) -> None:
+    def __init__(self, known: dict[Key, Any], builder: PassBuilder | None, reading: Reading) -> None:
         self.known, self.builder, self.reading = known, builder, reading
         self.carried: dict[Key, Value] = {}
         self.recorded: frozenset[Key] = frozenset()
@@ -114,7 +113,7 @@ class Store:
 
     def set(self, key: Key, value: Value | Unavailable) -> None:
         """What a value is from now on."""
-        if self.is_known and len(self._layers) == 1 and isinstance(value, Value) and is_known(value):
+        if self.is_known and len(self._layers) == 1 and isinstance(value, Value) and value.is_known:
             self.known[key] = value.literal
             self._layers[0].pop(key, None)
         else:
@@ -135,87 +134,92 @@ class Store:
         return dict(self._layers[0])
 
 
-def is_known(value: Value) -> bool:
-    """Whether a value is known now."""
-    return value.literal is not UNKNOWN
+class PassBuilder(BodyBuilder):
+    """A body under construction in which conditions and counts may be known: what follows from these is known at once.
 
+    Parameters
+    ----------
+    reading : Reading, optional
+    inputs : sequence of str
+    """
 
-def compared(builder: BodyBuilder, comparison: str, left: Value, right: Any) -> Value:
-    """A count or number compared with a number: Python's bool."""
-    if is_known(left):
-        return literal(bool(COMPARISONS[comparison](left.literal, right)))
-    return builder.node(comparison, [left, literal(right)], "condition", number=Number.BOOL)
+    def __init__(self, reading: Reading | None = None, inputs: Sequence[str] = ()) -> None:
+        super().__init__(reading or Reading(), inputs, (), DEFAULT_OPSET)
 
+    def compared(self, comparison: str, left: Value, right: Any) -> Value:
+        """A count or number compared with a number: Python's bool."""
+        if left.is_known:
+            return literal(bool(COMPARISONS[comparison](left.literal, right)))
+        return self.node(comparison, [left, literal(right)], "condition", number=Number.BOOL)
 
-def divides(builder: BodyBuilder, count: Value, n: Any) -> Value:
-    """Whether ``count`` is a multiple of ``n``."""
-    if is_known(count):
-        return literal(count.literal % n == 0)
-    rest = builder.node("remainder", [count, literal(n)], "condition", number=max(Number.INT, literal(n).number))
-    return compared(builder, "equal", rest, 0)
+    def divides(self, count: Value, n: Any) -> Value:
+        """Whether ``count`` is a multiple of ``n``."""
+        if count.is_known:
+            return literal(count.literal % n == 0)
+        rest = self.node("remainder", [count, literal(n)], "condition", number=max(Number.INT, literal(n).number))
+        return self.compared("equal", rest, 0)
 
+    def added(self, left: Value, right: Value, base: str) -> Value:
+        """The sum of two counts."""
+        if left.is_known and right.is_known:
+            return literal(left.literal + right.literal)
+        if left.literal == 0 and left.is_known:
+            return right
+        return self.node("add", [left, right], base, number=Number.INT)
 
-def added(builder: BodyBuilder, left: Value, right: Value, base: str) -> Value:
-    """The sum of two counts."""
-    if is_known(left) and is_known(right):
-        return literal(left.literal + right.literal)
-    if left.literal == 0 and is_known(left):
-        return right
-    return builder.node("add", [left, right], base, number=Number.INT)
+    def both(self, left: Value, right: Value) -> Value:
+        """``left and right`` of two conditions."""
+        if left.is_known:
+            return right if left.literal else FALSE
+        if right.is_known:
+            return left if right.literal else FALSE
+        return self.node("choose", [left, right, FALSE], "condition", number=Number.BOOL)
 
+    def either_of(self, left: Value, right: Value) -> Value:
+        """``left or right`` of two conditions."""
+        if left.is_known:
+            return TRUE if left.literal else right
+        if right.is_known:
+            return TRUE if right.literal else left
+        return self.node("choose", [left, TRUE, right], "condition", number=Number.BOOL)
 
-def both(builder: BodyBuilder, left: Value, right: Value) -> Value:
-    """``left and right`` of two conditions."""
-    if is_known(left):
-        return right if left.literal else FALSE
-    if is_known(right):
-        return left if right.literal else FALSE
-    return builder.node("choose", [left, right, FALSE], "condition", number=Number.BOOL)
+    def contrary(self, value: Value) -> Value:
+        """``not value`` of a condition."""
+        if value.is_known:
+            return literal(not value.literal)
+        return self.node("not", [value], "condition", number=Number.BOOL)
 
+    def chosen(self, condition: Value, then: Value, otherwise: Value, base: str) -> Value:
+        """One of two values that are there already."""
+        if condition.is_known:
+            return then if condition.literal else otherwise
+        return self.node("choose", [condition, then, otherwise], base, number=max(then.number, otherwise.number))
 
-def either_of(builder: BodyBuilder, left: Value, right: Value) -> Value:
-    """``left or right`` of two conditions."""
-    if is_known(left):
-        return TRUE if left.literal else right
-    if is_known(right):
-        return TRUE if right.literal else left
-    return builder.node("choose", [left, TRUE, right], "condition", number=Number.BOOL)
+    def computed(
+        self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value], base: str, apart: bool = False
+    ) -> Value:
+        """One of two values that are still to be computed; ``apart``: the first must not be computed where it is not chosen."""
+        if condition.is_known:
+            return then() if condition.literal else otherwise()
+        with self.branch() as first:
+            value = then()
+        with self.branch() as second:
+            other = otherwise()
+        return self.selected(condition, (first, [value]), (second, [other]), base, apart and bool(first))[0]
 
-
-def contrary(builder: BodyBuilder, value: Value) -> Value:
-    """``not value`` of a condition."""
-    if is_known(value):
-        return literal(not value.literal)
-    return builder.node("not", [value], "condition", number=Number.BOOL)
-
-
-def one_of(builder: BodyBuilder, condition: Value, then: Part, otherwise: Part, base: str, apart: bool = False) -> list[Value]:
-    """The values of one of two branches: both computed where that can do no harm, else (or if ``apart``) an If."""
-    (then_nodes, then_values), (else_nodes, else_values) = then, otherwise
-    if is_known(condition):
-        builder.nodes += then_nodes if condition.literal else else_nodes
-        return [*(then_values if condition.literal else else_values)]
-    pairs = list(zip(then_values, else_values, strict=True))
-    if not apart and harmless(builder, [*then_nodes, *else_nodes]):
-        builder.nodes += [*then_nodes, *else_nodes]
-        return [a if a is b else chosen(builder, condition, a, b, base) for a, b in pairs]
-    outputs = [builder.fresh(value.name or base) for value in then_values]
-    made = builder.one_of(condition, then, otherwise, outputs, base)
-    return [Value(new.name, max(a.number, b.number)) for new, (a, b) in zip(made, pairs, strict=True)]
-
-
-def chosen(builder: BodyBuilder, condition: Value, then: Value, otherwise: Value, base: str) -> Value:
-    """One of two values that are there already."""
-    if is_known(condition):
-        return then if condition.literal else otherwise
-    return builder.node("choose", [condition, then, otherwise], base, number=max(then.number, otherwise.number))
-
-
-def branch_of(builder: BodyBuilder, make: Callable[[], Sequence[Value]]) -> Part:
-    """The nodes and values of something that may be skipped."""
-    with builder.branch() as nodes:
-        values = make()
-    return nodes, values
+    def selected(self, condition: Value, then: Part, otherwise: Part, base: str, apart: bool = False) -> list[Value]:
+        """The values of one of two branches: both computed where that can do no harm, else (or if ``apart``) an If."""
+        (then_nodes, then_values), (else_nodes, else_values) = then, otherwise
+        if condition.is_known:
+            self.nodes += then_nodes if condition.literal else else_nodes
+            return [*(then_values if condition.literal else else_values)]
+        pairs = list(zip(then_values, else_values, strict=True))
+        if not apart and harmless(self, [*then_nodes, *else_nodes]):
+            self.nodes += [*then_nodes, *else_nodes]
+            return [a if a is b else self.chosen(condition, a, b, base) for a, b in pairs]
+        outputs = [self.fresh(value.name or base) for value in then_values]
+        made = self.one_of(condition, then, otherwise, outputs, base)
+        return [Value(new.name, max(a.number, b.number)) for new, (a, b) in zip(made, pairs, strict=True)]
 
 
 RunNode = Callable[[str, Body, int], Sequence[Any]]
@@ -235,7 +239,7 @@ def interpreted(node: str, body: Body, passes: int) -> Sequence[Any]:
 class Slots(Store):
     """Values that are known, and all the same read as if they were not: as inputs of what a node computes."""
 
-    def __init__(self, known: dict[Key, Any], body: BodyBuilder, reading: Reading) -> None:
+    def __init__(self, known: dict[Key, Any], body: PassBuilder, reading: Reading) -> None:
         super().__init__(known, None, reading)
         self.body, self.inputs, self.read = body, dict[Key, str](), dict[Key, Any]()
 
@@ -291,27 +295,26 @@ def kind_of(key: Key, value: Any) -> Any:
     return type(value) if key[0] in VALUES else (type(value), value)
 
 
-def read_run(
-    known: dict[Key, Any], evaluate: Callable[[Slots, BodyBuilder], dict[Key, Any]], name: str, opsets: Any
-) -> NodeRun | None:
+def read_run(known: dict[Key, Any], evaluate: Callable[[Slots, PassBuilder], dict[Key, Any]], name: str) -> NodeRun | None:
     """What a node computes; None where that depends on the values.
 
     ``evaluate`` makes a run of the node in a store, and gives what changes.
     """
     reading = Reading()
-    while True:
-        reading.changed, builder = False, BodyBuilder(reading, (), (), DEFAULT_OPSET)
+
+    def read() -> tuple[PassBuilder, Slots, dict[Key, Any]]:
+        builder = PassBuilder(reading)
         store = Slots(known, builder, reading)
-        try:
-            changed = evaluate(store, builder)
-        except (NotCompiled, LoopError):  # said where the values are known
-            return None
-        if not reading.changed:
-            break
+        return builder, store, evaluate(store, builder)
+
+    try:
+        builder, store, changed = reading.settled(read)
+    except (NotCompiled, LoopError):  # said where the values are known
+        return None
     if not all(_is_plain(key, value) for key, value in store.read.items()):
         return None
     values = {key: value for key, value in changed.items() if isinstance(value, Value)}
-    body = builder.finish(name, [*values.values()], opsets)
+    body = builder.finish(name, [*values.values()])
     names = {state.input for state in body.state}
     inputs = tuple(key for key, input in store.inputs.items() if input in names)
     body = replace(body, inputs=tuple(store.inputs[key] for key in inputs), state=())

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mdf_loop.errors import let_through
-from mdf_loop.execute.blocks import Blocks
+from mdf_loop.execute.blocks import Blocks, Stage
 from mdf_loop.execute.interpret import Session
-from mdf_loop.execute.stage import Stage
 from mdf_loop.execute.tiers.paying import Account
 from mdf_loop.step.records import Type
 

@@ -83,7 +83,7 @@ def found_on_disk(key: str, step: Callable[[], Region]) -> Specialised | None:
     if content is None:
         return None
     with alone():
-        from mdf_loop.backends.llvm.program_files import unpacked
+        from mdf_loop.backends.llvm.compiled_program import unpacked
 
     is_quick, seconds, rest = content.split(b" ", 2)
     call = unpacked(rest)
@@ -101,7 +101,7 @@ def keep(key: str, made: Specialised) -> None:
     if folder is None or not key or not made.is_alone:
         return
     with alone():
-        from mdf_loop.backends.llvm.program_files import packed
+        from mdf_loop.backends.llvm.compiled_program import packed
 
     if (content := packed(made.code)) is not None:
         folder.write(key, f"{made.is_quick:d} {made.seconds:.6f} ".encode() + content)

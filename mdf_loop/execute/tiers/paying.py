@@ -116,6 +116,8 @@ class Account:
             return call(*given)
         finally:
             seconds = max(clock() - begun - (_writing.seconds - written), 0.0)
+            if clock is time.perf_counter:
+                seconds = min(seconds, SHORT)  # others had the processor, or it is seen in the next run
             self.latest, self.seconds = seconds, self.seconds + seconds
             self.clock = time.perf_counter if seconds < SHORT else time.thread_time
 

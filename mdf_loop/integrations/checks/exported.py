@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mdf_loop.functions.function_rows import Row
@@ -41,14 +41,14 @@ def _is_zero(value: Any) -> bool:
     return isinstance(value, int | float) and value == 0
 
 
-def unread_things(node: Any, unread: Sequence[str], place: tuple[str, ...]) -> Iterator[Finding]:
+def unread_things(node: Any, unread: Mapping[str, str], place: tuple[str, ...]) -> Iterator[Finding]:
     """What to report of the parameters and functions of a node that nothing reads.
 
     Parameters
     ----------
     node : modeci_mdf.mdf.Node
-    unread : sequence of str
-        Their names.
+    unread : mapping of str to str
+        Their names, with what to report of each.
     place : tuple of str
         The graph and the node.
     """
@@ -56,6 +56,6 @@ def unread_things(node: Any, unread: Sequence[str], place: tuple[str, ...]) -> I
     if mechanism and lost:
         message = f"{', '.join(sorted(lost))} are of a recurrent projection, which the export of this {mechanism} does not have"
         yield Finding(WARNING, f"{'/'.join(place)}: {message}; PsyNeuLink gives other numbers", place)
-    for name in unread:
+    for name, said in unread.items():
         if not (mechanism and name in OF_STATE | lost):
-            yield Finding(WARNING, f"{'/'.join((*place, name))}: nothing reads it", (*place, name))
+            yield Finding(WARNING, f"{'/'.join((*place, name))}: {said}", (*place, name))

@@ -19,7 +19,7 @@ from mdf_loop.integrations.checks.constants import wrong_with_constants
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_graph
 from mdf_loop.integrations.registration import cutting_loops
-from mdf_loop.integrations.required_inputs import is_required, open_ports, required_ports, said_of_missing
+from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.options import options
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
@@ -37,15 +37,8 @@ def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]
     """Input ports that have no value: of which a run would be an error, and of which MDF takes 0 for it."""
     if is_typed(graph):
         return  # whose inputs are those of an ONNX model
-    needed = required_ports(graph)
-    for node, port in open_ports(graph):
-        if port.id in given or f"{node}.{port.id}" in given:
-            continue
-        place, said = (str(graph.id), node, port.id), said_of_missing(node, port)
-        if (node, port) in needed:
-            yield Finding(ERROR, f"{'/'.join(place)}: {said}", place)
-        else:
-            yield Finding(WARNING, f"{'/'.join(place)}: {said}. MDF's engine takes 0 for it", place)
+    for _, place, said, is_needed in missing_values(graph, given):
+        yield Finding(ERROR if is_needed else WARNING, f"{'/'.join(place)}: {said}", place)
 
 
 def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | LoopError]:

@@ -10,7 +10,7 @@ from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.numbers.casting import element_type
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.ops.rows import Call, Draw, Known
+from mdf_loop.ops.rows import Known
 from mdf_loop.types.elements import FLOATS
 
 
@@ -50,24 +50,6 @@ def random_uniform(*, shape, dtype=1, low=0.0, high=1.0, seed=None, rng):
 def random_uniform_like(x, *, dtype=None, low=0.0, high=1.0, seed=None, rng):
     """Numbers that are equally likely anywhere from low to high, in the shape of x."""
     return np.asarray(rng.uniform(low, high, x.shape)).astype(floating(dtype, x))
-
-
-def _drawing(method: str, **defaults: float) -> Call:
-    """What a random operator draws, whose parameters are attributes."""
-
-    def drawing(b, x=None, *, dtype=None, **attrs):
-        parameters = tuple(float(attrs.get(name, default)) for name, default in defaults.items())
-        if x is None:
-            return Draw(method, parameters, tuple(attrs["shape"]), floating(1 if dtype is None else dtype))
-        return Draw(method, parameters, x.type.shape, floating(dtype, x.type))
-
-    return drawing
-
-
-for _op in ("RandomNormal", "RandomNormalLike"):
-    say(_op, drawing=_drawing("normal", mean=0.0, scale=1.0))
-for _op in ("RandomUniform", "RandomUniformLike"):
-    say(_op, drawing=_drawing("uniform", low=0.0, high=1.0))
 
 
 @kernel("Bernoulli", since=15)

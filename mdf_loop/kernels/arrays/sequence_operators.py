@@ -1,14 +1,19 @@
-"""Sequences, which are Python lists, and optionals, which are the value itself or None."""
+"""Sequences, which are Python lists, and optionals, which are the value itself or None; and notes that a run takes.
+
+A trace of notes is carried by loops and passed through branches like any other value.  It is never changed: a note makes a new
+one that knows the one before, so each takes the same time however long it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import numbers, place
-from mdf_loop.kernels.arrays.joining import chunks, parts
+from mdf_loop.kernels.arrays.reshaping import chunks, parts
 from mdf_loop.ops.batching import Result, all_stacked, elementwise, of_shape
 from mdf_loop.ops.registry import kernel, say
 
@@ -124,3 +129,40 @@ def optional_get_element(input):
 
 say("OptionalHasElement", traced=True)
 say("SequenceInsert", appends=True)
+
+
+ABSENT = object()
+"""What is noted where a value was not computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTrace:
+    """What was noted so far: the last note, and the trace before it."""
+
+    before: ValueTrace | None = None
+    noted: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        notes, trace = [], self
+        while trace.before is not None:
+            notes.append(trace.noted)
+            trace = trace.before
+        return reversed(notes)
+
+
+@kernel("NoteNothing", domain="record")
+def note_nothing():
+    """A trace without a note."""
+    return ValueTrace()
+
+
+@kernel("Note", domain="record")
+def note(trace, value):
+    """A value, behind what was noted before."""
+    return ValueTrace(trace, value)
+
+
+@kernel("NoteAbsent", domain="record")
+def note_absent(trace):
+    """That there is no value."""
+    return ValueTrace(trace, ABSENT)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place
-from mdf_loop.kernels.arrays.joining import chunks
+from mdf_loop.kernels.arrays.reshaping import chunks
 from mdf_loop.kernels.definitions.of_places import entry, numbers_of
 from mdf_loop.kernels.definitions.of_shapes import rank_of
 from mdf_loop.ops.registry import definition

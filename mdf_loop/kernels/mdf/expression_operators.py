@@ -7,7 +7,8 @@ lose their weakness when they are stacked.
 
 Names: operators are called as numpy calls them (``add``), functions by module (``math.exp``,
 ``builtins.min``); ``numpy.exp`` and its kin are in :mod:`mdf_loop.kernels.mdf.expression_functions` and
-:mod:`mdf_loop.kernels.mdf.expression_arrays`.
+:mod:`mdf_loop.kernels.mdf.expression_arrays`.  The last ones are no functions of an expression: values between
+untyped bodies and typed ones, and between MDF's engine and ONNX operators, which compute in 32 bits there.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from mdf_loop.kernels.arrays.bounds import (
 from mdf_loop.ops.batching import Result, Rule, all_stacked, by_step, elementwise, matmul
 from mdf_loop.ops.registry import Kernel, kernel, register, say
 from mdf_loop.types.elements import kind_of
+from mdf_loop.types.fitting import fit_values
 
 DOMAIN = "mdf"
 
@@ -348,3 +350,32 @@ def math_functions(names: str) -> None:
 math_functions("acos acosh asin asinh atan atan2 atanh cos cosh sin sinh tan tanh degrees radians hypot")
 math_functions("exp exp2 expm1 log log10 log1p log2 sqrt cbrt pow erf erfc gamma lgamma fabs fmod remainder copysign ldexp")
 math_functions("ceil floor trunc gcd lcm isfinite isinf isnan")
+
+
+@kernel("to_onnx", domain=DOMAIN)
+def to_onnx(x):
+    """A value as MDF hands it to an operator: numbers of Python as arrays of one, float64 as float32, int32 as int64."""
+    array = np.atleast_1d(x) if type(x) in (int, float) else np.asarray(x)
+    return array.astype(_HANDED.get(array.dtype, array.dtype), copy=False)
+
+
+_HANDED: dict[Any, Any] = {np.dtype(np.float64): np.float32, np.dtype(np.int32): np.int64}
+
+
+@kernel("from_onnx", domain=DOMAIN)
+def from_onnx(y):
+    """What MDF makes of the only result of an operator: float32 as float64."""
+    array = np.asarray(y)
+    return array.astype(np.float64) if array.dtype == np.float32 else array
+
+
+@kernel("flattened", domain=DOMAIN)
+def flattened(x):
+    """A shape as MDF hands it to Reshape."""
+    return np.asarray(x).flatten()
+
+
+@kernel("fit", domain=DOMAIN)
+def fit(*values, names, asked):
+    """The values with the element types that a body asks of its inputs and captures of these names."""
+    return tuple(fit_values(asked, dict(zip(names, values, strict=True))).values())

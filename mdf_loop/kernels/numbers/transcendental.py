@@ -1,21 +1,31 @@
-"""The error function of many numbers: numpy has none, but a fast hyperbolic tangent of float32.
+"""Functions of many numbers that numpy has not, or is slow at: the error function, and the sine.
 
-erf x = tanh (x + x r(x x)) with a polynomial r.  An error of the tangent's argument enters the result no larger than it
-is, so the result is right within 2.2 units in the last place (scipy's within 0.5), in a sixth of the time.  The
-polynomial grows without an end in both directions, so that nothing need be kept in bounds.
+erf x = tanh (x + x r(x x)) with a polynomial r, as numpy has a fast hyperbolic tangent of float32.  An error of the
+tangent's argument enters the result no larger than it is, so the result is right within 2.2 units in the last place
+(scipy's within 0.5), in a sixth of the time.  The polynomial grows without an end in both directions, so that nothing need
+be kept in bounds.
+
+For a sine of float64 numpy takes 7 to 11 ns, one number after the other, but on processors with AVX-512 only 1 ns for a
+tangent.  With t = tan(x / 2), sin x = 2 t / (1 + t t) holds everywhere, and an error of t enters the sine multiplied with
+cos x, so never larger: the sine is right within 2.5 units in the last place (numpy's within 0.6).  The cosine has no such
+form: near its zeros the digits would be lost.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import sys
 from typing import Any
 
 import numpy as np
+from numpy.lib.introspect import opt_func_info
 
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import kernel
 from mdf_loop.ops.rows import Call
 
-LEAST = 64
+LEAST_OF_ERF = 64
 """Elements from which on two dozen calls of numpy cost less than one of scipy, which takes 14 ns for each."""
 
 BLOCK = 1 << 16
@@ -37,7 +47,7 @@ COEFFICIENTS = [
 def error_function(x: Any) -> Any:
     """erf(x) of float32 or float64."""
     if type(x) is np.ndarray:
-        if x.dtype == FLOAT32 and x.size >= LEAST:
+        if x.dtype == FLOAT32 and x.size >= LEAST_OF_ERF:
             return _by_tangent(x)
     elif not isinstance(x, np.generic):  # a kernel is traced, which takes no import of scipy
         return _error_function_of_math(x)
@@ -83,3 +93,45 @@ _EACH = np.frompyfunc(math.erf, 1, 1)
 def _error_function_of_math(x: Any) -> Any:
     found = _EACH(x)
     return found.astype(x.dtype) if hasattr(found, "astype") else x.dtype.type(found)
+
+
+LEAST = 256
+"""Elements from which on five calls of numpy cost less than one of its sine."""
+
+FLOAT64 = np.dtype(np.float64)
+HALF = np.array(0.5)  # as an array: numpy takes Python's numbers in twice the time
+
+
+def has_fast_tangent() -> bool:
+    """Whether numpy runs the tangent of float64 with AVX-512 here; it has the code for Linux alone."""
+    found = opt_func_info(func_name="^tan$", signature="float64").get("tan", {})
+    return sys.platform == "linux" and any(entry["current"] in ("X86_V4", "AVX512_SKX") for entry in found.values())
+
+
+FAST = has_fast_tangent()
+
+
+@kernel("Sin", since=7, batch=elementwise)
+def sine(x: Any) -> Any:
+    """sin(x)."""
+    if FAST and type(x) is np.ndarray and x.size >= LEAST and x.dtype == FLOAT64:
+        return by_tangent(x, np.empty_like(x))
+    return np.sin(x)
+
+
+def sine_into(x: np.ndarray, out: np.ndarray) -> None:
+    """sin(x), written into ``out``, which may be x."""
+    if FAST and out.size >= LEAST and out.dtype == FLOAT64:
+        by_tangent(x, out)
+    else:
+        np.sin(x, out)
+
+
+def by_tangent(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """t / (1/2 + t t / 2) where t = tan(x / 2)."""
+    np.multiply(x, HALF, out)
+    np.tan(out, out)
+    below = np.multiply(out, out)
+    np.multiply(below, HALF, below)
+    np.add(below, HALF, below)
+    return np.divide(out, below, out)

@@ -1,8 +1,8 @@
 """Bodies with more outputs: what is recorded becomes a further collected value, so every engine that runs loops runs it.
 
-What need not be there in each iteration, or may differ in shape, cannot be collected.  A trace (:mod:`mdf_loop.kernels.traces`)
-is led there instead: captured by the branches of an If, carried by loops.  Each time a body is run its trace gets one note: the
-value, that there is none, or the trace of a loop in the body.
+What need not be there in each iteration, or may differ in shape, cannot be collected.  A trace
+(:mod:`mdf_loop.kernels.arrays.sequence_operators`) is led there instead: captured by the branches of an If, carried by loops.
+Each time a body is run its trace gets one note: the value, that there is none, or the trace of a loop in the body.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, State
-from mdf_loop.kernels.traces import ABSENT, ValueTrace
+from mdf_loop.kernels.arrays.sequence_operators import ABSENT, ValueTrace
 from mdf_loop.models.model import unknown_name
 from mdf_loop.models.recordings.ways import Branch, Way, is_conditional, listed, place_of, values_of
 

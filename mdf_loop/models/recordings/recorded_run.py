@@ -15,7 +15,7 @@ from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Collected, Loop
-from mdf_loop.kernels.traces import ValueTrace
+from mdf_loop.kernels.arrays.sequence_operators import ValueTrace
 from mdf_loop.models.recordings.more_outputs import in_rows, recorded_loop, rows_of
 from mdf_loop.models.recordings.ways import Way
 from mdf_loop.models.recordings.zarr_folder import Folder, writing

@@ -10,14 +10,14 @@ run, none.  Of a graph that is evaluated once, in one pass, iterations are rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import PreparedLoop
-from mdf_loop.convert.restoring import names_of
+from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.loops import Lowered, execute
 from mdf_loop.convert.scheduled.slots import interpreted
 from mdf_loop.errors import ArgumentError, keeps_results, malformed
@@ -78,6 +78,17 @@ def _recorded_once(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: W
         for name, value in found.recorded.items():
             recorder.keep(name, filled([value], name))
         found.recorded = {name: recorder.found.get(name) for name in wish.record}
+    return found
+
+
+def recorded_at_start(model: Model, wish: Wish, find: Callable[[Sequence[str]], tuple[str, ...]]) -> tuple[str, ...]:
+    """What is recorded and belongs to the start of an iteration, as a function finds it; nothing where a name means nothing."""
+    if not wish.record or wish.steps is not None:
+        return ()
+    try:
+        found: tuple[str, ...] = model.made_for("recorded_at_start", MOST).of(wish.record, lambda: find(wish.record))
+    except ArgumentError:  # the run says it
+        return ()
     return found
 
 

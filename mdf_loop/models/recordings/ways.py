@@ -16,7 +16,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.model import unknown_name
 from mdf_loop.ops.registry import facts
-from mdf_loop.readers.mdf.by_place import equations_of
+from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, signature_of
 from mdf_loop.readers.mdf.node import bodies_of
 from mdf_loop.readers.mdf.stepped_loops import is_stepped
 
@@ -217,6 +217,45 @@ def _loops(graph: Any) -> Iterator[tuple[Any, Any, Body]]:
         for thing in (*node.parameters, *node.functions):
             if thing.function in ("onnx::Loop", "onnx::Scan") and getattr(thing, "value", None) is None:
                 yield from ((node, thing, body) for body in bodies_of(thing, node, read_once))
+
+
+def is_at_start(body: Body, updated: Sequence[str], way: Way) -> bool:
+    """Whether a value of a loop's body belongs to the time at which an iteration starts, not to that at which it ends.
+
+    The carried values that an iteration finds belong to its start, and so does all that it computes before the new ones.
+    New carried values (``updated``), all that is computed from them, and what the loop collects belong to its end.
+    """
+    late = {*updated, *(state.output for state in body.state)} - {*body.inputs}
+    for node in body.nodes:
+        if not late.isdisjoint(node.reads):
+            late.update(filter(None, node.outputs))
+    if len(way) == 1:
+        return way[0] not in late.union(body.outputs) - {*body.inputs}
+    return late.isdisjoint(body.nodes[place_of(body, way[0], "the loop")].outputs)
+
+
+def at_start_in_graph(graph: Any, names: Sequence[str]) -> tuple[str, ...]:
+    """Those names of what is recorded in the loops of an MDF graph that mean values at the start of an iteration."""
+    bodies = {f"{node.id}.{thing.id}": (thing, body) for node, thing, body in _loops(graph) if not is_stepped(node, thing)}
+    found = list[str]()
+    for place, ways in found_in(graph, names)[1].items():
+        if place in bodies:
+            thing, body = bodies[place]
+            begin, count = int(LOOPS[thing.function] == "loop"), signature_of(thing.function, thing.args or {})[0]
+            found += [name for name, way in ways.items() if is_at_start(body, body.outputs[begin : begin + count], way)]
+    return tuple(found)
+
+
+def at_start_in_body(body: Body, names: Mapping[str, str]) -> tuple[str, ...]:
+    """The same for the loops of a graph of operators; the names are those that were asked for and those in the graph."""
+    found = list[str]()
+    for name, text in names.items():
+        way = next(iter(fitting(body, text)), ())
+        node = body.nodes[place_of(body, way[0], "the graph")] if len(way) > 1 else None
+        if node is not None and node.loop is not None:
+            updated = [carried.output for carried in node.loop.carried]
+            found += [name] if is_at_start(node.loop.body, updated, way[1:]) else []
+    return tuple(found)
 
 
 def keys_of(graph: Any) -> Iterator[Key]:

@@ -18,7 +18,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from mdf_loop.errors import MalformedBody, did_you_mean
+from mdf_loop.errors import MalformedBody, did_you_mean, warn_user
 from mdf_loop.readers.expressions.expression_text import filled, refuse_depth, tree_at, variables
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ class _Expansion:
         for name, text in said.derivatives.items():
             where = f"derivative of {name}"
             tree = _tree(text, where)
+            if STEP in variables(tree):
+                warn_user(
+                    f"equations: the {where} reads {STEP}, by which the method multiplies it once more: write the slope alone"
+                )
             if drawn := sorted(self.drawing.intersection(variables(tree))):
                 raise MalformedBody(
                     f"equations: the {where} reads {drawn[0]!r}, which draws random numbers; write the noise in the derivative "
@@ -102,19 +106,34 @@ class _Expansion:
 
     def write(self) -> None:
         """Write lets and carried values."""
-        said = self.said
+        said, lets = self.said, {*self.said.let}
         found = self._slopes_at(1, {})
         for number, part in enumerate(STAGES[self.method], 2):
             here = self._moved(number, part, {name: slopes[-1] for name, slopes in found.items()})
             for name, (slope,) in self._slopes_at(number, here).items():
                 found[name].append(slope)
-        for name, slopes in found.items():
-            noise = f" + sqrt({STEP}) * ({ast.unparse(self.spreads[name])})" if name in self.spreads else ""
-            said.carried[name] = f"{name} + {STEP} * {WEIGHTS[self.method].format(*slopes)}{noise}"
+        for name in self.slopes:
+            added = [self._constant_step(name) or f"{STEP} * {WEIGHTS[self.method].format(*found[name])}"]
+            if name in self.spreads:
+                added = [*added[self._is_zero(name) :], f"sqrt({STEP}) * ({ast.unparse(self.spreads[name])})"]
+            said.carried[name] = " + ".join([name, *added])
+        said.stages = tuple(name for name in said.let if name not in lets)
+
+    def _constant_step(self, name: str, part: str = "") -> str | None:
+        """What a step, or a part of it, adds to a value whose slope is a number; None for any other."""
+        slope = self.slopes[name]
+        if not isinstance(slope, ast.Constant):
+            return None
+        return f"{STEP}{part}" if repr(slope.value) == "1" else f"{STEP}{part} * {slope.value!r}"  # 1.0 makes floats of integers
+
+    def _is_zero(self, name: str) -> bool:
+        slope = self.slopes[name]
+        return isinstance(slope, ast.Constant) and slope.value == 0
 
     def _slopes_at(self, number: int, here: Mapping[str, str]) -> dict[str, list[str]]:
-        """The slope of each value: a let where it is read several times."""
-        texts = {name: ast.unparse(_renamed(tree, here)) for name, tree in self.slopes.items()}
+        """The slope of each value that is no number: a let where it is read several times."""
+        trees = {name: tree for name, tree in self.slopes.items() if not isinstance(tree, ast.Constant)}
+        texts = {name: ast.unparse(_renamed(tree, here)) for name, tree in trees.items()}
         if self.method == "euler":
             return {name: [f"({text})"] for name, text in texts.items()}
         lets = {name: self._name(f"{name}_slope{number}") for name in texts}
@@ -123,7 +142,7 @@ class _Expansion:
 
     def _moved(self, number: int, part: str, slopes: Mapping[str, str]) -> dict[str, str]:
         """Names at a place within the step: of the state, of time, and of what is computed of them."""
-        added = {name: f"{STEP}{part} * {slope}" for name, slope in slopes.items()}
+        added = {name: self._constant_step(name, part) or f"{STEP}{part} * {slopes[name]}" for name in self.slopes}
         added |= {name: f"({step}){part}" if part else step for name, step in self.clocks.items()}
         following = [name for name in self.lets if name in self.read & _reaching({*added}, self.lets)]
         here = {name: self._name(f"{name}_at{number}") for name in (*added, *following)}

@@ -39,7 +39,10 @@ _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 @dataclass
 class Equations:
-    """What a body says, each part in its order; the texts of expressions by name."""
+    """What a body says, each part in its order; the texts of expressions by name.
+
+    Derivatives are carried values too; ``stages`` are the ``let`` that methods of several stages need for these.
+    """
 
     carried: dict[str, str] = field(default_factory=dict)
     collected: dict[str, str] = field(default_factory=dict)
@@ -50,6 +53,7 @@ class Equations:
     captured: tuple[str, ...] = ()
     derivatives: dict[str, str] = field(default_factory=dict)
     method: str = ""
+    stages: tuple[str, ...] = ()
     lines: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -209,7 +213,8 @@ def _part(content: Any, key: str) -> dict[str, str]:
             if found and key == CARRIED:
                 raise MalformedBody(f"equations: {name} is a derivative; write it under {DERIVATIVES}, as {found[1]}: ...")
             raise MalformedBody(
-                f"equations: {key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1"
+                f"{key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1",
+                ("equations", key),
             )
     return {as_name(name): _expression(text, f"{key} {name}") for name, text in content.items()}
 
@@ -217,7 +222,9 @@ def _part(content: Any, key: str) -> dict[str, str]:
 def _expression(text: Any, where: str) -> str:
     """The text of an expression; a number alone is one, and so are true and false of YAML."""
     if not isinstance(text, str | bool | int | float):
-        raise MalformedBody(f"equations: {where} is an expression; got {in_words(text)[:60]}")
+        got = "nothing" if text is None else in_words(text)[:60]
+        listed = "; the text of an array is in quotes: '[a, b]'" if isinstance(text, list) else ""
+        raise MalformedBody(f"it is an expression; got {got}{listed}", ("equations", where.removeprefix("carried ")))
     return text if isinstance(text, str) else repr(text)
 
 

@@ -45,9 +45,9 @@ from mdf_loop.readers.expressions.equation_texts import (
     unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.expression_text import DEEPEST, filled, parse, tree_of, variables
-from mdf_loop.readers.expressions.function_calls import BUILTINS, OPERATORS, op_of
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Value
+from mdf_loop.readers.expressions.expression_text import DEEPEST, excerpt, filled, parse, tree_of, variables
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, op_of, signed
+from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
 __all__ = ["EQUATIONS", "is_equations", "read_equations"]
@@ -116,14 +116,11 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
     if kind == "loop":
         refuse_standing_time(said, said.index)
     findings = Findings()
-    while True:
-        findings.changed = False
-        try:
-            body = _Reader(said, kind, findings).body()
-        except NotCompiled as error:
-            raise MalformedBody(f"equations: {error}, which is not possible here") from error
-        if not findings.changed:
-            return check_body(body, (EQUATIONS,))
+    try:
+        body = findings.settled(lambda: _Reader(said, kind, findings).body())
+    except NotCompiled as error:
+        raise MalformedBody(f"equations: {error}, which is not possible here") from error
+    return check_body(body, (EQUATIONS,))
 
 
 class _Reader:
@@ -152,7 +149,7 @@ class _Reader:
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
         going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
-        made = builder.finish(EQUATIONS, [*going, *new.values(), *collected], {"": DEFAULT_OPSET, DOMAIN: 1})
+        made = builder.finish(EQUATIONS, [*going, *new.values(), *collected])
         return replace(made, ends=said.going is not None)
 
     def _lets(self) -> list[str]:
@@ -193,6 +190,7 @@ class _Reader:
         if place not in self.trees:
             return Value(base)
         try:
+            _refuse_no_value(self.trees[place], self._text(place), self._path(place))
             value = Compiler(self._text(place), scope, self.builder, base, self._path(place)).top(self.trees[place])
             return self.builder.array(value, base)
         except LoopError as error:
@@ -231,6 +229,20 @@ class _Reader:
             raise UnsupportedOp(path + str(error).removeprefix(path)) from error
 
 
+_BITS = {ast.BitAnd: ("&", "and"), ast.BitOr: ("|", "or")}
+"""Operators on bits that are written where comparisons are joined."""
+
+
+def _refuse_no_value(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
+    """See that an equation is a value: not None, and no tuple by a comma in a number."""
+    if isinstance(tree, ast.Constant) and tree.value is None:
+        raise MalformedBody(f"expression {excerpt(text)} is no value", path)
+    if isinstance(tree, ast.Tuple) and text.strip()[:1] != "(":
+        raise MalformedBody(
+            f"expression {excerpt(text)} has a comma: a number has a point, 0.1, and a list brackets, [a, b]", path
+        )
+
+
 class _Plain(ast.NodeTransformer):
     """Functions and numbers by their names alone, as formulas have them: ``sqrt(x)`` is ``numpy.sqrt(x)``."""
 
@@ -257,7 +269,7 @@ class _Plain(ast.NodeTransformer):
             return tree
         if name in DISTRIBUTIONS and name not in DRAWS:
             raise UnsupportedOp(f"it is {name}({DISTRIBUTIONS[name][1]}); got {len(tree.args)} arguments")
-        if name in DRAWS and not tree.keywords and len(tree.args) <= 1:
+        if name in DRAWS and not tree.keywords and len(tree.args) <= 1 and signed(tree.args[0] if tree.args else tree) is UNKNOWN:
             alone, alike = DRAWS[name]
             if not tree.args:
                 return _at(ast.Call(_dotted(alone, tree), [], []), tree)
@@ -273,8 +285,24 @@ class _Plain(ast.NodeTransformer):
         elif op_of(f"math.{name}") is not None:
             tree.func = _dotted(f"math.{name}", tree)
         else:
-            raise UnsupportedOp(f"there is no function {name!r}{_close(name)}")
+            drawn = f"; write {DRAWN[name]}" if name in DRAWN and name not in _MEANT else ""
+            value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
+            raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
         return tree
+
+    def visit_BinOp(self, tree: ast.BinOp) -> ast.AST:
+        """An operator; ``x ^ 2`` would be the exclusive or of two whole numbers."""
+        if isinstance(tree.op, ast.BitXor) and signed(tree.right) is not UNKNOWN:
+            power = f"{ast.unparse(tree.left)} ** {ast.unparse(tree.right)}"
+            raise UnsupportedOp(f"^ is the exclusive or of whole numbers, bitwise_xor(a, b); a power is written **: {power}")
+        return self.generic_visit(tree)
+
+    def visit_Compare(self, tree: ast.Compare) -> ast.AST:
+        """Comparisons; ``a < b & c < d`` compares with the bits of ``b & c``."""
+        for part in tree.comparators[:-1]:
+            if isinstance(part, ast.BinOp) and (sign := _BITS.get(type(part.op))):
+                raise UnsupportedOp(f"{sign[0]} comes before comparisons; between them write {sign[1]}")
+        return self.generic_visit(tree)
 
     def _by_formula(self, name: str, tree: ast.Call) -> ast.expr:
         """A function as its formula, with its arguments in it."""
@@ -304,7 +332,7 @@ class _Plain(ast.NodeTransformer):
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
 
 
-_MEANT = {"randn": "noise", "standard_normal": "noise", "gauss": "normal", "rand": "uniform"}
+_MEANT = {"randn": "noise", "gauss": "normal", "rand": "uniform", "ln": "log", "step": "heaviside", "sgn": "sign"}
 """What functions of Python and numpy are called here that another name is closer to."""
 
 
@@ -333,7 +361,8 @@ def meant_by(name: str) -> list[str]:
 
 def _close(name: str) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
-    return did_you_mean(_MEANT.get(name, name), [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
+    known = [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS]
+    return f"; did you mean {_MEANT[name]!r}?" if name in _MEANT else did_you_mean(name, known)
 
 
 def _at(made: Any, tree: ast.AST) -> Any:

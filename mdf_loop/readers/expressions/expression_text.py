@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
-from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES, dotted, op_of
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
 """Characters, syntax nodes and nesting that an expression may have: people do not write more by hand."""
@@ -102,7 +102,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        meant = _of_lines(text) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
+        meant = _of_signs(text, error.msg) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
         raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
@@ -166,9 +166,32 @@ def _tokens(text: str) -> list[str]:
         return []
 
 
-def _of_lines(text: str) -> str:
-    """What to do about several equations in one line."""
-    return "; each equation is on a line of its own, and ; does not end one" if ";" in _tokens(text) else ""
+_SIGNS = {
+    "&&": "and",
+    r"\|\|": "or",
+    "!(?!=)": "not",
+    "<>": "!=",
+    "=<|≤": "<=",
+    "=>|≥": ">=",
+    r"\+\+|--|[-+*/%]=(?!=)": "the new value alone, such as x + 1 for x += 1",
+    ";": "a line: each equation is on one of its own",
+    "[²³]": "** 2 or ** 3",
+    r"%\s*(?=$|[)\]])": "/ 100",
+    "[×·⋅]": "*",
+    "[−–—]": "-",
+    "[÷]": "/",
+    r"\b(?:AND|OR|NOT)\b": "and, or, not",
+    r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
+}
+"""Signs and words of other languages that Python cannot read in an expression, and what is written in their place."""
+
+
+def _of_signs(text: str, problem: str) -> str:
+    """What to write in the place of a sign that Python does not have."""
+    found = next(((match[0], meant) for sign, meant in _SIGNS.items() if (match := re.search(sign, text))), None)
+    if found is None and "follows keyword argument" in problem:
+        return "; = names an argument: a comparison is written =="
+    return f"; {found[0]} is written {found[1]}" if found is not None else ""
 
 
 def _of_product(text: str) -> str:
@@ -190,15 +213,8 @@ def _of_keyword(text: str) -> str:
 
 def _of_assignment(text: str) -> str:
     """What to do about a text that assigns."""
-    tokens = _tokens(text)
-    if any(token in ("+=", "-=", "*=", "/=", "**=", "//=", "%=") for token in tokens):
-        return "; write the new value alone, such as x + 1 for x += 1"
-    depth = 0
-    for token in tokens:
-        depth += (token in "([{") - (token in ")]}") if token else 0
-        if token == "=" and not depth:  # inside of brackets it names an argument
-            return "; = assigns: a comparison is written =="
-    return ""
+    outside = re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", text)  # inside of brackets it names an argument
+    return "; = assigns: a comparison is written ==" if re.search("(?<![=<>!])=(?!=)", outside) else ""
 
 
 def is_python(text: str) -> bool:
@@ -260,11 +276,11 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
     elif isinstance(node, ast.Call):
         name = dotted(node.func)
         if name is None or not (name in BUILTINS or "." in name):
-            raise refused(node, text, path, "calls of anything but functions of numpy, math and Python")
+            raise refused(node, text, path, "calls of anything but functions of numpy, math and Python", _called(node))
         if op_of(name) is None:
             raise UnsupportedOp(
                 f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, which is not among the functions that "
-                "expressions may call; a Python function as a body may call any"
+                f"expressions may call; {instead_of(name)}"
             )
         yield from node.args
         yield from (keyword.value for keyword in node.keywords)
@@ -278,6 +294,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
                 text,
                 path,
                 f"the attribute .{node.attr} (functions are numpy.<f> or math.<f>, results of a loop run[0], run[1])",
+                _as_function(node),
             )
     elif isinstance(node, ast.Compare) and not all(type(op) in OPERATORS for op in node.ops):
         raise refused(node, text, path, "in, is and their negations")
@@ -288,13 +305,34 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
     elif isinstance(node, PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
-        raise refused(node, text, path, f"{type(node).__name__}")
+        of_all = isinstance(node, ast.GeneratorExp | ast.ListComp | ast.Lambda)
+        meant = "; write functions of whole arrays, such as sum(x * y)" if of_all else ""
+        raise refused(node, text, path, f"{type(node).__name__}", meant)
 
 
-def refused(node: Any, text: str, path: tuple[str, ...], what: str) -> MalformedBody:
+def _called(node: ast.Call) -> str:
+    """What to write in the place of a call of something that is no function."""
+    if isinstance(node.func, ast.Attribute):
+        return _as_function(node.func)
+    return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
+
+
+def _as_function(node: ast.Attribute) -> str:
+    """What to write in the place of a method or an attribute of a value."""
+    is_function = op_of(f"numpy.{node.attr}") or node.attr in BUILTINS
+    return f"; write {node.attr}({ast.unparse(node.value)})" if is_function else ""
+
+
+def instead_of(name: str) -> str:
+    """What to write in the place of a function that no expression calls."""
+    drawn = DRAWN.get(name.rpartition(".")[2])
+    return f"write {drawn}" if drawn else "a Python function as a body may call any"
+
+
+def refused(node: Any, text: str, path: tuple[str, ...], what: str, meant: str = "") -> MalformedBody:
     """The error for something that is not on the list, with its place."""
     return MalformedBody(
-        f"expression {excerpt(text)}, column {node.col_offset + 1}: {what} cannot be used in an expression", path
+        f"expression {excerpt(text)}, column {node.col_offset + 1}: {what} cannot be used in an expression{meant}", path
     )
 
 

@@ -47,6 +47,19 @@ NUMBERS = {
 }
 """The Python number that a function gives; others of ``math`` and ``numpy.random`` give floats, those of numpy none."""
 
+DRAWN = {
+    **dict.fromkeys(("randn", "standard_normal"), "noise()"),
+    **dict.fromkeys(("normal", "gauss", "normalvariate"), "mean + spread * noise()"),
+    **dict.fromkeys(("rand", "random", "random_sample", "sample", "ranf"), "uniform()"),
+    **dict.fromkeys(("randint", "integers", "randrange"), "floor(low + (high - low) * uniform())"),
+    **dict.fromkeys(("exponential", "expovariate", "standard_exponential"), "-mean * log(uniform())"),
+    **dict.fromkeys(("binomial", "bernoulli"), "where(uniform() < p, 1.0, 0.0)"),
+    "uniform": "low + (high - low) * uniform()",
+    "choice": "where(uniform() < 0.5, a, b)",
+    "lognormal": "exp(mean + spread * noise())",
+}
+"""Functions that draw random numbers, by what the same is here: with ``noise()`` and ``uniform()`` alone."""
+
 
 def dotted(tree: ast.expr) -> str | None:
     """``numpy.exp`` for ``np.exp``, ``abs`` for ``abs``; None for anything else."""

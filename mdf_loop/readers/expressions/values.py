@@ -8,10 +8,10 @@ Inputs, captures and carried values of a body never are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from mdf_loop.errors import KindError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State, record
 from mdf_loop.ops.registry import lookup
 from mdf_loop.types.fitting import as_tensor
+
+T = TypeVar("T")
 
 DOMAIN = "mdf"
 """Domain of the operators of expressions."""
@@ -72,6 +74,11 @@ class Value:
     items: tuple[Value, ...] | None = None
     display: str = ""
     of: Value | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the value itself is known."""
+        return self.literal is not UNKNOWN
 
 
 @record
@@ -163,6 +170,14 @@ class Findings:
     numbers: dict[Hashable, Number] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
     changed: bool = False
+
+    def settled(self, make: Callable[[], T]) -> T:
+        """What ``make`` reads; read again while that finds out something that the reading before needed to know."""
+        while True:
+            self.changed = False
+            made = make()
+            if not self.changed:
+                return made
 
 
 class BodyBuilder:
@@ -319,7 +334,7 @@ class BodyBuilder:
             self.findings.numbers[key] = value.number
             self.findings.changed = True
 
-    def finish(self, name: str, outputs: Sequence[Value], opsets: Mapping[str, int]) -> Body:
+    def finish(self, name: str, outputs: Sequence[Value]) -> Body:
         """The body, without nodes and hidden values that nothing reads."""
         names = tuple(self.name(value) for value in outputs)
         states = {hidden: (self.name(self._updates[key]), initial) for key, (hidden, initial) in self._hidden.items()}
@@ -337,7 +352,7 @@ class BodyBuilder:
             tuple(kept),
             {key: value for key, value in self.constants.items() if key in needed},
             tuple(name for name in self.captures if name in needed),
-            opsets=dict(opsets),
+            opsets={"": self.opset, DOMAIN: 1},
             typed=False,
             state=tuple(State(hidden, output, initial) for hidden, (output, initial) in states.items() if hidden in needed),
         )

@@ -20,13 +20,12 @@ from mdf_loop.errors import MalformedBody, UnsupportedOp, malformed
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, NotCompiled, Number, Unavailable, Value, available
+from mdf_loop.readers.expressions.values import BodyBuilder, Findings, NotCompiled, Number, Unavailable, Value, available
 from mdf_loop.readers.mdf.by_place import graph_by_place
-from mdf_loop.readers.mdf.edges import Course, order_nodes, port_value
 from mdf_loop.readers.mdf.engine_body import engine_body
 from mdf_loop.readers.mdf.file_structure import check_edges
 from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
-from mdf_loop.readers.mdf.input_ports import default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import Course, default_value_of, order_nodes, port_value, reduce_of
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
@@ -160,11 +159,7 @@ def _compiled(graph: Any, signature: Signature, read_body: Read) -> Body:
         raise NotCompiled("the graph has conditions, which graph-scheduler decides about")
     course = order_nodes(graph)
     findings = Findings()
-    while True:
-        findings.changed = False
-        body = _once(graph, signature, course, read_body, findings)
-        if not findings.changed:
-            return body
+    return findings.settled(lambda: _once(graph, signature, course, read_body, findings))
 
 
 def _once(graph: Any, signature: Signature, course: Course, read_body: Read, findings: Findings) -> Body:
@@ -182,7 +177,7 @@ def _once(graph: Any, signature: Signature, course: Course, read_body: Read, fin
         place = (edge.receiver, edge.receiver_port)
         builder.goes_on(place, port_value(builder, ".".join(place), [edge], "overwrite", values, (graph.id,)))
     results = [_output(out, values, builder, k in signature.carried, graph) for k, out in enumerate(signature.outputs)]
-    body = builder.finish(graph.id, results, {"": signature.opset, DOMAIN: 1})
+    body = builder.finish(graph.id, results)
     types = {name: kind for name, out in zip(body.outputs, signature.outputs, strict=True) if (kind := declared_type(graph, out))}
     return Body(**{**vars(body), "types": {**_types_of_inputs(graph, signature, captured), **types}})
 

@@ -45,12 +45,13 @@ class NamedResults:
         MalformedBody
             There is none of that name, or two are.
         """
-        if self.names.count(name) != 1:
-            said = "is carried and collected" if name in self.names else "is no result of the equations"
-            raise MalformedBody(
-                f"{name!r} {said}{did_you_mean(name, self.names)}; the results are {', '.join(self.names)}, from [0] on"
-            )
-        return self.names.index(name)
+        places = [k for k, other in enumerate(self.names) if other == name]
+        if len(places) != 1:
+            said = f"is no result of the equations{did_you_mean(name, self.names)}"
+            if places:
+                said = f"is carried (result [{places[0]}]) and collected ([{places[-1]}]): write the number, or rename one"
+            raise MalformedBody(f"{name!r} {said}; the results are {', '.join(self.names)}, from [0] on")
+        return places[0]
 
     def contradicts(self, name: str, place: int) -> bool:
         """Whether another result of the same part has the name: sorting a file would exchange the two."""
@@ -101,7 +102,8 @@ def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Ite
             found = _arranged(made, thing, kind, read, (*path, node.id, thing.id))
             results |= {thing.id: found} if found is not None else {}
     if results:
-        _say_places(made, results, (*path, node.id))
+        here = (*path, node.id)
+        _rewrite(made, here, lambda text, at: _placed(text, results, at), lambda port, at: _of_port(port, results, at))
     made.order(_in_order(made.node.parameters))
     return made.node
 
@@ -290,32 +292,53 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names) or 'none'}")
 
 
-def _say_places(made: _Copied, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> None:
-    """Make places of the names of results, in every text of a node."""
+def node_by_name(node: Any) -> Any:
+    """The way back, for people: a node whose texts read results by the names that equations give them."""
+    results = named_results(node)
+    if not results:
+        return node
+    made = _Copied(node)
+    _rewrite(made, (node.id,), lambda text, _: _named(text, results), lambda port, _: _named(port.value, results))
+    return made.node
+
+
+def named_results(node: Any) -> dict[str, tuple[str, ...]]:
+    """What equations call the results of the loops in a node, in their order, by the id of each loop; names that differ."""
+    said = {thing.id: equations_of(node, thing) for thing in (*node.parameters, *node.functions)}
+    found = {id: (*each.carried, *each.collected) for id, each in said.items() if each is not None}
+    return {id: names for id, names in found.items() if len({*names}) == len(names)}
+
+
+Change = Callable[[Any, tuple[str, ...]], Any]
+"""What becomes of a text, or of a port, at its place in the model."""
+
+
+def _rewrite(made: _Copied, path: tuple[str, ...], change: Change, of_port: Change) -> None:
+    """Change how results are read, in every text of a node."""
     for thing in made.things():
         for attribute in ("value", "default_initial_value", "time_derivative"):
-            made.put(thing, attribute, _placed(getattr(thing, attribute, None), results, (*path, thing.id)))
+            made.put(thing, attribute, change(getattr(thing, attribute, None), (*path, thing.id)))
         for key, source in (thing.args or {}).items():
-            made.argument(thing, key, _placed(source, results, (*path, thing.id)))
-        if conditions := [*_placed_conditions(thing, results, path)]:
+            made.argument(thing, key, change(source, (*path, thing.id)))
+        if conditions := [*_changed_conditions(thing, (*path, thing.id), change)]:
             made.put(thing, "conditions", conditions)
     for port in made.node.output_ports:
-        made.put(port, "value", _of_port(port, results, (*path, port.id)))
+        made.put(port, "value", of_port(port, (*path, port.id)))
 
 
-def _placed_conditions(thing: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Iterator[Any]:
-    """The conditions of a parameter, where one reads a result by name."""
+def _changed_conditions(thing: Any, path: tuple[str, ...], change: Change) -> Iterator[Any]:
+    """The conditions of a parameter, where one reads a result."""
     conditions = getattr(thing, "conditions", None) or []
-    placed = []
+    changed = []
     for condition in conditions:
-        texts = {key: _placed(getattr(condition, key, None), results, (*path, thing.id)) for key in ("test", "value")}
+        texts = {key: change(getattr(condition, key, None), path) for key in ("test", "value")}
         if any(text is not getattr(condition, key, None) for key, text in texts.items()):
             condition = copy.copy(condition)
             for key, text in texts.items():
                 setattr(condition, key, text)
-        placed.append(condition)
-    if any(new is not old for new, old in zip(placed, conditions, strict=True)):
-        yield from placed
+        changed.append(condition)
+    if any(new is not old for new, old in zip(changed, conditions, strict=True)):
+        yield from changed
 
 
 def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
@@ -365,3 +388,39 @@ class _Placing(ast.NodeTransformer):
         if len(self.results[loop].names) == 1:
             return tree.value
         return ast.Subscript(tree.value, ast.Constant(place), ast.Load())
+
+
+def _named(text: Any, results: Mapping[str, tuple[str, ...]]) -> Any:
+    """A text with the names of results for their places."""
+    if not isinstance(text, str) or len(text) > LONGEST or not any(name in text for name in results):
+        return text
+    naming = _Naming(results)
+    try:
+        tree = naming.visit(tree_of(text))
+        return ast.unparse(tree) if naming.found else text
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return text
+
+
+class _Naming(ast.NodeTransformer):
+    """``run[0]`` as ``run.v``, and so is ``run`` where that is the only result."""
+
+    def __init__(self, results: Mapping[str, tuple[str, ...]]) -> None:
+        self.results, self.found = results, False
+
+    def visit_Subscript(self, tree: ast.Subscript) -> ast.AST:
+        """A result by its place."""
+        names = self.results.get(tree.value.id, ()) if isinstance(tree.value, ast.Name) else ()
+        place = tree.slice.value if isinstance(tree.slice, ast.Constant) else None
+        if len(names) > 1 and isinstance(place, int) and place < len(names):
+            self.found = True
+            return ast.Attribute(tree.value, names[place], ast.Load())
+        return self.generic_visit(tree)
+
+    def visit_Name(self, tree: ast.Name) -> ast.AST:
+        """The only result."""
+        names = self.results.get(tree.id, ())
+        if len(names) != 1:
+            return tree
+        self.found = True
+        return ast.Attribute(tree, names[0], ast.Load())

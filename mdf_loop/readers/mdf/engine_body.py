@@ -1,12 +1,13 @@
 """MDF graphs that stay what they are: one node, which MDF's engine runs.
 
 MDF's engine evaluates texts where it finds them; when it works for us that is done by the list of
-:mod:`mdf_loop.readers.expressions.expression_text` (see :mod:`mdf_loop.integrations.patches.no_eval`).  Here each
+:mod:`mdf_loop.readers.expressions.expression_text` (see :mod:`mdf_loop.integrations.no_eval`).  Here each
 expression is looked at before anything runs, so that what is not on the list is refused with its place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
@@ -48,8 +49,8 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
     ports = tuple(tuple(places) for places in (*fed.values(), *captured.values()))
     wanted = tuple(dict.fromkeys(out for out in signature.outputs if isinstance(out, tuple)))
     taken = {*signature.inputs, *captured}
-    names = {out: _free(f"{out[0]}.{out[1]}", taken) for out in wanted}
-    engine, engine_out = (_free(name, taken) for name in ("engine", "engine after"))
+    names = {out: fresh_name(f"{out[0]}.{out[1]}", taken) for out in wanted}
+    engine, engine_out = (fresh_name(name, taken) for name in ("engine", "engine after"))
     attrs = {"graph": graph, "inputs": ports, "outputs": wanted, "reason": reason}
     node = Node(OP, (engine, *inputs), (engine_out, *names.values()), attrs, graph.id, 1, DOMAIN)
     outputs = tuple(out if isinstance(out, str) else names[out] for out in signature.outputs)
@@ -65,7 +66,8 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
     )
 
 
-def _free(name: str, taken: set[str]) -> str:
+def fresh_name(name: str, taken: set[str]) -> str:
+    """A name that nothing has yet."""
     while name in taken:
         name += "~"
     taken.add(name)
@@ -106,10 +108,16 @@ def refuse_unlisted(graph: Any) -> None:
     MalformedBody, UnsupportedOp
     """
     for node in graph.nodes:
-        sources = [*texts(node), *((thing.id, thing.function) for thing in (*node.parameters, *node.functions))]
-        for name, source in sources:
-            if isinstance(source, str) and is_python(source) and standard_expression(source) is None:
-                refuse_text(source, (graph.id, node.id, name))
+        for name, source in texts_for_python(node):
+            refuse_text(source, (graph.id, node.id, name))
+
+
+def texts_for_python(node: Any) -> Iterator[tuple[str, str]]:
+    """The texts of a node that Python can read, with the id of what each belongs to; any other one is a text, no expression."""
+    functions = ((thing.id, thing.function) for thing in (*node.parameters, *node.functions))
+    for name, source in (*texts(node), *functions):
+        if isinstance(source, str) and is_python(source) and standard_expression(source) is None:
+            yield name, source
 
 
 def refuse_text(source: str, path: tuple[str, ...]) -> None:

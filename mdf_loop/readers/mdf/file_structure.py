@@ -7,6 +7,7 @@ Here each key and each kind is looked at first.  Which there are is read off MDF
 from __future__ import annotations
 
 import difflib
+import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -192,9 +193,18 @@ def _wrong_of_many(content: Mapping[Any, Any], kind: Any, place: Place) -> Itera
                 f"{key!r} is a key of {_article(owner)}, not the id of {_article(kind)}: it is indented too far", where
             )
         elif not isinstance(inner, Mapping):
-            yield Misplaced(f"{_article(kind)} is a mapping with {_listed(fields_of(kind))}; got {called(inner)}", where)
+            said = f"{_article(kind)} is a mapping with {_listed(fields_of(kind))}; got {called(inner)}"
+            yield Misplaced(f"{said}{_of_plain(key, inner, kind)}", where)
         else:
             yield from _wrong(inner, kind, where)
+
+
+def _of_plain(key: str, value: Any, kind: Any) -> str:
+    """What to write where a value stands in the place of a mapping."""
+    if ":" in key:
+        return "; a space is missing behind the colon"
+    field = next((name for name in ("default_value", "value") if name in fields_of(kind)), None)
+    return f"; write {key}: {{{field}: {value}}}" if field and isinstance(value, str | int | float) else ""
 
 
 def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misplaced]:
@@ -209,7 +219,9 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
             continue
         meant = key if key in fields else _meant_key(key, fields, content)
         if key not in fields:
-            yield Misplaced(_unknown(key, fields, kind), (*place, key), meant=meant)
+            is_decimal = value is None and re.fullmatch(r"\d+\w*", str(key))
+            meant_point = "; a number has a point: 0.1, not 0,1" if is_decimal else ""
+            yield Misplaced(f"{_unknown(key, fields, kind)}{meant_point}", (*place, key), meant=meant)
         if meant in fields:
             said[meant] = value
             yield from _wrong_value(value, fields[meant], kind, (*place, key))

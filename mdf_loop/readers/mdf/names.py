@@ -9,7 +9,7 @@ from typing import Any
 from mdf_loop.errors import UnsupportedOp, did_you_mean
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.equation_texts import is_equations
+from mdf_loop.readers.expressions.equation_texts import is_equations, names_of
 from mdf_loop.readers.expressions.expression_text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.mdf.node import CONTROL
@@ -54,10 +54,16 @@ def unknown_names(graph: Any) -> Iterator[UnknownName]:
         things = (*node.functions, *node.parameters)
         known = [thing.id for thing in (*node.input_ports, *things)]
         known += [f"{thing.id}_{what}" for thing in things if thing.function == "onnx::Loop" for what in PUBLISHED]
+        inner = {name: thing.id for thing in things for name in names_of(getattr(thing, "value", None))}
+        loop = next((thing.id for thing in things if thing.function in CONTROL), "run")
         for thing in (*things, *node.output_ports):
             place = (str(graph.id), node.id, thing.id)
             for said in _of_thing(thing, known, mdf_functions):
-                yield UnknownName(place, said)
+                name = next(iter(re.findall(r"reads '(\w+)', which", said)), "")
+                meant = (
+                    f"; {inner[name]!r} has it inside: its result is {loop}.{name}, its condition while:" if name in inner else ""
+                )
+                yield UnknownName(place, f"{said}{meant}")
 
 
 def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Iterator[str]:
@@ -119,11 +125,14 @@ def _of_function(
 ) -> Iterator[str]:
     """A function that MDF does not know - it takes the name for an expression then - or one that is not given all it takes."""
     if function not in functions:
-        is_expression = not function.isidentifier() and ":" not in function
+        names = [*functions, *CONTROL]
+        written = re.sub(r"[.:]+", "::", function)
+        is_expression = not function.isidentifier() and ":" not in function and written not in names
         if not is_expression and function not in (*known, *arguments):
-            names = [*functions, *CONTROL]
-            of_onnx = next((name for name in names if name.lower() == f"onnx::{function.lower()}"), function)
-            yield f"there is no function {function!r}{did_you_mean(function, names) or did_you_mean(of_onnx, names)}"
+            last = written.rpartition("::")[2].lower()
+            of_onnx = f"onnx::{'loop' if last in ('while', 'for', 'repeat') else last}"
+            meant = next((f"; did you mean {name!r}?" for name in names if name.lower() == of_onnx), "")
+            yield f"there is no function {function!r}{meant or did_you_mean(function, names)}"
         return
     if missing := [name for name in needed_arguments(function, functions) if name not in arguments and name not in known]:
         more = surplus(function, arguments, functions)

@@ -31,8 +31,7 @@ from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
-from mdf_loop.readers.mdf.edges import order_nodes
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.written_values import attribute, declared_array, settled, written_attribute

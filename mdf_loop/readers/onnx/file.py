@@ -12,8 +12,7 @@ from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.readers.model_files import as_path, inside, opened, read_bytes, unread
-from mdf_loop.readers.onnx.onnx_text import refuse_deep
-from mdf_loop.readers.onnx.text_hints import message_of
+from mdf_loop.readers.onnx.onnx_text import message_of, refuse_deep
 
 WHAT = "an ONNX model"
 

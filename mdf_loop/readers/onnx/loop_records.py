@@ -85,14 +85,13 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
         The body's signature does not fit the number of carried values; the message shows both.
     """
     if len(body.inputs) != 2 + n_carried or len(body.outputs) < 1 + n_carried:
-        if body.name == EQUATIONS or (not body.typed and 2 <= len(body.inputs) <= len(body.outputs) + 1):
+        if body.name == EQUATIONS or (not body.typed and 2 < len(body.inputs) <= len(body.outputs) + 1):
             raise ArgumentError(f"{name}: {_of_carried(body, n_carried)}")
         raise ArgumentError(
             f"{name}: {counted(n_carried, 'carried value')} given, so the body must have {2 + n_carried} inputs "
             "(iteration number, condition, carried values) and at least "
             f"{counted(1 + n_carried, 'output')} (condition, carried values); "
-            f"body {body.name!r} has inputs ({', '.join(body.inputs)}) and outputs ({', '.join(body.outputs)})"
-            f"{_meant(body, n_carried)}"
+            f"body {body.name!r} has inputs ({', '.join(body.inputs)}) and {_outputs(body)}{_meant(body, n_carried)}"
         )
     return Loop(
         body,
@@ -104,6 +103,12 @@ def loop_record(body: Body, n_carried: int, name: str = "Loop") -> Loop:
         name=name,
         obeys=body.ends,
     )
+
+
+def _outputs(body: Body) -> str:
+    """The outputs of a body; those of a function or an expression have no names that its author wrote."""
+    listed = f"outputs ({', '.join(body.outputs)})"
+    return listed if body.typed else counted(len(body.outputs), "output")
 
 
 def _of_carried(body: Body, n_given: int) -> str:
@@ -126,16 +131,18 @@ def _meant(body: Body, n_carried: int) -> str:
     """What was probably forgotten where a body and the carried values do not go together."""
     more_in, more_out = len(body.inputs) - 2 - n_carried, len(body.outputs) - 1 - n_carried
     if more_in == 0:
-        passed = ", ".join((body.inputs[1], *body.outputs))
+        passed = ", ".join((body.inputs[1], *(body.outputs if body.typed else ["..."])))
         said = f"; if the condition is missing among the outputs: ({passed}) passes it through"
         if body.typed or more_out >= 0 or len(body.outputs) < 2:
             return said
         first, rest = ", ".join(body.inputs[:more_out]), ", ".join(body.inputs[more_out:])
         return f"{said}; if {rest} should stay the same, it is captured: behind * in Python, def body({first}, *, {rest})"
     declared = body.type_of(body.inputs[1]).dtype if len(body.inputs) > 1 else None
-    is_missing = len(body.inputs) < 2 or (declared is not None and kind_of(declared) != "bool")
+    is_missing = len(body.inputs) < 2 or not body.typed or (declared is not None and kind_of(declared) != "bool")
     if more_in == -1 and more_out <= 0 and is_missing:
-        return "; the second input and the first output of a body are the condition, a bool: it seems to be missing"
+        written = "" if body.typed else f"; in Python def f({', '.join((*body.inputs[:1], 'condition', *body.inputs[1:]))}), "
+        written += "" if body.typed else "which returns the condition, the carried values, then what is collected"
+        return f"; the second input and the first output of a body are the condition, a bool: it seems to be missing{written}"
     if more_in == 1 and n_carried >= 0:
         return "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"
     return ""

@@ -1,14 +1,179 @@
-"""ONNX text: the syntax of ``onnx.parser``, looked at before onnx's parser does."""
+"""ONNX text: the syntax of ``onnx.parser``, looked at before onnx's parser does; what is wrong with it, and what was meant."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, in_words, let_through
 from mdf_loop.ir import Body
-from mdf_loop.readers.onnx.text_hints import further_errors, hint, message_of
 from mdf_loop.types.schemas import LARGEST_VERSION
+
+_OPERATORS = {
+    "+": "Add",
+    "-": "Sub",
+    "*": "Mul",
+    "/": "Div",
+    "**": "Pow",
+    "%": "Mod",
+    "@": "MatMul",
+    "<": "Less",
+    ">": "Greater",
+    "<=": "LessOrEqual",
+    ">=": "GreaterOrEqual",
+    "==": "Equal",
+    "&": "And",
+    "|": "Or",
+}
+
+_TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "half": "float16",
+    "int": "int64",
+    "long": "int64",
+    "short": "int16",
+    "byte": "uint8",
+    "boolean": "bool",
+    "str": "string",
+    "text": "string",
+    "complex": "complex64",
+}
+
+_INFIX = re.compile(r"=\s*(-?[\w.]+)\s*(\*\*|<=|>=|==|[-+*/%@<>&|])\s*(-?[\w.]+)(?![\w.]|\s*=)")
+_LITERAL = re.compile(r"(\w+)\s*(?:<[^<>]*>\s*)?\([^(){}=]*?(?<![\w.])(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*[,)]")
+_TYPED = re.compile(r"(?<![\w.])(" + "|".join(_TYPES) + r")(?=\s*(?:\[[^\]]*\]\s*)?\s+\w)")
+_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(\*\*|//|[-+*/%@])?=(?!=)\s*([^\n]+)")
+_COPY = re.compile(r"=\s*([A-Za-z_]\w*)\s*(?:\n|$|\}|[A-Za-z_]\w*\s*=)")
+
+
+def as_equation(text: str) -> str:
+    """A sentence on how to write an equation, where a text looks like an assignment of Python; otherwise empty.
+
+    >>> as_equation("x += dt * v")
+    '; an equation has a colon: x: x + dt * v'
+    """
+    found = None if "=>" in text else _ASSIGNED.match(text)
+    if found is None:
+        return ""
+    name, operator, value = found.groups()
+    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value.strip()[:60]}"
+
+
+def hint(text: str) -> str:
+    """A sentence on how to write it; empty where nothing is known.
+
+    >>> hint("b (int64 i, bool c, float x) => (bool c, float y) { y = x + one }")
+    '; write the operator before its operands: y = Add (x, one)'
+    """
+    if said := as_equation(text):
+        return said
+    header, _, nodes = text.partition("{")
+    if "<" in header.partition("=>")[2] and "}" in nodes:  # constants, which have braces of their own
+        nodes = text[text.rfind("{") :]
+    if found := _TYPED.search(header.partition("{")[0]):
+        return f"; ONNX text calls the type {found.group(1)} {_TYPES[found.group(1)]}"
+    if found := _INFIX.search(nodes):
+        return _infix(nodes, found)
+    if found := _LITERAL.search(nodes):
+        return _literal(found.group(2))
+    if found := _COPY.search(nodes):
+        return f"; copy a value with an operator: {_target(nodes, found)} = Identity ({found.group(1)})"
+    return ""
+
+
+def _target(nodes: str, found: re.Match[str]) -> str:
+    """The name in front of the ``=`` at which a match begins."""
+    return (re.findall(r"\w+", nodes[: found.start()]) or ["y"])[-1]
+
+
+def _infix(nodes: str, found: re.Match[str]) -> str:
+    left, symbol, right = found.groups()
+    said = f"; write the operator before its operands: {_target(nodes, found)} = {_OPERATORS[symbol]} ({left}, {right})"
+    number = next((side for side in (right, left) if re.fullmatch(r"-?[\d.]+", side)), None)
+    return said if number is None else said.replace(f"{number})", "k)").replace(f"({number},", "(k,") + _constant(number)
+
+
+def _literal(number: str) -> str:
+    return f"; an operand is a name, not the number {number}{_constant(number)}"
+
+
+def _constant(number: str) -> str:
+    return f"; write a number as a constant with a name and a type, before the nodes: <float k = {{{number}}}> {{ ... }}"
+
+
+_NODE = re.compile(r"\s*[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)*\s*=(?![=>])")
+"""How a node begins: the names of its outputs, and what stands behind them."""
+
+LONGEST = 20
+"""Lines of one node."""
+
+_WHERE = re.compile(r"\(line: (\d+)")
+
+
+MOST_ERRORS = 20
+"""Further errors of a text that are looked for."""
+
+
+def further_errors(text: str, first: str) -> Iterator[str]:
+    """What is wrong with nodes on other lines than the one that the first error tells of, with lines and hints.
+
+    Nodes with bodies or lists in braces, and names of attributes that have a line of their own, are left out: it is not known
+    where they end in a text that does not parse.
+    """
+    from onnx import parser
+
+    found = _WHERE.search(first)
+    reported, left = int(found.group(1)) if found else 0, MOST_ERRORS
+    for number, lines, node in _nodes(text):
+        if left <= 0 or number <= reported <= number + lines:
+            continue
+        try:
+            parser.parse_node(node)
+        except Exception as error:  # ParseError, which is no class of its own
+            let_through(error)
+            left -= 1
+            said = _WHERE.sub(f"(line: {number}", message_of(error), count=1)
+            yield f"ONNX text does not parse: {said}{hint(f'{{ {node} }}')}"
+
+
+def _nodes(text: str) -> Iterator[tuple[int, int, str]]:
+    """Nodes that stand on lines of their own: the first line, how many follow, and the text."""
+    lines = [line.partition("#")[0] for line in text.split("\n")]
+    angles = number = 0
+    while number < len(lines):
+        node, more = lines[number], 0
+        number += 1
+        if angles or not _NODE.match(node) or _has_braces(node):
+            angles += _open(node, "<>")
+            continue
+        while (_open(node, "()") > 0 or _open(node, "<>") > 0) and more < LONGEST and number + more < len(lines):
+            following = lines[number + more]
+            if _has_braces(following) or (_NODE.match(following) and _open(node, "<>") <= 0):
+                break
+            node, more = f"{node} {following}", more + 1
+        yield number, more, node
+        number += more
+
+
+def _open(text: str, pair: str) -> int:
+    """How many brackets of a kind are open behind a text; those of an arrow are none."""
+    text = text.replace("=>", "")
+    return text.count(pair[0]) - text.count(pair[1])
+
+
+def _has_braces(text: str) -> bool:
+    return "{" in text or "}" in text
+
+
+def message_of(error: Exception) -> str:
+    """What an error says; onnx's messages arrive as bytes, over several lines, and repeat a line however long it is."""
+    raw = error.args[0] if error.args else ""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(error)
+    text = " ".join(text.split()) or type(error).__name__
+    return text if len(text) <= 600 else f"{text[:300]} ... {text[-200:]}"
+
 
 DEEPEST = 200
 """Brackets of ONNX text may be nested so deep: protobuf reads half of it, and onnx's parser ends the process at some 4,000."""

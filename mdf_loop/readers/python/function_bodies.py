@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import hashlib
 import inspect
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import public
 from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import within
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Findings, Number, Value
+from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
-from mdf_loop.readers.python.tracing import Trace, Traced, current
+from mdf_loop.readers.python import surroundings
+from mdf_loop.readers.python.tracing import Trace, Traced, current, in_python
+from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
 
 
@@ -112,6 +111,8 @@ def _drawn(alone: str, alike: str, like: Any) -> Any:
         raise ArgumentError("body.noise and body.uniform are for functions with @mdf_loop.body, while they are read")
     if like is None:
         return here.add(f"numpy.random.{alone}", [])
+    if isinstance(like, bool | int | float | tuple):
+        raise here.refused(f"draws as many numbers as {like!r} has; give an array, such as np.zeros(3), and scale what it gives")
     return here.add(f"numpy.random.{alike}", [here.add("numpy.zeros_like", [like])])
 
 
@@ -119,41 +120,52 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
     """A function as a body, and what was noted on the way: captured values of a function around it."""
     load_kernels()
     inputs, captured, defaults = _parameters(function)
-    findings = Findings()
-    before = _drawn_so_far(function)
-    while True:
-        findings.changed = False
-        builder = BodyBuilder(findings, inputs, captured, DEFAULT_OPSET)
-        trace = Trace(builder, _code(function), current.get())
-        token = current.set(trace)
+    findings, code, before = Findings(), surroundings.function_of(function).__code__, surroundings.snapshot(function)
+
+    def called() -> tuple[Trace, Any]:
+        trace = Trace(BodyBuilder(findings, inputs, captured, DEFAULT_OPSET), code, current.get())
+        given = {name: Traced(Value(name, varies=False), trace) for name in captured}
         try:
-            returned = function(
-                *(Traced(Value(name), trace) for name in inputs),
-                **{name: Traced(Value(name, varies=False), trace) for name in captured},
-            )
-        finally:
-            current.reset(token)
-        made = _finished(trace, _name(function), returned)
-        if not findings.changed:
-            break
-    if before != _drawn_so_far(function):
-        raise trace.refused(
-            "draws random numbers while it is read: the same ones in every iteration; mdf_loop.body.noise() draws new ones"
-        )
+            with holding(current, trace):
+                returned = function(*(Traced(Value(name), trace) for name in inputs), **given)
+        except Exception as error:
+            if trace.refusal is None or isinstance(error, LoopError):
+                raise
+        if trace.refusal is not None:
+            raise trace.refusal from None
+        return trace, returned
+
+    def read() -> tuple[Body, Trace]:
+        trace, returned = called()
+        _refuse_changes(function, before, trace, called)
+        return _finished(trace, _name(function), returned), trace
+
+    made, trace = findings.settled(read)
     return check_body(replace(made, defaults=defaults), (_name(function),)), trace
 
 
-def _drawn_so_far(function: Any) -> list[str]:
-    """How far Python's and numpy's own streams have come, and generators that a function finds outside."""
-    code = _code(function)
-    found = [getattr(function, "__globals__", {}).get(name) for name in code.co_names]
-    for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # nothing is in it yet
-            found.append(cell.cell_contents)
-    generators = [repr(thing.bit_generator.state) for thing in found if isinstance(thing, np.random.Generator)]
-    legacy: Any = np.random.get_state()
-    pythons = [repr(thing.getstate()) for thing in (random, *found) if isinstance(thing, random.Random) or thing is random]
-    return [repr(legacy[2:]), hashlib.sha256(legacy[1].tobytes()).hexdigest(), *generators, *pythons]
+def _refuse_changes(function: Any, before: surroundings.Snapshot, trace: Trace, again: Callable[[], Any]) -> None:
+    """See that reading a function changed nothing outside, but for what it keeps to be faster.
+
+    Raises
+    ------
+    TracedBranch
+        It draws random numbers, or changes a list, a variable or anything else: once, and not in each iteration.
+    """
+    if (line := surroundings.line_of_generator(function)) is not None:
+        raise trace.refused(f"makes a generator, which draws the same random numbers in every iteration; {in_python('')}", line)
+    if not surroundings.changed(before, surroundings.snapshot(function)):
+        return
+    name, line = surroundings.line_of_change(function, again)
+    if name and surroundings.is_stream(surroundings.snapshot(function)[name][0][0]):
+        said = "draws random numbers while it is read: the same ones in every iteration"
+        raise trace.refused(f"{said}; {in_python(trace.text(line))}", line)
+    if name:
+        raise trace.refused(
+            f"changes {name!r}, which is outside: that happens once, when the function is read, and not in each iteration; "
+            "return what each iteration should give, behind the carried values, and it is collected",
+            line,
+        )
 
 
 def _finished(trace: Trace, name: str, returned: Any) -> Body:
@@ -167,7 +179,7 @@ def _finished(trace: Trace, name: str, returned: Any) -> Body:
     for k, given in enumerate(values):
         value = builder.array(trace.value(given), f"result {k}")
         results.append(builder.tensor(value, f"result_{k}", floating=value.number >= Number.FLOAT))
-    return builder.finish(name, results, {"": DEFAULT_OPSET, DOMAIN: 1})
+    return builder.finish(name, results)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:
@@ -194,12 +206,6 @@ _TENSORS = (bool, int, float, complex, np.ndarray, np.generic, list)
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__).strip("<>")
-
-
-def _code(function: Any) -> Any:
-    while hasattr(function, "__wrapped__") or hasattr(function, "func"):
-        function = getattr(function, "__wrapped__", None) or function.func
-    return getattr(function, "__code__", None) or type(function).__call__.__code__
 
 
 def is_traced(*values: Any) -> bool:
@@ -265,6 +271,8 @@ def _inner(source: Any, n_carried: int, kind: str) -> tuple[Body, Mapping[str, V
 
     if isinstance(source, TracedFunction):
         source = source.function
+    if isinstance(source, Traced | int | float | None):
+        raise current.get().refused(f"gives a value where a {kind} is a function: lambda: value")  # type: ignore[union-attr]
     if callable(source) and not is_read(source):
         made, trace = traced_body(source)
         return made, trace.captured

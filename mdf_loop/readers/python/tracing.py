@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import itertools
 import linecache
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mean
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.equations import FORMULAS
+from mdf_loop.readers.expressions.equations import DRAWS, FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
-from mdf_loop.readers.expressions.function_calls import NUMBERS, OPERATORS, SEQUENCES, bind, op_of
+from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
 
 
@@ -44,12 +46,15 @@ class Trace:
         That of the function around it.
     captured : dict
         What is captured from there: its values by the names they have here.
+    refusal : TracedBranch or None
+        What was refused last: the function may have caught it, and gone another way than it would in an iteration.
     """
 
     builder: BodyBuilder
     code: Any
     outer: Trace | None = None
     captured: dict[str, Value] = field(default_factory=dict)
+    refusal: TracedBranch | None = None
 
     def value(self, given: Any) -> Value:
         """Anything as a value of this body: traced values, and numbers and arrays, which become constants.
@@ -87,15 +92,32 @@ class Trace:
         values = [None if given is None else self.builder.array(self.value(given), op) for given in inputs]
         return self.wrap(self.builder.node(op, values, _short(op), number=NUMBERS.get(op, 0), **attrs))  # type: ignore[arg-type]
 
-    def refused(self, what: str) -> TracedBranch:
-        """The error for what cannot be traced, with the line of the function."""
+    def refused(self, what: str, line: int = 0) -> TracedBranch:
+        """The error for what cannot be traced, with the line of the function: that which runs unless another one is given."""
+        frame = self._frame()
+        line = line or (self.code.co_firstlineno if frame is None else frame.f_lineno)
+        text = self.text(line)
+        self.refusal = TracedBranch(f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''} {what}")
+        return self.refusal
+
+    def text(self, line: int) -> str:
+        """What is written in a line of the function's file."""
+        return linecache.getline(self.code.co_filename, line).strip()
+
+    def calling(self) -> str:
+        """The call that the function has come to, up to its bracket; empty where the file does not show it."""
+        frame = self._frame()
+        if frame is None:
+            return ""
+        line, _, start, end = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+        text = linecache.getline(self.code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
+        return text.partition("(")[0].strip() if "(" in text else ""
+
+    def _frame(self) -> Any:
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code is not self.code:
             frame = frame.f_back
-        file = self.code.co_filename
-        line = self.code.co_firstlineno if frame is None else frame.f_lineno
-        text = linecache.getline(file, line).strip()
-        return TracedBranch(f"{file}, line {line}{f': {text!r}' if text else ''} {what}")
+        return frame
 
 
 current: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("mdf_loop_trace", default=None)
@@ -141,34 +163,14 @@ class Traced(NDArrayOperatorsMixin):
             return here.add("index", [self], index=as_index(template))
         return here.add("getitem", [self, *values], index=template)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise self._refused("changes an element; use np.where(np.arange(n) == i, new, old)")
-
-    def __bool__(self) -> bool:
-        raise self._refused(
-            "branches on a value that is known only when the loop runs; use np.where(condition, a, b) for one of two values, "
-            "mdf_loop.if_(condition, then_branch=..., else_branch=...) for one of two functions, and np.logical_and, "
-            "np.logical_or, np.minimum and np.maximum for and, or, min and max"
-        )
-
-    def __iter__(self) -> Any:
-        raise self._refused("iterates over a value whose length is not known yet; use numpy's functions or mdf_loop.scan")
-
-    def __len__(self) -> int:
-        raise self._refused("needs a length that is known only when the loop runs; use np.size(x) or np.shape(x)")
-
-    def _number(self) -> Any:
-        raise self._refused(
-            "makes a Python number of a value that is known only when the loop runs; use numpy's functions (np.sqrt for "
-            "math.sqrt), and mdf_loop.loop for a loop of so many iterations"
-        )
-
-    __float__ = __int__ = __index__ = __complex__ = _number
-
     def __array__(self, *_: Any, **__: Any) -> Any:
+        called = self.here.calling()
+        if called.rpartition(".")[2] in DRAWN:
+            raise self._refused(f"draws random numbers by {called}, which cannot be traced; {in_python(called)}")
         raise self._refused(
-            "makes an array of values that are known only when the loop runs; use np.stack([...]), and give an array that such a "
-            "value is the index of by name: def f(i, condition, x, *, table), and table= in the call"
+            f"makes an array of values that are known only when the loop runs{f', by {called}' if called else ''}; use numpy's "
+            "functions, such as np.stack([...]), and give an array that such a value is the index of by name: "
+            "def f(i, condition, x, *, table), and table= in the call"
         )
 
     def __round__(self, digits: int = 0) -> Any:
@@ -188,7 +190,7 @@ class Traced(NDArrayOperatorsMixin):
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
             return lambda: self
-        advice = "; use np.shape(x)" if name == "shape" else ""
+        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else _INSTEAD.get(name) or did_you_mean(name, _METHODS)
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
     def _refused(self, what: str) -> TracedBranch:
@@ -197,6 +199,44 @@ class Traced(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         return f"<traced {self.value.name or self.value.literal!r}>"
 
+
+_A_NUMBER = (
+    "makes a Python number of a value that is known only when the loop runs; use numpy's functions (np.sqrt for math.sqrt), "
+    "mdf_loop.loop for a loop of so many iterations, and an array, given by name, for the elements of a list: "
+    "def f(i, condition, x, *, table), and table= in the call"
+)
+
+PYTHONS = {
+    **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__"), _A_NUMBER),
+    **dict.fromkeys(("__setitem__", "__delitem__"), "changes an element; use np.where(np.arange(n) == i, new, old)"),
+    **dict.fromkeys(
+        ("__str__", "__format__"),
+        "makes a text of a value that is known only when the loop runs; to see it, return it behind the carried values: it is "
+        "collected, one of each iteration",
+    ),
+    "__bool__": (
+        "branches on a value that is known only when the loop runs; use np.where(condition, a, b) for one of two values, "
+        "mdf_loop.if_(condition, then_branch=..., else_branch=...) for one of two functions, and np.logical_and, "
+        "np.logical_or, np.minimum and np.maximum for and, or, min and max"
+    ),
+    "__iter__": "iterates over a value whose length is not known yet; use numpy's functions or mdf_loop.scan; "
+    "several carried values are parameters of their own: def f(i, condition, a, b)",
+    "__len__": "needs a length that is known only when the loop runs; use np.size(x) or np.shape(x)",
+    "__contains__": "looks for something in a value that is known only when the loop runs; use np.any(x == something)",
+    "__hash__": "looks a value up that is known only when the loop runs; use np.where, or an array that it is the index of",
+}
+"""What Python asks of values for its own conversions, and why traced ones refuse it, with what to write."""
+
+
+def _refusing(what: str) -> Any:
+    def refuse(self: Traced, *_: Any) -> Any:
+        raise self.here.refused(what)
+
+    return refuse
+
+
+for _name, _what in PYTHONS.items():
+    setattr(Traced, _name, _refusing(_what))
 
 _OF_NUMPY = vars(NDArrayOperatorsMixin)
 
@@ -214,6 +254,14 @@ _METHODS = {
 }
 """Methods of arrays that are functions of numpy as well."""
 
+_INSTEAD = {
+    "item": "; leave it out: a value of one element is a number here",
+    "flatten": "; use x.ravel()",
+    "append": "; return what each iteration should add, behind the carried values: it is collected",
+    "dtype": "; its type is that of the first value",
+}
+"""What to do about attributes of arrays and lists that traced values do not have."""
+
 
 def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a method that takes lengths or axes one by one where the function takes a tuple."""
@@ -228,7 +276,8 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     op = op_of(name)
     if op is None:
         _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
-        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else ""
+        instead = _INSTEAD.get(name.rpartition(".")[2], "")
+        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else instead
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
         return trace.add(op, list(args))
@@ -260,6 +309,13 @@ def _static(trace: Trace, given: Any, key: str, name: str) -> Any:
     if key == "dtype":
         return np.dtype(given)
     return tuple(given) if isinstance(given, list) else given
+
+
+def in_python(text: str) -> str:
+    """What to write in a traced function in the place of a text that draws random numbers."""
+    drawn = next((DRAWN[name] for name in re.findall(r"\w+", text)[::-1] if name in DRAWN), "noise()")
+    meant = re.sub(r"\b(\w+)\(", lambda found: f"{'mdf_loop.body' if found[1] in DRAWS else 'np'}.{found[0]}", drawn)
+    return f"write {meant}, which draws new ones in each"
 
 
 def _conversion(dtype: Any) -> str:

@@ -32,7 +32,9 @@ from mdf_loop.sweeps.checkpoints.chunk_files import (
 )
 from mdf_loop.sweeps.checkpoints.digest import differences, digest_of, digest_of_points, lines_of
 from mdf_loop.sweeps.checkpoints.storage import UNFINISHED, LocalPlace, RemotePlace, place_of
+from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.rows.labels import Labels
+from mdf_loop.sweeps.rows.merging import Merging
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 from mdf_loop.sweeps.stores.regular import RowLayout, layout_of
 from mdf_loop.sweeps.task import Task
@@ -101,6 +103,22 @@ def what_is_wrong(place: Place, damaged: Mapping[str, Exception]) -> str:
     """Damaged parts in words: the first few, and why."""
     few = "; ".join(map(str, list(damaged.values())[:FEW]))
     return f"{str(place)!r}: {few}{f'; and {len(damaged) - FEW} more' if len(damaged) > FEW else ''}"
+
+
+def chunk_at(place: Place, name: str, points: int, merging: Merging | None, belongs: str, grid: Grid | None) -> Chunk:
+    """A chunk, if it is what was written for a sweep of so many points, whose values are in ``grid``, if that is known.
+
+    Raises
+    ------
+    MalformedBody
+        It is something else.
+    """
+    start, stop, trials = numbers_of(name)
+    if not start < stop <= points * trials:
+        raise MalformedBody(f"{name} is for runs that this sweep does not have")
+    count = stop - start if merging is None else merging.rows_in(start, stop)
+    digest = None if grid is None else digest_of_points(grid, start // trials, (stop - 1) // trials + 1)
+    return read_chunk(place.read(name), name, count, belongs, digest)
 
 
 class Checkpoint:
@@ -254,20 +272,13 @@ class Checkpoint:
 
     def _read(self, name: str) -> Chunk:
         """A chunk, if it is what was written for this sweep."""
-        start, stop, trials = numbers_of(name)
-        if not start < stop <= self.task.grid.size * trials:
-            raise MalformedBody(f"{name} is for runs that this sweep does not have")
-        rows = self.task.rows_in(start, stop)
-        return read_chunk(self.place.read(name), name, rows, self._belongs, self._points(start, stop, trials))
+        return chunk_at(self.place, name, self.task.grid.size, self.task.merging, self._belongs, self.task.grid)
 
     def _is_ours(self, name: str) -> bool:
         try:
             return bool(self._read(name))
         except MalformedBody:
             return False
-
-    def _points(self, start: int, stop: int, trials: int) -> str:
-        return digest_of_points(self.task.grid, start // trials, (stop - 1) // trials + 1)
 
     def _set_aside(self, name: str, error: Exception) -> None:
         self.place.rename(name, name + DAMAGED)
@@ -353,9 +364,11 @@ class Checkpoint:
         FileError, ArgumentError
             It cannot be written.
         """
-        name = chunk_name(*span, self.trials)
+        (start, stop), trials = span, self.trials
+        name = chunk_name(start, stop, trials)
         if name not in self._seen:
-            self.place.write(name, written_chunk(name, chunk, self._belongs, self._points(*span, self.trials)))
+            points = digest_of_points(self.task.grid, start // trials, (stop - 1) // trials + 1)
+            self.place.write(name, written_chunk(name, chunk, self._belongs, points))
             self._seen.add(name)
         for own in [own for own in self._own if own[1] == span[1]]:
             self.place.remove(self._own.pop(own))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.weights_reading import BROKEN, Archive
+from mdf_loop.convert.weights import BROKEN, Archive
 from mdf_loop.errors import ArgumentError, MalformedBody
 from mdf_loop.models.written import widened
 from mdf_loop.sweeps.checkpoints.digest import sealed_by

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, in_words, let_through, warn_user
-from mdf_loop.sweeps.checkpoints.checkpoint import Place, said_in, what_is_wrong
-from mdf_loop.sweeps.checkpoints.chunk_files import chunk_names, numbers_of, parts_of, read_chunk
+from mdf_loop.sweeps.checkpoints.checkpoint import Place, chunk_at, said_in, what_is_wrong
+from mdf_loop.sweeps.checkpoints.chunk_files import chunk_names, numbers_of, parts_of
 from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.rows.labels import Labels, labelled
@@ -30,7 +30,7 @@ def done_in(place: Place) -> Any:
     chunks: dict[str, Chunk] = {}
     for name in chunk_names(place.names()):
         try:
-            chunks[name] = _chunk(place, name, labels, belongs, grid)
+            chunks[name] = chunk_at(place, name, labels.points, labels.merging, belongs, grid)
         except MalformedBody as error:
             damaged[name] = error
     if damaged:
@@ -58,15 +58,6 @@ def _grid_of(said: Mapping[str, Any]) -> Grid | None:
         return grid if digest_of_points(grid, 0, grid.size) == said["digest"] else None
     except (ValueError, IndexError, KeyError, MemoryError):
         return None
-
-
-def _chunk(place: Place, name: str, labels: Labels, belongs: str, grid: Grid | None) -> Chunk:
-    start, stop, trials = numbers_of(name)
-    if not start < stop <= labels.points * trials:
-        raise MalformedBody(f"{name} is for runs that this sweep does not have")
-    points = None if grid is None else digest_of_points(grid, start // trials, (stop - 1) // trials + 1)
-    count = stop - start if labels.merging is None else labels.merging.rows_in(start, stop)
-    return read_chunk(place.read(name), name, count, belongs, points)
 
 
 def _refuse_huge(place: Place, labels: Labels, chunks: Mapping[str, Chunk]) -> None:

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.sweeps.rows.moments import MOMENTS, NOTHING, Moments
-from mdf_loop.sweeps.rows.reducing import One, Quantiles, Reduce, needs_all, reduction_of
+from mdf_loop.sweeps.rows.reducing import MOMENTS, NOTHING, Moments, One, Quantiles, Reduce, needs_all, reduction_of
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of, earliest
 
 BLOCK = 8

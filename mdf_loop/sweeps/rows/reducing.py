@@ -1,4 +1,9 @@
-"""What is made of the trials of a point: a mean, quantiles, or what a function makes of them."""
+"""What is made of the trials of a point: moments, quantiles, or what a function makes of them.
+
+Mean, variance and their like are parts that are merged (Chan, Golub and LeVeque's formulas): those of some trials and those of
+others give those of both.  A part has a row for each group of trials, and counts element by element what is there: trials may
+fail, be NaN, or be shorter than others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,113 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import unknown_name
-from mdf_loop.sweeps.rows.moments import MOMENTS, Moments
+
+State = dict[str, np.ndarray]
+"""Parts by name, each with a row for each group."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A number made of parts that can be merged.
+
+    Attributes
+    ----------
+    name : str
+    parts : tuple of str
+        ``count`` and ``total``; ``count``, ``mean`` and ``spread`` (the sum of squared distances from the mean); ``extreme``.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+
+    def begun(self, trials: Sequence[np.ndarray], there: Sequence[np.ndarray], output: str = "") -> State:
+        """The parts of groups, of the first trial of each, the second, and so on, and whether each is there.
+
+        Raises
+        ------
+        ArgumentError
+            The values are no numbers.
+        """
+        if trials[0].dtype.kind not in "biuf":
+            raise ArgumentError(f"reduce={self.name!r} is for numbers; output {output!r} is of type {trials[0].dtype}")
+        if "extreme" in self.parts:
+            return {"extreme": _folded(self._further, trials, there, _missing(trials[0], there[0]))}
+        dtype = self._type(trials[0].dtype)
+        count: np.ndarray = np.asarray(np.sum(there, axis=0, dtype=np.int64))
+        nothing = -np.zeros(count.shape, dtype)  # the sum of nothing but -0.0 is -0.0
+        total = _folded(lambda sum, x: sum + x, trials, there, nothing)
+        if "total" in self.parts:
+            return {"count": count, "total": total}
+        mean = np.where(count > 0, total / np.maximum(count, 1), 0).astype(dtype)
+        spread = _folded(lambda sum, x: sum + (x - mean) ** 2, trials, there, np.zeros_like(mean))
+        return {"count": count, "mean": mean, "spread": spread}
+
+    def merged(self, a: State, b: State) -> State:
+        """The parts of both, group by group."""
+        if "extreme" in self.parts:
+            return {"extreme": self._further(a["extreme"], b["extreme"])}
+        count = a["count"] + b["count"]
+        if "total" in self.parts:
+            return {"count": count, "total": a["total"] + b["total"]}
+        distance, dtype = b["mean"] - a["mean"], a["mean"].dtype
+        part = (b["count"] / np.maximum(count, 1)).astype(dtype)
+        mean, spread = a["mean"] + distance * part, a["spread"] + b["spread"] + distance**2 * (part * a["count"]).astype(dtype)
+        only_a, only_b = b["count"] == 0, a["count"] == 0
+        choose = [only_a, only_b]
+        mean = np.select(choose, [a["mean"], b["mean"]], mean)
+        return {"count": count, "mean": mean, "spread": np.select(choose, [a["spread"], b["spread"]], spread)}
+
+    def made(self, state: State) -> np.ndarray:
+        """The number itself; NaN where nothing is there."""
+        if self.name == "count":
+            return state["count"]
+        if "extreme" in self.parts:
+            return state["extreme"]
+        count = state["count"]
+        if self.name == "sum":
+            return state["total"] if count.all() else np.where(count > 0, state["total"], np.nan)
+        over = state["total"] if self.name == "mean" else state["spread"]
+        found = (over / count).astype(over.dtype)
+        return np.sqrt(found) if self.name == "std" else found
+
+    def _type(self, dtype: np.dtype) -> np.dtype:
+        """The type in which numbers are added up."""
+        if self.name in ("sum", "count") and dtype.kind in "biu":
+            return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+        return np.result_type(dtype, np.float32) if dtype.kind == "f" else np.dtype(np.float64)
+
+    @property
+    def _further(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        return np.fmin if self.name == "min" else np.fmax
+
+
+MOMENTS = {
+    **{name: Moments(name, ("count", "mean", "spread")) for name in ("std", "var")},
+    **{name: Moments(name, ("extreme",)) for name in ("min", "max")},
+    **{name: Moments(name, ("count", "total")) for name in ("mean", "sum", "count")},
+}
+"""Those that there are."""
+
+NOTHING = {"count": 0, "total": -0.0, "mean": 0.0, "spread": 0.0, "extreme": np.nan}
+"""What a part is where no trial is there."""
+
+
+def _missing(values: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Values, with NaN where there is none; whole numbers stay whole where all are there."""
+    return values if there.all() else np.where(there, values, values.dtype.type(np.nan) if values.dtype.kind == "f" else np.nan)
+
+
+def _folded(
+    step: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    trials: Sequence[np.ndarray],
+    there: Sequence[np.ndarray],
+    start: np.ndarray,
+) -> np.ndarray:
+    """One trial after the other, as numpy adds up a few: arrays of any layout give the same bits."""
+    for values, is_there in zip(trials, there, strict=True):
+        start = np.where(is_there, step(start, values), start).astype(start.dtype, copy=False)
+    return start
+
 
 Function = Callable[[np.ndarray], Any]
 """Makes something of an array whose first axis are the trials of a point."""

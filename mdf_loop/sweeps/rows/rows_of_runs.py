@@ -102,6 +102,17 @@ def column_of(rows: Sequence[Any], fill: Any = np.nan) -> Column:
     return out, lengths
 
 
+def filled_up(rows: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:
+    """Rows of several lengths, filled up behind their ends."""
+    if (lengths == rows.shape[1]).all():
+        return rows
+    dtype = holding(rows.dtype, fill)
+    wide = rows if rows.dtype == dtype and rows.flags.owndata else rows.astype(dtype)
+    for row, length in zip(wide, lengths.tolist(), strict=True):
+        row[length:] = fill
+    return wide
+
+
 def holding(dtype: np.dtype, fill: Any) -> np.dtype:
     """A type that holds the filling as well."""
     if dtype.kind in "US":

@@ -24,8 +24,7 @@ from mdf_loop.sweeps.checkpoints.digest import sealed_by
 from mdf_loop.sweeps.checkpoints.storage import place_of
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table, earliest
-from mdf_loop.sweeps.stores.arrays import chunk_files
-from mdf_loop.sweeps.stores.regular import RowLayout
+from mdf_loop.sweeps.stores.regular import RowLayout, chunk_files
 from mdf_loop.sweeps.stores.tries import rows_of
 from mdf_loop.sweeps.task import Task
 

@@ -23,9 +23,8 @@ from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.rows.labels import Labels, labelled
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, earliest
-from mdf_loop.sweeps.stores.arrays import group_files
 from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
-from mdf_loop.sweeps.stores.regular import RowLayout
+from mdf_loop.sweeps.stores.regular import RowLayout, group_files
 from mdf_loop.sweeps.task import Task
 
 MOST_ERRORS = 1000

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
-from mdf_loop.backends.llvm.linking import blas, numpy_draws, prologue
+from mdf_loop.backends.llvm.linking import numpy_draws, prologue
 from mdf_loop.backends.llvm.linking.lock import Linked, alone
 from mdf_loop.backends.llvm.linking.object_code import disk, key_of
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
@@ -35,7 +35,8 @@ PASSES = "sroa", "simplify_cfg"
 
 WITHOUT, WITHOUT_IN_LONG = ("disable-lsr",), ("disable-lsr", "disable-machine-licm")
 """Options of LLVM while it generates code.  Its reduction of strength takes a third of that time, for what
-:mod:`~mdf_loop.backends.llvm.lanes.addresses` does.  Moving constants out of a long loop leaves no registers, and takes half."""
+:mod:`~mdf_loop.backends.llvm.lanes.instructions` does.  Moving constants out of a long loop leaves no registers, and takes
+half."""
 
 KNOWN = range(20, 23)
 """Versions of LLVM that have these options: of one that it does not know it says so, and ends the process."""
@@ -56,11 +57,9 @@ _PYTHON = {
 
 
 def _of_others(symbols: Sequence[str]) -> dict[str, int]:
-    """Where the functions are that a program calls of Python's, numpy's and scipy's."""
-    found = dict(_PYTHON)
-    for module in (numpy_draws, blas):
-        found |= {symbol: module.addresses()[symbol] for symbol in symbols if symbol.startswith(module.PREFIX)}
-    return found
+    """Where the functions are that a program calls of Python's and numpy's."""
+    drawn = {symbol: numpy_draws.addresses()[symbol] for symbol in symbols if symbol.startswith(numpy_draws.PREFIX)}
+    return _PYTHON | drawn
 
 
 _lock = threading.RLock()

@@ -10,8 +10,20 @@ import numpy as np
 from mdf_loop.backends.llvm.lanes.element_types import ELEMENTS, FLOAT32, FLOAT64
 from mdf_loop.backends.llvm.lanes.instructions import Text
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
-from mdf_loop.backends.llvm.mathematics.elementary import Real, by_double, cos, erf, exp, expm1, log, log1p, sin, tanh
-from mdf_loop.backends.llvm.mathematics.power import power, power_by_logarithm
+from mdf_loop.backends.llvm.mathematics.elementary import (
+    Real,
+    by_double,
+    cos,
+    erf,
+    exp,
+    expm1,
+    log,
+    log1p,
+    power,
+    power_by_logarithm,
+    sin,
+    tanh,
+)
 
 FUNCTIONS: dict[str, tuple[Callable[..., str], Callable[..., str]]] = {
     "exp": (exp, exp),

@@ -19,7 +19,6 @@ from mdf_loop.backends.llvm.lanes.element_loops import chunks, rows, width_for, 
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.linking import blas
 from mdf_loop.step.records import Region, Value
 
 ROWS, REGISTERS = 4, 4
@@ -119,12 +118,8 @@ class Product:
         self.type = element(dtype).memory
 
     def write(self, x: Given, y: Given, a: str, b: str, out: str) -> None:
-        """The code: row by row, along the terms, or a call."""
+        """The code: row by row, or along the terms."""
         self.a, self.b, self.out = a, b, out
-        if blas.is_worth_it(self.dtype, self.m, self.k, self.n):
-            lengths = int(self.m), int(self.k), int(self.n)
-            blas.write(self.text, self.dtype, lengths, a, b, out, (x.is_transposed, y.is_transposed))
-            return
         if x.is_transposed:
             self.a = self._straight(a, self.m, self.k)
         if y.is_transposed and isinstance(self.m, int) and self.m >= FEW_ROWS:

@@ -10,8 +10,7 @@ import numpy as np
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_types import INT64, element, literal
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory, number
-from mdf_loop.backends.llvm.lanes.registers import can_hold, in_register, lanes_for
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, in_memory, in_register, lanes_for, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.linking.numpy_draws import BITS, LAYERS, addresses, ziggurat
 from mdf_loop.backends.llvm.linking.prologue import DRAWN
@@ -76,7 +75,7 @@ def _drawn(call: Call, name: str, parameters: tuple[float, float], of: Distribut
 
 def _many(e: Emitter, draw: Callable[[], str], shape: Sequence[Length], dtype: np.dtype) -> Array:
     """Numbers in memory, drawn one by one."""
-    room, count = e.room(FLOAT64, shape), e.count_of(shape)
+    room, count = e.room(FLOAT64, shape), e.product_of(shape)
     if count != "0":
         with e.text.counted(0, count) as k:
             drawn = draw()

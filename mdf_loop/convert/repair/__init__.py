@@ -1,1 +1,0 @@
-"""Repairing models that MDF's ONNX importer wrote."""

@@ -1,0 +1,215 @@
+"""A run says where nan came up: a condition that compares it, which looks like an end, or a carried value that became it.
+
+No comparison holds for nan, so a loop ends there.  Infinity is left alone: it compares, a running maximum begins with it, and
+what overflows in a feedback is nan soon after.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError
+from mdf_loop.execute.endless import computing
+from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, Session
+from mdf_loop.ir import Loop
+from mdf_loop.options import Run
+from mdf_loop.plan.comparisons import MOST, compared, has_nan, shows_nan, writes_nan
+from mdf_loop.plan.invariants import is_pure, is_repeatable
+from mdf_loop.settings.random_streams import RandomStream
+
+
+class Compared:
+    """The values that the condition of a loop compares, as far as they are known when it is over.
+
+    Attributes
+    ----------
+    may_be_nan : bool
+        Whether there are such values.
+
+    Parameters
+    ----------
+    loop : Loop
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self._compared, read = compared(loop)
+        self.carried = [(k, c.input) for k, c in enumerate(loop.carried) if read & {c.input, c.output}]
+        self._before = {k for k, c in enumerate(loop.carried) if c.output not in read}
+        self.captured = [(k, name) for k, name in enumerate(loop.body.captures) if name in read]
+        self.may_be_nan = not loop.scanned and bool(self.carried or self.captured)
+
+    @functools.cached_property
+    def _computed(self) -> InterpretedBody | None:
+        """What computes the values that are compared; None where they are there, or cannot be had twice."""
+        loop = self.loop
+        known = {c.output for c in loop.carried}.union(loop.body.captures, loop.body.constants)
+        made = None if self._compared <= known else computing(loop.body, sorted(self._compared), known)
+        return made if made is not None and all(map(is_pure, made.body.nodes)) else None
+
+    def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
+        """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
+        count = given.trip_count
+        if not self.may_be_nan or not lasted or (count is not None and lasted >= count):
+            return
+        if given.go is None and not run.options.obey_body_condition:
+            return
+        ends = self._ends(results, given, lasted)
+        if (lasted > 1 or self._computed is None) and self._are_usual(ends, given):
+            return
+        values = {name: ends[k] for k, name in self.carried} | {name: given.captured[k] for k, name in self.captured}
+        found = [name for name, value in values.items() if shows_nan(_plain(value))]
+        if not found and self._has_computed_nan(results, given, run):
+            found = [f"what is computed of {', '.join(values)}"]
+        if found:
+            loop = self.loop
+            run.warn_once(
+                (id(loop.body), "nan"),
+                f"iteration {lasted - 1} of {loop.name or loop.body.name}: the condition compares {', '.join(found)}, which "
+                f"{'is' if len(found) == 1 else 'are'} nan: no comparison with nan holds, and the loop ended there",
+            )
+
+    def _ends(self, results: Sequence[Any], given: Arguments, lasted: int) -> Sequence[Any]:
+        """Carried values as the condition read them.
+
+        One that it read before the iteration changed it is known in the first iteration alone; later it is taken for what it
+        became, as what is computed of nan is nan.
+        """
+        if lasted > 1 or not self._before:
+            return results
+        return [given.carried[k] if k in self._before else value for k, value in enumerate(results[: len(self.loop.carried)])]
+
+    def _are_usual(self, results: Sequence[Any], given: Arguments) -> bool:
+        """Whether hardly any operator makes nan of the values: looking closer takes longer than a short loop."""
+        for places, values in ((self.carried, results), (self.captured, given.captured)):
+            for k, _ in places:
+                if not _is_usual(values[k]) and (self._computed is not None or shows_nan(_plain(values[k]))):
+                    return False
+        return True
+
+    def _has_computed_nan(self, results: Sequence[Any], given: Arguments, run: Run) -> bool:
+        """Whether what is compared was computed as nan of values that are none."""
+        if self._computed is None:
+            return False
+        known = {c.output: value for c, value in zip(self.loop.carried, results, strict=False)}
+        known |= dict(zip(self.loop.body.captures, given.captured, strict=True))
+        inputs = self._computed.body.inputs
+        if any(name not in known or np.size(known[name]) > MOST for name in inputs):
+            return False
+        try:
+            with np.errstate(all="ignore"):
+                return any(map(shows_nan, map(_plain, self._computed([known[name] for name in inputs], (), run))))
+        except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
+            return False
+
+
+def _plain(value: Any) -> Any:
+    """A number as Python's: a tenth of the time that numpy takes for it."""
+    return value.item() if isinstance(value, _OF_NUMPY) and value.size == 1 else value
+
+
+_OF_NUMPY, _WHOLE, _NUMBERS = (np.ndarray, np.generic), (int, np.integer), (int, float)
+
+
+def _is_usual(value: Any) -> bool:
+    """Whether a value is a finite number but zero, or an array without nan."""
+    if isinstance(value, _WHOLE):
+        return bool(value)
+    if not isinstance(value, float):  # as those of numpy are
+        value = _plain(value)
+        if not isinstance(value, _NUMBERS):
+            return not shows_nan(value)
+    return 0 < value < math.inf or -math.inf < value < 0
+
+
+SECONDS = 1.0
+"""How long the runs of a loop look for the iteration in which a value became nan, all together."""
+
+_spent = weakref.WeakKeyDictionary[InterpretedLoop, float]()
+
+
+def warn_of_new_nan(
+    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> None:
+    """Say that carried values became nan, if all that the loop was given is finite.
+
+    Parameters
+    ----------
+    executor : InterpretedLoop
+        What ran the loop; one like it runs again as far as is needed to find the iteration.
+    results : sequence
+        What the loop gave, its carried values first.
+    given : Arguments
+    run : Run
+    drawn : object
+        How far the random stream had come before, if the loop draws.
+    lasted : int
+        How many iterations there were.
+    """
+    for value in results[: len(given.carried)]:
+        if shows_nan(value):
+            break
+    else:
+        return
+    loop, key = executor.loop, (id(executor.loop.body), "nan")
+    everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
+    is_inner = getattr(run.outermost, "owner", None) is not executor  # the loop around it says so
+    if is_inner or key in run.warned or not all(map(_is_finite, everything)) or writes_nan(loop.body):
+        return
+    found = [k for k, value in enumerate(results[: len(given.carried)]) if shows_nan(value)]
+    first, behind = _first(executor, found, given, run, drawn, lasted) if run.tells else (0, lasted)
+    names = ", ".join(loop.carried[k].input for k in found)
+    when = f"iteration {first}" if behind - first == 1 else f"between iterations {first} and {behind - 1}"
+    place, causes = f"{when} of {loop.name or loop.body.name}", "a division by zero (a time constant of 0), the root or logarithm"
+    run.warn_once(
+        key,
+        f"{place}: {names} became nan, though the loop was given finite numbers; look for {causes} of a negative number, and "
+        "steps (dt) that are too long",
+    )
+
+
+def _first(
+    executor: InterpretedLoop, found: Sequence[int], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> tuple[int, int]:
+    """Behind how many iterations there is no nan, and behind how many there is: as close as the time allows."""
+    begun, low, high = time.monotonic(), 0, lasted
+    end = begun + SECONDS - _spent.get(executor, 0.0)
+    if begun >= end or not all(map(is_repeatable, executor.loop.body.nodes)):
+        return low, high
+    again = type(executor)(executor.loop, executor.unseen)
+
+    def begin() -> Session:
+        silent = Run(run.options, RandomStream(run.stream.seed), tells=False)
+        if drawn is not None:
+            silent.stream.restore(drawn)
+        return InterpretedLoop.begin(again, given, silent)  # which is shown to no one who watches
+
+    def is_nan_after(session: Session, count: int) -> bool:
+        again.advance(session, count)
+        return any(has_nan(session.moment.carried[k]) for k in found)
+
+    with contextlib.suppress(LoopError):
+        session, ahead = begin(), 1
+        while ahead < high and time.monotonic() < end:
+            if is_nan_after(session, ahead):
+                high = ahead
+            else:
+                low, ahead = ahead, 2 * ahead
+        while high - low > 1 and time.monotonic() < end:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_nan_after(begin(), middle) else (middle, high)
+    _spent[executor] = _spent.get(executor, 0.0) + time.monotonic() - begun
+    return low, high
+
+
+def _is_finite(value: Any) -> bool:
+    array = np.asarray(value) if isinstance(value, float | np.ndarray | np.generic) else None
+    return array is None or array.dtype.kind not in "fc" or bool(np.isfinite(array).all())

@@ -1,0 +1,147 @@
+"""What the observations of trials are summed up as: shares of choices, and how other outputs are distributed within each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+EDGES = np.linspace(0.025, 0.975, 6)
+"""Where sorted values are cut into parts, whose means are compared."""
+
+FEW = 10
+"""An output of so many different values is compared value by value."""
+
+GAP = 0.2
+"""Of the range of an output: a gap without values from which on the values on both sides are different choices."""
+
+CELLS, LEAST = 12, 20
+"""So many combinations of choices at most; and so many observations of one, from which on its other outputs are compared."""
+
+RESAMPLED = 400
+"""How often trials are drawn again to find how much their summary varies."""
+
+Trials = Mapping[str, np.ndarray]
+"""For each output an array whose first axis is trials."""
+
+
+class Summary:
+    """Outputs that were observed in the same trials as one row of numbers, each in units of how much it varies.
+
+    A cell is a combination of choices: of values of outputs that have few, or have clear gaps between them.  Its numbers are its
+    share of the trials, and for each output the means of parts of the sorted values in it.  These change evenly with the
+    parameters, where a quantile of a choice stays the same and then jumps.
+
+    Attributes
+    ----------
+    count : int
+        The number of trials.
+    covariance : array
+        How the numbers would vary with other data: by drawing the trials again.
+    """
+
+    def __init__(self, data: Trials) -> None:
+        self.names, self.count = tuple(data), len(next(iter(data.values())))
+        cuts = {name: _cuts(values) for name, values in data.items() if values.ndim == 1}
+        self.is_mean = {name: _is_choice(values, cuts.get(name, ())) for name, values in data.items()}
+        self.cuts = _joint(cuts)
+        cells, counts = np.unique(self._cells(data), return_counts=True)
+        if (counts < LEAST).all():
+            self.cuts, cells, counts = {}, np.zeros(1, int), np.array([LEAST])
+        self.is_large = dict(zip(cells.tolist(), (counts >= LEAST).tolist(), strict=True))
+        self._middles = {at: self._part(at[1], values) for at, values in self._within(data)}
+        rng = np.random.default_rng(0)
+        again = [rng.integers(self.count, size=self.count) for _ in range(RESAMPLED)]
+        rows = np.array([self._numbers({name: values[which] for name, values in data.items()}) for which in again])
+        self._units = np.maximum(rows.std(axis=0) * np.sqrt(self.count), self._least_units(data))
+        self.covariance = np.atleast_2d(np.cov(rows / self._units, rowvar=False))
+
+    def __call__(self, trials: Trials) -> np.ndarray:
+        """The numbers of some trials; nan where a value is."""
+        if any(np.isnan(trials[name]).any() for name in self.names):
+            return np.full(len(self._units), np.nan)
+        return self._numbers(trials) / self._units
+
+    def _cells(self, trials: Trials) -> np.ndarray:
+        """The number of the cell of each trial."""
+        found = np.zeros(len(trials[self.names[0]]), int)
+        for name, cuts in self.cuts.items():
+            found = found * (len(cuts) + 1) + np.searchsorted(cuts, trials[name])
+        return found
+
+    def _within(self, trials: Trials) -> Iterator[tuple[tuple[int, str], np.ndarray]]:
+        """The values of each output in each cell with enough of them."""
+        cells = self._cells(trials)
+        for cell, is_large in self.is_large.items():
+            if is_large:
+                yield from (((cell, name), trials[name][cells == cell]) for name in self.names)
+
+    def _part(self, name: str, values: np.ndarray) -> np.ndarray:
+        return values.mean(axis=0).ravel() if self.is_mean[name] else means_of_parts(values).ravel()
+
+    def _numbers(self, trials: Trials) -> np.ndarray:
+        """The same in units of its own."""
+        cells = self._cells(trials)
+        found = [np.array([(cells == cell).mean() for cell in self.is_large])]
+        for at, values in self._within(trials):
+            far = self._part(at[1], values) - self._middles[at] if len(values) else np.zeros_like(self._middles[at])
+            found.append(far * len(values) / len(cells))
+        return np.concatenate(found)
+
+    def _least_units(self, data: Trials) -> np.ndarray:
+        """How much each number varies with one observation at least: what never varied when drawn again still may."""
+        cells = self._cells(data)
+        shares = np.array([((cells == cell).sum() + 0.5) / (self.count + 1) for cell in self.is_large])
+        found = [np.sqrt(shares * (1 - shares))]
+        for at, values in self._within(data):
+            unit = 0.1 * spread(means_of_parts(data[at[1]])) * len(values) / self.count
+            found.append(np.full(self._middles[at].shape, unit))
+        return np.concatenate(found)
+
+
+def means_of_parts(values: np.ndarray) -> np.ndarray:
+    """The means of parts of sorted values, along the first axis."""
+    ordered = np.sort(values, axis=0)
+    sums = np.concatenate([np.zeros_like(ordered[:1]), np.cumsum(ordered, axis=0)])
+    cuts = EDGES * len(values)
+    whole = cuts.astype(int)
+    rest = (cuts - whole).reshape(-1, *[1] * (values.ndim - 1))
+    means: np.ndarray = np.diff(sums[whole] + rest * (sums[whole + 1] - sums[whole]), axis=0) / (cuts[1] - cuts[0])
+    return means
+
+
+def spread(values: np.ndarray) -> float:
+    """The unit in which differences of some values count."""
+    return float(np.std(values)) or float(np.abs(values).max()) or 1.0
+
+
+def _has_few(values: np.ndarray) -> bool:
+    """Whether values repeat so often that they are choices or small counts."""
+    different = len(np.unique(values))
+    return different <= min(FEW, max(2, values.size // 3))
+
+
+def _is_choice(values: np.ndarray, cuts: Sequence[float] | np.ndarray) -> bool:
+    """Whether values are all close to those of choices, so that within a choice only their mean counts."""
+    ordered = np.sort(values, axis=None)
+    groups = np.split(ordered, np.searchsorted(ordered, cuts))
+    return _has_few(values) or (len(groups) > 1 and sum(map(np.ptp, groups)) < GAP * np.ptp(values))
+
+
+def _cuts(values: np.ndarray) -> np.ndarray:
+    """Numbers between different choices; none if values are not choices."""
+    different = np.unique(values)
+    middles, gaps = (different[1:] + different[:-1]) / 2, np.diff(different)
+    if _has_few(values):
+        return middles
+    return middles[gaps > GAP * np.ptp(values)]
+
+
+def _joint(cuts: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs that cells are combinations of: those with the fewest choices first."""
+    found, cells = dict[str, np.ndarray](), 1
+    for name in sorted(cuts, key=lambda name: len(cuts[name])):
+        cells *= len(cuts[name]) + 1
+        if len(cuts[name]) and cells <= CELLS:
+            found[name] = cuts[name]
+    return found

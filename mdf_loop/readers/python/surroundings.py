@@ -1,0 +1,119 @@
+"""What a function finds outside of itself: reading it as a body must not change that, or it changes once for all iterations."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import pickle
+import random
+import sys
+import zlib
+from collections.abc import Callable, Hashable, Iterator
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+STREAMS = {"np.random": np.random.get_state.__self__, "random": random.getstate.__self__}  # type: ignore[attr-defined]
+"""The generators that every function finds, behind the functions of two modules."""
+
+GENERATORS = ("default_rng", "RandomState", "Random", "SystemRandom")
+"""What makes a generator of random numbers."""
+
+Snapshot = dict[str, tuple[list[Any], Hashable]]
+"""For each name the things that it leads to, which are compared by identity, and what they hold."""
+
+
+def function_of(function: Any) -> Any:
+    """The function with code that a callable leads to."""
+    while hasattr(function, "__wrapped__") or hasattr(function, "func"):
+        function = getattr(function, "__wrapped__", None) or function.func
+    return function if hasattr(function, "__code__") else type(function).__call__
+
+
+def snapshot(function: Any) -> Snapshot:
+    """Everything outside that a function, or one of its module that it calls, may change by a name in its text."""
+    return {name: _held(thing) for name, thing in {**STREAMS, **dict(_outside(function, set()))}.items()}
+
+
+def changed(before: Snapshot, after: Snapshot) -> str:
+    """The first name whose things are others now; empty if none is."""
+    for name, (things, content) in after.items():
+        others, was = before.get(name, ([], None))
+        if content != was or [*map(id, things)] != [*map(id, others)]:
+            return name
+    return ""
+
+
+def line_of_change(function: Any, call: Callable[[], Any]) -> tuple[str, int]:
+    """What changes outside when a function is called once more, and in which of its lines; ``("", 0)`` if nothing does."""
+    code, found, before, traced = function_of(function).__code__, ("", 0), snapshot(function), sys.gettrace()
+    line = code.co_firstlineno
+
+    def watch(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal found, line
+        if frame.f_code is not code:
+            return None
+        if event != "call" and not found[0] and (name := changed(before, snapshot(function))):
+            found = name, line
+        line = frame.f_lineno
+        return watch
+
+    sys.settrace(watch)
+    try:
+        call()
+    finally:
+        sys.settrace(traced)
+    return found
+
+
+def line_of_generator(function: Any) -> int | None:
+    """The line in which a function makes a generator of random numbers, which would draw the same ones in each iteration."""
+    made = [each for code in _codes(function_of(function).__code__) for each in dis.get_instructions(code)]
+    return next((each.positions.lineno for each in made if each.argval in GENERATORS and each.positions is not None), None)
+
+
+def is_stream(thing: Any) -> bool:
+    """Whether something draws random numbers."""
+    return isinstance(thing, np.random.Generator | np.random.RandomState | random.Random)
+
+
+def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    inner = function_of(function)
+    if id(inner) in seen or not hasattr(inner, "__globals__"):
+        return
+    seen.add(id(inner))
+    names = {name for code in _codes(inner.__code__) for name in code.co_names}
+    found = {name: inner.__globals__[name] for name in names if name in inner.__globals__}
+    for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # nothing is in it yet
+            found[name] = cell.cell_contents
+    owner = getattr(function, "__self__", function)
+    found |= {} if owner is inner else {"self": owner}
+    for name, thing in found.items():
+        if isinstance(thing, FunctionType) and thing.__globals__ is inner.__globals__:
+            yield from _outside(thing, seen)
+        elif not isinstance(thing, ModuleType | type | FunctionType):
+            yield name, thing
+            attributes = getattr(thing, "__dict__", {})
+            yield from ((f"{name}.{key}", attributes[key]) for key in names if key in attributes)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of those that are written inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _held(thing: Any) -> tuple[list[Any], Hashable]:
+    """What is compared of a thing: itself, its elements, and the numbers that it holds."""
+    if isinstance(thing, list | set | dict):
+        return [thing, *thing, *(thing.values() if isinstance(thing, dict) else ())], 0
+    if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
+        return [thing], zlib.crc32(np.ascontiguousarray(thing).reshape(-1).view(np.uint8).data)
+    if is_stream(thing):
+        is_pythons, owner = isinstance(thing, random.Random), getattr(thing, "bit_generator", thing)
+        return [thing], pickle.dumps(thing.getstate() if is_pythons else getattr(owner, "state", None) or owner.get_state())
+    return [thing], 0

@@ -1,0 +1,152 @@
+"""Scheduled models at many points at once: values of all points as arrays, in one loop over the steps.
+
+That is done for models that compute with numbers by ``+ - * /`` alone, and whose schedule does not depend on them: an array
+of the values at all points then goes the way that one number goes, and each of its elements has the bits that it has alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.convert.scheduled.loops import Lowered, execute, lower
+from mdf_loop.errors import NotLowered
+from mdf_loop.integrations.engine_runs import with_inputs
+from mdf_loop.integrations.evaluator import parsed
+from mdf_loop.ir import Loop, State
+from mdf_loop.models.model import Wish
+from mdf_loop.options import Run, part_of, random_stream
+from mdf_loop.sweeps.machine_runs import NotTogether
+
+PLAIN = ("add", "subtract", "multiply", "negative", "positive", "absolute", "divide", "numpy.maximum", "numpy.minimum")
+"""What may be done to a value that differs from point to point."""
+
+TEXTS = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.USub, ast.UAdd, ast.Load)
+"""What an expression may be made of."""
+
+
+def run_points(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run: Run) -> dict[str, np.ndarray]:
+    """The outputs of a scheduled graph at some points, a row for each.
+
+    Parameters
+    ----------
+    graph : modeci_mdf Graph
+    points : sequence of mapping
+        Inputs; those that differ are floats.
+    wish : Wish
+    run : Run
+
+    Raises
+    ------
+    NotTogether
+        The points have to be run one by one; says why.
+    """
+    for text in _texts(graph):
+        tree = parsed(text)
+        if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):
+            raise NotTogether(f"{text!r} is more than + - * /")
+    same, columns = _columns(points)
+    count, how = len(points), (wish.steps or 1, wish.time_increment, wish.collect)
+    try:
+        alone = lower(with_inputs(graph, points[0]), *how)
+        many = lower(with_inputs(graph, {**same, **columns}), *how)
+    except NotLowered as error:
+        raise NotTogether(str(error)) from error
+    widened, differing = _widened(alone, many, count)
+    with part_of(run), random_stream(run.stream):
+        outputs = execute(widened, Run(run.options, run.stream, deadline=run.deadline, enclosing=run))
+    return {name: _rows(value, name in differing, count) for name, value in outputs.items()}
+
+
+def _texts(graph: Any) -> Iterator[str]:
+    """All expressions of a graph."""
+    for node in graph.nodes:
+        for parameter in node.parameters:
+            if parameter.function or parameter.conditions:
+                raise NotTogether(f"{node.id}.{parameter.id} is more than an expression")
+            for text in (parameter.value, parameter.default_initial_value, parameter.time_derivative):
+                if isinstance(text, str):
+                    yield text
+        if node.functions:
+            raise NotTogether(f"{node.id} has functions")
+        yield from (port.value for port in node.output_ports if isinstance(port.value, str))
+
+
+def _columns(points: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The inputs that are the same at all points, and the arrays of those that differ."""
+    same, columns = dict[str, Any](), dict[str, np.ndarray]()
+    for name, first in points[0].items():
+        values = [point[name] for point in points]
+        if all(value is first for value in values):
+            same[name] = first
+        elif all(isinstance(value, float) for value in values):
+            columns[name] = np.array(values, np.float64)
+        else:
+            raise NotTogether(f"{name} is no float at every point")
+    if not columns:
+        raise NotTogether("nothing differs from point to point")
+    return same, columns
+
+
+def _widened(alone: Lowered, many: Lowered, count: int) -> tuple[Lowered, set[str]]:
+    """The loop of all points with an array in each place whose value will differ, and the outputs that differ."""
+    if alone.loop is None or many.loop is None or many.trip_count is None or alone.trip_count != many.trip_count:
+        raise NotTogether("its schedule is no loop of so many passes")
+    held = (*alone.loop.body.constants.values(), *(state.initial for state in alone.loop.body.state), *alone.first)
+    if any(not isinstance(value, bool | int | float | np.generic) for value in held):
+        raise NotTogether("it computes with arrays")
+    if [node.op for node in alone.loop.body.nodes] != [node.op for node in many.loop.body.nodes]:
+        raise NotTogether("what it computes depends on the point")
+    loop, differing = many.loop, _differing(many.loop)
+    states = tuple(_wide(state, count) if state.input in differing else state for state in loop.body.state)
+    wide = replace(loop, body=replace(loop.body, state=states))
+    outputs = {name for name, value in zip(many.names, loop.last, strict=True) if value in differing}
+    rows = [_wide_row(many, row, outputs, count) for row in (many.first, *many.evaluations)]
+    return replace(many, loop=wide, first=rows[0], evaluations=tuple(rows[1:])), outputs
+
+
+def _differing(loop: Loop) -> set[str]:
+    """The values of a loop's body that differ from point to point."""
+    body = loop.body
+    found = {name for name, value in body.constants.items() if np.ndim(value)}
+    found |= {state.input for state in body.state if np.ndim(state.initial)}
+    while True:
+        before = len(found)
+        for node in body.nodes:
+            if found.isdisjoint(node.reads):
+                continue
+            if node.domain != "mdf" or node.op not in PLAIN or (node.op == "divide" and node.inputs[1] in found):
+                raise NotTogether(f"{node.op} of a value that differs from point to point")
+            found.update(node.outputs)
+        found |= {state.input for state in body.state if state.output in found}
+        if len(found) == before:
+            break
+    if loop.keep_going in found:
+        raise NotTogether("when it ends depends on the point")
+    return found
+
+
+def _wide(state: State, count: int) -> State:
+    value = np.array(np.broadcast_to(np.asarray(state.initial, np.float64), count))
+    if not np.isfinite(value).all():
+        raise NotTogether(f"{state.input} is no number at some point")
+    return replace(state, initial=value)
+
+
+def _wide_row(many: Lowered, row: Sequence[Any], outputs: set[str], count: int) -> tuple[Any, ...]:
+    return tuple(
+        np.array(np.broadcast_to(np.asarray(value, np.float64), count)) if name in outputs and value is not None else value
+        for name, value in zip(many.names, row, strict=True)
+    )
+
+
+def _rows(value: Any, is_differing: bool, count: int) -> np.ndarray:
+    """A row for each point."""
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise NotTogether("an output has no value in some steps")
+    return np.moveaxis(array, -1, 0) if is_differing else np.broadcast_to(array, (count, *array.shape))

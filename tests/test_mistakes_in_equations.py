@@ -1,0 +1,156 @@
+"""Equations and model files with the mistakes of a first day: what is meant is said, and the line is that of the mistake."""
+
+import textwrap
+import warnings
+
+import pytest
+
+import mdf_loop
+from mdf_loop.convert.locating import line_of_error
+from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.integrations.checks.model_file import check
+
+MODEL = textwrap.dedent("""\
+    lif:
+        graphs:
+            g:
+                nodes:
+                    neuron:
+                        input_ports:
+                            current: {default_value: 1.5}
+                        parameters:
+                            dt: {value: 0.1}
+                            tau_m: {value: 20.0}
+                            v_rest: {value: 0.0}
+                            threshold: {value: 1.0}
+                            body:
+                                value:
+                                    carried:
+                                        v: v + dt / tau_m * (current - v)
+                                        t: t + dt
+                                    collected:
+                                        path: v
+                                    while: v < threshold
+                            run:
+                                function: onnx::Loop
+                                args:
+                                    M: 1000
+                                    cond: true
+                                    v: v_rest
+                                    t: 0.0
+                                    body: body
+                        output_ports:
+                            spike_time: {value: run.t}
+                            path: {value: run.path}
+    """)
+
+STEP, WHILE, T = "v: v + dt / tau_m * (current - v)", "while: v < threshold", "t: t + dt"
+
+OTHER_LANGUAGES = [
+    (STEP, "v: if v > 1 then 0 else v + 1", "is written a if condition else b, or where(condition, a, b)"),
+    (T, 't: "t > 3 ? 0 : t"', "or where(condition, a, b)"),
+    (WHILE, "while: v < threshold && t < 3", "&& is written and"),
+    (WHILE, "while: v < threshold || t < 3", "|| is written or"),
+    (WHILE, 'while: "!(v > threshold)"', "! is written not"),
+    (WHILE, "while: v <> threshold", "<> is written !="),
+    (WHILE, "while: v ≤ threshold", "≤ is written <="),
+    (WHILE, "while: v < threshold & t < 3", "& comes before comparisons; between them write and"),
+    (WHILE, "while: v = threshold", "a comparison is written =="),
+    (T, "t: where(v = 0, 1, t)", "a comparison is written =="),
+    (STEP, "v: v ^ 2", "a power is written **: v ** 2"),
+    (T, "t: t²", "² is written ** 2"),
+    (T, "t: t++", "++ is written the new value alone, such as x + 1"),
+    (T, "t: t += dt", "+= is written the new value alone"),
+    (T, "t: t + 10%", "% is written / 100"),
+    (T, "t: t + 0,1", "a number has a point, 0.1"),
+    (T, "t: t + 2(dt)", "a product is written 2 * (...)"),
+    (T, "t: None", "is no value"),
+    (T, "t: sum(x for x in t)", "write functions of whole arrays"),
+    (T, "t: v.sum()", "write sum(v)"),
+    (T, "t: v.shape[0]", "write shape(v)"),
+    (T, "t: [t + dt]", "the text of an array is in quotes"),
+    (T, "t:", "it is an expression; got nothing"),
+    (T, "t: t + np.random.choice([1, 2])", "write where(uniform() < 0.5, a, b)"),
+    (T, "t: t + randint(0, 2)", "write floor(low + (high - low) * uniform())"),
+    (T, "t: t + noise(0.5)", "scale what it gives"),
+    (T, "t: t + ln(v)", "did you mean 'log'"),
+    (T, "t: t + current(i)", "current[...] is an element of it"),
+    (T, "t: t + v[i]", "'v' is one number, without an index"),
+]
+
+ARGUMENTS = [
+    ("M: 1000", "M: ten", "argument 'M' reads 'ten'"),
+    ("M: 1000", "M: 10.5", "the trip count M"),
+    ("cond: true", "cond: 1.0", "the condition cond must be one boolean"),
+    ("cond: true", "cond: v < threshold", "its result is run.v, its condition while:"),
+    ("v: v_rest", "v: v_ret", "did you mean 'v_rest'"),
+    ("v: v_rest", "V: v_rest", "did you mean 'v'"),
+    ("t: 0.0", "t: hello you", "the text 'hello you' is not an expression"),
+    ("body: body", "body: bdy", "did you mean 'body'"),
+    ("function: onnx::Loop", "function: onnx.Loop", "did you mean 'onnx::Loop'"),
+    ("function: onnx::Loop", "function: onnx::While", "did you mean 'onnx::Loop'"),
+]
+
+KEYS = [
+    ("dt: {value: 0.1}", "dt: 0.1", "write dt: {value: 0.1}"),
+    ("dt: {value: 0.1}", "dt:{value: 0.1}", "a space is missing behind the colon"),
+    ("dt: {value: 0.1}", "dt: {value: 0,1}", "a number has a point: 0.1, not 0,1"),
+    ("current: {default_value: 1.5}", "current: 1.5", "write current: {default_value: 1.5}"),
+    (T, "t = t + dt", "a key has a colon and a space behind it"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "message"), OTHER_LANGUAGES + ARGUMENTS + KEYS, ids=lambda text: text[:30])
+def test_a_mistake_has_its_line_and_says_what_to_write(tmp_path, right, wrong, message):
+    path = tmp_path / "m.yaml"
+    line = MODEL[: MODEL.index(right)].count("\n") + 1
+    path.write_text(MODEL.replace(right, wrong, 1), encoding="utf-8")
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(path)
+    assert message in "; ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert line_of_error(path, caught.value) == line
+    assert any(found.line == line and message in found.message for found in check(path))
+
+
+def test_the_model_is_right(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL)
+    assert check(path) == []
+
+
+def test_a_name_that_is_carried_and_collected_is_none_to_take(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace("path: v", "v: v").replace("run.path", "run.v"))
+    with pytest.raises(LoopError, match=r"'v' is carried \(result \[0\]\) and collected \(\[2\]\): write the number") as caught:
+        mdf_loop.run(path)
+    assert "did you mean 'v'" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["x: x + (1 & 3 == 1)", "x: bitwise_xor(x, 3)", "x: x ^ x", "x: numpy.sum((x, 1))", "x: (x, 1)[0]"]
+)
+def test_operators_on_bits_and_tuples_are_there(text):
+    assert mdf_loop.loop(1, True, 2, body=text) in (0, 1, 2, 3)
+
+
+def test_a_name_is_no_suggestion_for_itself():
+    from mdf_loop.errors import did_you_mean
+
+    assert did_you_mean("path", ["path", "v"]) == ""
+    assert did_you_mean("V", ["v"]) == "; did you mean 'v'?"
+    assert did_you_mean("m", ["tau_m", "v"]) == "; did you mean 'tau_m'?"
+
+
+def test_a_constant_that_is_read_in_the_place_of_a_parameter_is_noted(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace("dt / tau_m", "dt / tau"))
+    (found,) = check(path)
+    assert "g/neuron/tau_m: nothing reads it; tau is read, which is a number of its own: did you mean 'tau_m'?" in found.message
+
+
+def test_a_derivative_that_is_multiplied_by_the_step_itself_has_a_warning():
+    with pytest.warns(LoopWarning, match="derivative of v reads dt, by which the method multiplies it once more"):
+        mdf_loop.loop(3, True, 1.0, body={"derivatives": {"v": "-v * dt"}, "dt": 0.1})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.loop(3, True, 1.0, 0.0, body={"derivatives": {"v": "-v * t"}, "carried": {"t": "t + dt"}, "dt": 0.1})

@@ -1,0 +1,270 @@
+"""Python bodies that do what happens once, when they are read: each is refused in its line, with what to write instead."""
+
+import functools
+import re
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.readers.python.tracing import PYTHONS, TracedBranch
+
+COUNT = 0
+LAST = None
+HISTORY = []
+BY_NAME = {}
+FILLED = np.zeros(3)
+CACHE = {}
+
+
+def read(function, *start):
+    """A loop over a function, of two iterations."""
+    return mdf_loop.loop(2, True, *(start or (0.5,)), body=mdf_loop.body(function))
+
+
+def appends(i, go, v):
+    w = v + 1
+    HISTORY.append(w)
+    return True, w
+
+
+def fills_a_dict(i, go, v):
+    BY_NAME["v"] = v
+    return True, v
+
+
+def fills_an_array(i, go, v):
+    FILLED[0] += 1
+    return True, v
+
+
+def counts(i, go, v):
+    global COUNT
+    COUNT = COUNT + 1
+    return True, v + COUNT
+
+
+def makes_a_global(i, go, v):
+    global LAST
+    LAST = v
+    return True, v
+
+
+def helper(v):
+    HISTORY.append(1)
+    return v
+
+
+def asks_another(i, go, v):
+    return True, helper(v)
+
+
+class Model:
+    """What many write: a step that changes its own state."""
+
+    def __init__(self):
+        self.count, self.rng = 0, np.random.default_rng(1)
+
+    def step(self, i, go, v):
+        self.count += 1
+        return True, v
+
+    def draw(self, i, go, v):
+        w = v + 1
+        return True, w + self.rng.normal()
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "written"),
+    [
+        (appends, "HISTORY", "HISTORY.append(w)"),
+        (fills_a_dict, "BY_NAME", 'BY_NAME["v"] = v'),
+        (fills_an_array, "FILLED", "FILLED[0] += 1"),
+        (counts, "COUNT", "COUNT = COUNT + 1"),
+        (makes_a_global, "LAST", "LAST = v"),
+        (asks_another, "HISTORY", "return True, helper(v)"),
+        (Model().step, "self.count", "self.count += 1"),
+    ],
+)
+def test_what_is_outside_stays_as_it_is(function, name, written):
+    with pytest.raises(TracedBranch) as caught:
+        read(function)
+    said = str(caught.value)
+    assert f"changes {name!r}, which is outside" in said
+    assert "it is collected" in said
+    assert written in said.partition(" changes ")[0]
+
+
+def test_a_variable_of_the_function_around_it_stays_too():
+    count, kept = 0, []
+
+    def nonlocal_count(i, go, v):
+        nonlocal count
+        count += 1
+        return True, v
+
+    def appends_to_a_closure(i, go, v):
+        kept.append(v)
+        return True, v
+
+    for function, name in ((nonlocal_count, "count"), (appends_to_a_closure, "kept")):
+        with pytest.raises(TracedBranch, match=f"changes '{name}', which is outside"):
+            read(function)
+
+
+def test_what_a_function_makes_itself_or_keeps_to_be_faster_is_its_own():
+    @functools.cache
+    def table():
+        return np.arange(3.0)
+
+    def own(i, go, v):
+        parts = []
+        for k in range(3):
+            parts.append(v * k)
+        CACHE.setdefault("table", table())
+        return True, np.stack(parts).sum() + CACHE["table"].sum() * 0
+
+    assert read(own) == 4.5  # 0.5 * 3 * 3
+
+
+def draws_later(i, go, v):
+    w = v * 2
+    w = w + np.random.normal(0.0, 1.0)
+    return True, w
+
+
+def chooses(i, go, v):
+    w = v
+    return True, w + np.random.choice([-1, 1])
+
+
+def draws_with_values(i, go, v):
+    return True, np.random.normal(v, 1.0)
+
+
+def makes_a_generator(i, go, v):
+    w = v + 1
+    return True, w + np.random.default_rng(3).normal()
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "instead"),
+    [
+        (draws_later, 2, "write mean + spread * mdf_loop.body.noise()"),
+        (chooses, 2, "write np.where(mdf_loop.body.uniform() < 0.5, a, b)"),
+        (draws_with_values, 1, "draws random numbers by np.random.normal, which cannot be traced; write mean + spread *"),
+        (makes_a_generator, 2, "makes a generator, which draws the same random numbers in every iteration"),
+        (Model().draw, 2, "write mean + spread * mdf_loop.body.noise()"),
+    ],
+)
+def test_draws_are_refused_in_their_line_with_what_to_write(function, line, instead):
+    with pytest.raises(TracedBranch) as caught:
+        read(function)
+    assert f"{__file__}, line {function.__code__.co_firstlineno + line}: " in str(caught.value)
+    assert instead in str(caught.value)
+
+
+def test_what_is_written_instead_of_a_draw_works():
+    @mdf_loop.body
+    def walk(i, go, v):
+        w = np.where(mdf_loop.body.uniform() < 0.5, -1.0, 1.0)
+        return True, v + w, w
+
+    with mdf_loop.options(seed=2):
+        _, steps = mdf_loop.loop(50, True, 0.0, body=walk)
+    assert set(steps.tolist()) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("like", [0.1, 3, (2, 3)])
+@pytest.mark.parametrize("draw", [mdf_loop.body.noise, mdf_loop.body.uniform])
+def test_a_number_is_no_spread_and_no_count(draw, like):
+    with pytest.raises(TracedBranch, match=r"give an array, such as np\.zeros"):
+        read(lambda i, go, v: (True, v + draw(like)))
+
+
+CONVERSIONS = {
+    "__bool__": bool,
+    "__float__": float,
+    "__int__": int,
+    "__complex__": complex,
+    "__index__": range,
+    "__len__": len,
+    "__iter__": list,
+    "__contains__": lambda v: 3 in v,
+    "__hash__": lambda v: {v: 1},
+    "__str__": str,
+    "__format__": lambda v: f"{v:.2f}",
+    "__setitem__": lambda v: v.__setitem__(0, 1.0),
+    "__delitem__": lambda v: v.__delitem__(0),
+}
+
+
+def test_every_conversion_has_its_case():
+    assert set(CONVERSIONS) == set(PYTHONS)
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+@pytest.mark.parametrize("catches", [False, True])
+def test_pythons_conversions_are_refused_also_where_a_function_catches_the_error(name, catches):
+    def converts(i, go, v):
+        try:
+            CONVERSIONS[name](v)
+        except Exception:
+            if not catches:
+                raise
+        return True, v + 1
+
+    with pytest.raises(TracedBranch, match=re.escape(PYTHONS[name])):
+        read(converts, np.zeros(2))
+
+
+def test_a_value_has_a_repr_which_debuggers_show():
+    def shows(i, go, v):
+        assert repr(v) == "<traced 'v'>"
+        return True, v
+
+    assert read(shows) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("use", "instead"),
+    [
+        (lambda v: v.item(), "leave it out"),
+        (lambda v: v.size, "use np.size(x)"),
+        (lambda v: v.flatten(), "use x.ravel()"),
+        (lambda v: v.append(1.0), "it is collected"),
+        (lambda v: v.maxx(), "did you mean 'max'"),
+        (lambda v: np.append(v, 1.0), "it is collected"),
+    ],
+)
+def test_attributes_that_only_arrays_have_say_what_to_write(use, instead):
+    with pytest.raises(LoopError) as caught:
+        read(lambda i, go, v: (True, use(v)), np.zeros(2))
+    assert instead in str(caught.value)
+
+
+def test_a_body_without_a_condition_says_so_and_invents_no_names():
+    with pytest.raises(ArgumentError) as caught:
+        read(lambda i, v: (v < 3, v + 1))
+    assert "in Python def f(i, condition, v), which returns the condition, the carried values" in str(caught.value)
+    with pytest.raises(ArgumentError) as caught:
+        read(lambda i, go, v: (v + 1) * 2)
+    assert "has inputs (i, go, v) and 1 output; " in str(caught.value)
+    assert "(go, ...) passes it through" in str(caught.value)
+    assert "multiply" not in str(caught.value)
+
+
+OUTSIDE = [
+    np.zeros(()),
+    np.zeros((3, 0)),
+    np.zeros((3, 4))[:, ::2],
+    np.array(["a"]),
+    np.matrix([[1, 2]]),
+    np.ones((2, 3), order="F"),
+]
+
+
+@pytest.mark.parametrize("outside", [*OUTSIDE, np.ma.masked_array([1, 2], [0, 1]), np.zeros(2, [("a", "f4"), ("b", "i8")])])
+def test_any_array_may_be_outside(outside):
+    assert read(lambda i, go, v: (True, v + outside.ndim)) == 0.5 + 2 * outside.ndim
