@@ -126,6 +126,8 @@ def test_options_are_named_as_they_are_typed():
     assert as_typed(said, {"timeout", "max_iterations", "trusted"}) == (
         "--timeout 2 stops it; --max-iterations or --trusted, not options(engine='jit')"
     )
+    said = "give store= alone, or fill=..., not steps=3, x.store= or seed="
+    assert as_typed(said, {"store", "fill", "steps"}) == "give --store alone, or --fill, not steps=3, x.store= or seed="
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])

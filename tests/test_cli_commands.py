@@ -24,6 +24,8 @@ from mdf_loop.cli import app
 from mdf_loop.cli.console import bars
 from mdf_loop.cli.installation import in_words
 from mdf_loop.options import current_options
+from mdf_loop.readers.expressions.equations import functions_of_equations, read_equations
+from mdf_loop.readers.expressions.function_calls import op_of
 from mdf_loop.settings.engines import agreeing_engines, available_engines, can_compile
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -250,9 +252,35 @@ def test_cache_tells_what_is_kept_and_deletes_it(capsys, monkeypatch, tmp_path):
 
 
 def test_ops_takes_a_filter(capsys):
-    assert {row["operator"] for row in printed(capsys, "ops", "leaky")} == {"LeakyRelu"}
+    assert {row["operator"] for row in printed(capsys, "ops", "leaky")} == {"LeakyRelu", "leakycompetingintegrator"}
     assert run_main("ops", "leakyrelo") == 1
     assert "did you mean LeakyRelu?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("noise", "numpy.random.randn()"),
+        ("randn", "numpy.random.randn()"),  # as numpy calls it
+        ("normal", "numpy.random.normal(mean, spread)"),
+        ("sigmoid", "1 / (1 + numpy.exp(-x))"),
+        ("erf", "scipy.special.erf(x)"),
+        ("gcd", "numpy.gcd(...)"),
+        ("mod", "numpy.mod(...)"),
+        ("ornstein", "numpy.sqrt(time_step_size * noise) * drawn"),
+    ],
+)
+def test_ops_knows_the_functions_of_equations_and_nodes(name, said, capsys):
+    assert run_main("ops", name) == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_ops_shows_of_a_function_is_what_equations_make_of_it():
+    for call, becomes in functions_of_equations().items():
+        if "..." in call:
+            assert op_of(becomes.removesuffix("(...)")), call
+        elif "scipy" not in becomes:  # which no text can call
+            assert read_equations(f"y: {call}") == read_equations(f"y: {becomes}"), call
 
 
 @pytest.mark.parametrize("name", ["accumulate", "newton_mdf", "oscillator"])

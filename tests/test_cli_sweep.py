@@ -8,8 +8,10 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.errors import ArgumentError, LoopInterrupted
 from mdf_loop.sweeps import pieces
 from mdf_loop.sweeps.pieces import FIRST
+from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.task import Task
 
 MODEL = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
@@ -142,16 +144,40 @@ def test_the_command_keeps_the_outputs_of_all_steps(tmp_path, capsys):
 def test_a_sweep_that_ends_early_is_written(tmp_path, capsys, monkeypatch):
     pytest.importorskip("h5netcdf")
 
-    def interrupted(self, *span, original=Task.run):
-        if span[0] >= 4:
-            raise KeyboardInterrupt
+    monkeypatch.setattr(Task, "run", _interrupted_from(4))
+    said = ["--over", "drift=0,1,2", "--trials", "4", "--chunk", "4", "--quiet"]
+    assert run_main("sweep", MODEL, *said, "-o", tmp_path / "s.nc") == 130
+    written = f"mdf-loop: written to {str(tmp_path / 's.nc')!r}\n"
+    far = "mdf-loop: interrupted; 4 of 12 runs are complete; "
+    assert capsys.readouterr().err == f"{written}{far}with --checkpoint the same call continues\n"
+    assert mdf_loop.open(tmp_path / "s.nc").reaction_time.notnull().sum() == 4
+    place = tmp_path / "c.zarr"
+    assert run_main("sweep", MODEL, *said, "--checkpoint", place) == 130
+    assert capsys.readouterr().err == f"{far}the same call continues from {str(place)!r}\n"
+    monkeypatch.undo()
+    assert run_main("sweep", MODEL, *said, "--checkpoint", place, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["complete"] == 12
+
+
+def _interrupted_from(first):
+    """``Task.run``, which Ctrl-C ends inside a loop of a run from this one on."""
+
+    def run(self, *span, original=Task.run):
+        if span[0] >= first:
+            error = LoopInterrupted("interrupted")
+            error.iteration, error.outputs = 0, {}
+            raise error
         return original(self, *span)
 
-    monkeypatch.setattr(Task, "run", interrupted)
-    said = ["--over", "drift=0,1,2", "--trials", "4", "--chunk", "4", "--quiet", "-o", tmp_path / "s.nc"]
-    assert run_main("sweep", MODEL, *said) != 0
-    assert "4 runs are complete: written to" in capsys.readouterr().err
-    assert mdf_loop.open(tmp_path / "s.nc").reaction_time.notnull().sum() == 4
+    return run
+
+
+def test_results_that_do_not_fit_into_memory_are_an_error():
+    rows = np.broadcast_to(1.5, (1, 10**9))
+    with pytest.raises(
+        ArgumentError, match=r"output 'path' of 10,000,000 runs, each float64\[1000000000\], takes 74,505,806.0 GiB"
+    ):
+        Table(10**7).put(slice(0, 1), "path", rows)
 
 
 def test_trials_that_end_early_are_written(tmp_path, capsys, monkeypatch):
@@ -175,11 +201,23 @@ def test_a_terminal_gets_one_bar_with_the_runs(monkeypatch, capsys):
     shown = []
     monkeypatch.setattr(progress, "_display", lambda _: (shown.append, lambda: None))
     said = ["--over", "drift=3", "--trials", "6", "--chunk", "3", "--outputs", "evidence"]
-    assert run_main("sweep", MODEL, *said) == 0
+    assert run_main("sweep", MODEL, *said, "--progress") == 0
     assert [(report.iteration, report.total, report.unit) for report in shown] == [(0, 6, "runs"), (3, 6, "runs"), (6, 6, "runs")]
-    assert run_main("sweep", MODEL, *said, "--quiet") == 0
+    for quiet in ([], ["--quiet"], ["--no-progress"]):  # stderr is no terminal, where a bar would come after two seconds
+        assert run_main("sweep", MODEL, *said, *quiet) == 0
     assert len(shown) == 3
     capsys.readouterr()
+
+
+def test_a_sweep_is_plotted(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    said = ["--over", "drift=0:2:3", "--trials", "4", "--outputs", "reaction_time", "--seed", "1"]
+    assert run_main("sweep", MODEL, *said, "--plot", tmp_path / "s.svg", "-o", tmp_path / "s.nc") == 0
+    written = [f"mdf-loop: written to {str(tmp_path / name)!r}\n" for name in ("s.nc", "s.svg")]
+    assert capsys.readouterr().err == "".join(written)
+    assert "reaction_time" in (tmp_path / "s.svg").read_text()
+    assert run_main("sweep", MODEL, *said, "--plot", tmp_path / "s.txt") == 1
+    assert "a picture is written to a .png" in capsys.readouterr().err
 
 
 def test_outputs_are_named_in_one_option_or_in_several(tmp_path):

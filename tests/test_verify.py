@@ -9,6 +9,7 @@ import pytest
 from bodies import MODELS
 from engines import ENGINES
 from imported import onnx_model
+from rich.console import Console
 from test_cli import run_main
 
 import mdf_loop
@@ -52,7 +53,7 @@ def test_disagreement_is_exit_code_1(monkeypatch, capsys):
     run = verifying.run_typed_in_mdf
     monkeypatch.setattr(verifying, "run_typed_in_mdf", lambda *given: {name: value + 1e-3 for name, value in run(*given).items()})
     assert run_main("verify", MODELS / "for_ts.onnx") == 1
-    assert capsys.readouterr().err == "output 'x.4' in MDF: differs by 0.001\n"
+    assert capsys.readouterr().err == "output 'x.4' in MDF: differs by 0.001 at [0, 0]\n"
     assert run_main("verify", MODELS / "for_ts.onnx", "--atol", "0.01") == 0
 
 
@@ -79,7 +80,10 @@ def test_an_engine_whose_package_is_missing_is_no_disagreement(monkeypatch, caps
     [
         ([1.0, 2.0], [1.0, 2.0], ""),
         ([1.0, np.nan], [1.0, np.nan], ""),
-        ([1.0], [1.1], "differs by 0.1"),
+        ([1.0], [1.1], "differs by 0.1 at [0]"),
+        (1.0, 1.1, "differs by 0.1"),
+        ([[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.1], [3.5, 4.0]], "differs by 0.5 at [1, 0]"),
+        ([1.0, np.nan], [1.0, 2.0], "differs by inf at [1]"),
         ([1.0], [[1.0]], "shape [1, 1], not [1]"),
         (np.array([1]), np.array([True]), "type bool, not int64"),
         (np.array(["a"], object), np.array(["b"], object), "other texts"),
@@ -88,6 +92,21 @@ def test_an_engine_whose_package_is_missing_is_no_disagreement(monkeypatch, caps
 def test_differences_are_said(wanted, actual, difference):
     found = verifying._differences({"y": np.asarray(wanted)}, {"y": np.asarray(actual)}, 1e-6, 0)
     assert found.get("y", "") == difference
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_wide_matrices_fit_into_narrow_terminals(columns, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("mdf_loop.cli.comparing.console", lambda stderr=False: Console(stderr=stderr, width=columns))
+    source = "g (float[30,40] x) => (float[30,40] y, float y0) { y = Tanh (x) y0 = ReduceMax <keepdims = 0> (y) }"
+    onnx.save(onnx_model(source), tmp_path / "w.onnx")
+    assert run_main("verify", tmp_path / "w.onnx") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert len(lines) < 25
+    (row,) = [line for line in lines if line.startswith("  y ")]
+    assert row.split()[1:4] == ["float32", "[30,", "40]"]
+    sequences = [np.array(1.0), np.array([2.0, 3.0])]
+    assert verifying._distance(sequences, [np.array(1.0), np.array([2.0, 3.25])]) == (0.25, " in value 1 at [1]")
 
 
 def test_sequences_and_optionals_are_compared():

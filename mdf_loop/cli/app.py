@@ -13,7 +13,7 @@ import typer
 
 from mdf_loop.cli import comparing, installation, looking, run, showing, sweeping, writing
 from mdf_loop.cli.console import take_any_text
-from mdf_loop.cli.problems import report, telling_warnings
+from mdf_loop.cli.problems import Interrupted, report, telling_warnings
 from mdf_loop.errors import LoopError
 
 app = typer.Typer(
@@ -63,11 +63,12 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with telling_warnings(as_json, options), _debugging("--debug" in arguments):
             app(arguments, prog_name="mdf-loop", standalone_mode=True)
-    except (LoopError, KeyboardInterrupt, OSError) as error:
+    except (Interrupted, LoopError, OSError, MemoryError) as error:
         if "--debug" in arguments:
             raise
-        report(error, as_json, options)
-        sys.exit(1)
+        is_interrupted = isinstance(error, Interrupted)
+        report((is_interrupted and error.__cause__) or error, as_json, options)
+        sys.exit(130 if is_interrupted else 1)
 
 
 @contextlib.contextmanager

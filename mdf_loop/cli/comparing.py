@@ -10,45 +10,33 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from mdf_loop.cli import parameters
 from mdf_loop.cli.console import as_json, bars, console, describe, spelt, table
-from mdf_loop.cli.parameters import (
-    Debug,
-    File,
-    Input,
-    Json,
-    ObeyBodyCondition,
-    Set,
-    Steps,
-    TimeIncrement,
-    Trusted,
-    given_inputs,
-    stepping,
-)
 from mdf_loop.cli.problems import at_work
 from mdf_loop.errors import LoopError
 
 
 def verify(
-    file: File,
-    set_: Set = None,
-    input_: Input = None,
+    file: parameters.File,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of missing inputs and of random operators.")] = 0,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
     atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
-    obey_body_condition: ObeyBodyCondition = False,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    obey_body_condition: parameters.ObeyBodyCondition = False,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Run a model in every engine, with JAX and in onnxruntime, and compare.  The exit code is 1 if they disagree."""
     from mdf_loop.models.verifying import verify as compare
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
-        how = stepping(steps, time_increment)
-        report = compare(file, given_inputs(set_, input_), seed, rtol, atol, **({"how": how} if how else {}))
+        how = parameters.stepping(steps, time_increment)
+        report = compare(file, parameters.given_inputs(set_, input_), seed, rtol, atol, **({"how": how} if how else {}))
     if json_:
         as_json({"file": str(file), **_content(report)})
     else:
@@ -68,39 +56,43 @@ def _content(report: Any) -> dict[str, Any]:
 
 def _print_agreement(title: str, report: Any) -> None:
     ran = [place.name for place in report.others if place.outputs is not None]
-    for first in range(0, max(len(ran), 1), ABREAST):
-        console().print(_agreement(title, report, ran[first : first + ABREAST]))
+    console().print(_agreement(title, report, ran))
     _say_left_out(place for place in report.others if place.outputs is None and not place.is_failure)
     for text in report.disagreements:
         console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-ABREAST = 3
-"""Columns that are compared with the reference side by side: a table fits into 80 characters."""
+SHORT = 24
+"""Characters of a value that is printed beside what is compared with it."""
 
 
 def _agreement(title: str, report: Any, ran: Sequence[str]) -> Table:
-    """How the outputs at some places are related to those of the reference."""
+    """How the outputs at some places are related to those of the reference: a line for each way."""
     from mdf_loop.models.verifying import REFERENCE
 
-    made = table("output", "type", "shape", REFERENCE, *ran, title=title)
+    made = table("output", "type", "shape", REFERENCE, "others", title=title)
     for name, value in report.reference.items():
-        made.add_row(escape(name), *map(escape, describe(value)), *(report.findings[name, place] for place in ran))
+        ways: dict[str, list[str]] = {}
+        for place in ran:
+            ways.setdefault(report.findings[name, place], []).append(place)
+        others = "\n".join(f"{way}: {', '.join(places)}" for way, places in ways.items())
+        kind, shape, text = describe(value)
+        made.add_row(escape(name), kind, escape(shape), escape(text) if len(text) <= SHORT else "", escape(others))
     return made
 
 
 def bench(
-    file: File,
-    set_: Set = None,
-    input_: Input = None,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
+    file: parameters.File,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="How long to run in each engine.")] = 1.0,
     seed: Annotated[int, typer.Option("--seed", help="Seed of missing inputs and of random operators.")] = 0,
-    obey_body_condition: ObeyBodyCondition = False,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    obey_body_condition: parameters.ObeyBodyCondition = False,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Time a model in every engine, with JAX and in onnxruntime: the shortest of many runs, as bars.
 
@@ -110,7 +102,7 @@ def bench(
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
-        found = measure(file, given_inputs(set_, input_), seconds, seed, stepping(steps, time_increment))
+        found = measure(file, parameters.given_inputs(set_, input_), seconds, seed, parameters.stepping(steps, time_increment))
     if json_:
         as_json({"file": str(file), "timings": [asdict(timing) for timing in found]})
     else:

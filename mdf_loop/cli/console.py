@@ -51,6 +51,35 @@ def refuse_missing_folders(*paths: Path | None) -> None:
             raise MalformedBody(f"{str(path)!r} cannot be written: there is no folder {str(path.parent)!r}")
 
 
+def refuse_other_pictures(path: Path | None) -> None:
+    """See that a picture can be written to a file of that name, before anything runs.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    from mdf_loop.plots.plot import KINDS
+
+    if path is not None and path.suffix.lower()[1:] not in KINDS:
+        raise MalformedBody(f"a picture is written to a {', '.join(f'.{kind}' for kind in KINDS)} file; got {str(path)!r}")
+
+
+def save_picture(source: Any, path: Path, names: list[str] | None = None) -> None:
+    """Write a picture of results.
+
+    Raises
+    ------
+    LoopError
+        There is nothing to draw, matplotlib is not installed, or the file cannot be written.
+    """
+    from mdf_loop.plots.plot import figure, written
+    from mdf_loop.writers.atomic_files import replacing
+
+    content = written(figure(source, names or ()), path.suffix.lower()[1:])
+    with replacing(path) as file:
+        file.write(content)
+
+
 def spelt(text: str, plain: str) -> str:
     """A text, or a plainer one where the encoding of stdout does not have its characters."""
     try:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from mdf_loop.cli import parameters
 from mdf_loop.cli.console import as_json, console, table
-from mdf_loop.cli.parameters import Debug, Json
 from mdf_loop.errors import ArgumentError, let_through
 
 if TYPE_CHECKING:
@@ -25,28 +25,49 @@ if TYPE_CHECKING:
 
 def ops(
     filter_: Annotated[str, typer.Argument(metavar="[FILTER]", help="A part of the name, such as reduce.")] = "",
-    json_: Json = False,
-    debug: Debug = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
-    """List the operators that a body can use: all, or those with FILTER in their name."""
-    rows = _rows()
-    found = [row for row in rows if filter_.lower() in row["operator"].lower()]
+    """List the operators and functions that a model can use: all, or those with FILTER in their name.
+
+    ONNX text calls operators, equations call functions by their names, and functions of MDF are called by nodes (function: ...).
+    """
+    rows = [*_operators(), *_functions()]
+    names = {row["operator"].partition("(")[0].lower(): row["operator"] for row in rows}
+    found = [row for row in rows if any(filter_.lower() in name.lower() for name in (row["operator"], *row.get("also", ())))]
     if not found:
-        close = difflib.get_close_matches(filter_.lower(), [row["operator"].lower() for row in rows], 3)
-        names = [row["operator"] for row in rows if row["operator"].lower() in close]
-        raise ArgumentError(
-            f"no operator has {filter_!r} in its name" + (f"; did you mean {' or '.join(names)}?" if names else "")
-        )
+        close = difflib.get_close_matches(filter_.lower(), names, 3)
+        meant = f"; did you mean {' or '.join(names[name] for name in close)}?" if close else ""
+        raise ArgumentError(f"no operator or function has {filter_!r} in its name{meant}")
     if json_:
         as_json(found)
         return
-    made = table("operator", "domain", "versions from", "kernel", "in loops")
+    out, operators = console(), table("operator", "domain", "versions from", "kernel", "in loops")
+    functions = table("function", "in", "is computed as")
     for row in found:
-        made.add_row(row["operator"], row["domain"], ", ".join(map(str, row["versions"])), row["kernel"], row["in_loops"])
-    console().print(made)
+        if "becomes" in row:
+            functions.add_row(escape(row["operator"]), row["domain"], escape(row["becomes"]))
+        else:
+            versions = ", ".join(map(str, row["versions"]))
+            operators.add_row(row["operator"], row["domain"], versions, row["kernel"], row["in_loops"])
+    for shown in (operators, functions):
+        if shown.row_count:
+            out.print(shown)
 
 
-def _rows() -> list[dict[str, Any]]:
+def _functions() -> list[dict[str, Any]]:
+    """The functions that equations and nodes call by their names alone, with what they become."""
+    from mdf_loop.functions.psyneulink import functions_of_nodes
+    from mdf_loop.readers.expressions.equations import functions_of_equations, meant_by
+
+    rows = [
+        {"operator": call, "domain": "equations", "becomes": text, "also": meant_by(call.partition("(")[0])}
+        for call, text in functions_of_equations().items()
+    ]
+    return rows + [{"operator": name, "domain": "nodes", "becomes": text} for name, text in functions_of_nodes().items()]
+
+
+def _operators() -> list[dict[str, Any]]:
     from mdf_loop.kernels import load_kernels
     from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS
 
@@ -83,7 +104,7 @@ OTHERS = {"onnxruntime": "verify and bench compare with it", "scipy": "faster fi
 """Packages that are used where they are there."""
 
 
-def doctor(json_: Json = False, debug: Debug = False) -> None:
+def doctor(json_: parameters.Json = False, debug: parameters.Debug = False) -> None:
     """Show what is installed and what works: versions, extras, engines, tools, and a loop in each engine."""
     found = diagnosis()
     if json_:
@@ -158,8 +179,8 @@ def _cache() -> dict[str, tuple[str, str]]:
 
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Delete the stored code.")] = False,
-    json_: Json = False,
-    debug: Debug = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Show where machine code is stored between processes, and its size.
 

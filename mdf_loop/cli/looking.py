@@ -8,31 +8,19 @@ from typing import Annotated
 
 import typer
 
+from mdf_loop.cli import parameters
 from mdf_loop.cli.console import as_json, console, say_written
-from mdf_loop.cli.parameters import (
-    Debug,
-    File,
-    Input,
-    Json,
-    ObeyBodyCondition,
-    Set,
-    Steps,
-    TimeIncrement,
-    Trusted,
-    given_inputs,
-    stepping,
-)
 from mdf_loop.cli.problems import at_work
 
 
 def check(
-    file: File,
+    file: parameters.File,
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
-    set_: Set = None,
-    input_: Input = None,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Report all errors in a model, with lines.  The exit code is 1 if there are any.
 
@@ -44,7 +32,7 @@ def check(
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted):
-        found = look_at(file, given_inputs(set_, input_))
+        found = look_at(file, parameters.given_inputs(set_, input_))
     if json_:
         as_json({"file": str(file), "problems": [asdict(problem) for problem in found]})
     else:
@@ -57,18 +45,18 @@ def check(
 
 
 def explain(
-    file: File,
-    set_: Set = None,
-    input_: Input = None,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
+    file: parameters.File,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
     operators: Annotated[bool, typer.Option("--operators", help="Show each operator of the plan, not your equations.")] = False,
     source: Annotated[bool, typer.Option("--source", help="Also show the Python source of programs.")] = False,
     show_steps: Annotated[bool, typer.Option("--show-steps", help="Also show the Steps that programs are made from.")] = False,
-    obey_body_condition: ObeyBodyCondition = False,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    obey_body_condition: parameters.ObeyBodyCondition = False,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Run a model once, and print how each of its loops ran: what ran once, many iterations at once, or one by one, and why.
 
@@ -79,7 +67,7 @@ def explain(
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
-        inputs = given_inputs(set_, input_) | stepping(steps, time_increment)
+        inputs = parameters.given_inputs(set_, input_) | parameters.stepping(steps, time_increment)
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, inputs)})
             return
@@ -90,7 +78,7 @@ def explain(
 
 
 def draw(
-    file: File,
+    file: parameters.File,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write .svg, .png or .pdf, .dot (Graphviz), .md or .mmd (Mermaid).")
     ] = None,
@@ -98,10 +86,10 @@ def draw(
     steps: Annotated[
         int | None, typer.Option("--steps", help="Draw the loop that an MDF model becomes when it is evaluated so many times.")
     ] = None,
-    time_increment: TimeIncrement = None,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    time_increment: parameters.TimeIncrement = None,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Draw a model, with its equations, values and conditions; without --output as Mermaid text.
 

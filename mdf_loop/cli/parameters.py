@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +37,13 @@ ObeyBodyCondition = Annotated[
 EngineName = Annotated[
     str | None, typer.Option("--engine", metavar="|".join(ENGINES), help=f"How loops run; the default is {next(iter(ENGINES))}.")
 ]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")]
+Over = Annotated[list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, count), or 1,1.5,2.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Plot the results: a .png, .svg or .pdf file.")]
+Progress = Annotated[
+    bool | None,
+    typer.Option("--progress/--no-progress", " /--quiet", help="Show the progress; a terminal shows it after two seconds."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs; errors on stderr too.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 """Every command takes ``--json`` and ``--debug``; :func:`mdf_loop.cli.app.main` looks for them too."""
@@ -65,6 +73,15 @@ def stepping(steps: int | None, time_increment: float | None, **more: Any) -> di
 def recording(trials: int | None, record: list[str] | None, every: int, record_to: Path | None) -> dict[str, Any]:
     """The arguments of :func:`mdf_loop.run` about trials and recordings: those that were given."""
     return asked_for(trials=trials, record=record or None, every=every if every != 1 else None, record_to=record_to)
+
+
+def listener(asked: bool | None) -> Any:
+    """What ``--progress`` asks for: a bar at once, by default one after two seconds on a terminal, or nothing."""
+    from mdf_loop.progress import Bar
+
+    if asked is None:
+        return Bar(after=2.0) if sys.stderr.isatty() else False
+    return asked
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -10,23 +10,29 @@ import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-import typer
 from rich.text import Text
 
 from mdf_loop.cli.console import console
 from mdf_loop.errors import LoopError, hints_of, let_through
 
 
+class Interrupted(Exception):
+    """Ctrl-C, as an exception that typer does not end the process for; the cause knows how far the model came."""
+
+
 @contextlib.contextmanager
 def at_work(file: Path | None = None) -> Iterator[None]:
-    """Work on a file: errors are reported with it, and Ctrl-C says how far a model came (typer alone ends without a word)."""
+    """Work on a file: errors are reported with it.
+
+    Raises
+    ------
+    Interrupted
+        Ctrl-C.
+    """
     try:
         yield
     except KeyboardInterrupt as error:
-        done = getattr(error, "iteration", None)
-        far = "" if done is None else f" after {iterations(done)}"
-        print(f"mdf-loop: interrupted{far}", file=sys.stderr)
-        raise typer.Exit(130) from error
+        raise Interrupted from error
     except LoopError as error:
         if file is not None:
             error.file = file  # type: ignore[attr-defined]
@@ -55,17 +61,20 @@ def telling_warnings(as_json: bool, options: Collection[str]) -> Iterator[None]:
 
 
 def as_typed(message: str, options: Collection[str]) -> str:
-    """A message with options as they are typed: ``--timeout 2`` for ``options(timeout=2)``."""
+    """A message with options as they are typed: ``--timeout 2`` for ``options(timeout=2)``, ``--store`` for ``store=``."""
 
     def typed(found: re.Match[str]) -> str:
-        name, value = f"--{found[1].replace('_', '-')}", found[2].removesuffix("...")
-        known = found[1] in options
-        return found[0] if not known else name if value in ("", "True") else f"{name} {value}"
+        said, value = found[1] or found[3], (found[2] or "").removesuffix("...")
+        name = f"--{said.replace('_', '-')}"
+        return found[0] if said not in options else name if value in ("", "True") else f"{name} {value}"
 
     return _OPTION.sub(typed, message)
 
 
-_OPTION = re.compile(r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+),?)?")
+_OPTION = re.compile(
+    r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+),?)?"
+    r"|(?<![\w.-])(\w+)=(?=[\s,.;)]|$)(?:\.{3})?"
+)
 
 
 def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -> None:
@@ -74,12 +83,19 @@ def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -
     line = _line(file, error) if file is not None else None
     notes = [note for note in getattr(error, "__notes__", ()) if line is None or note != f"in {file}"]
     notes = list(dict.fromkeys([*hints_of(error), *notes]))
-    message = as_typed("; ".join([str(error) or "interrupted", *notes]), options)
+    message = as_typed("; ".join([_said(error), *notes]), options)
     if as_json:
         found = {"type": type(error).__name__, "message": message, "file": None if file is None else str(file), "line": line}
         print(json.dumps({"error": found}), file=sys.stderr)
     else:
         print(f"mdf-loop: {f'{file}:{line}: ' if line else ''}{message}", file=sys.stderr)
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        done = getattr(error, "iteration", None)
+        return "interrupted" if done is None else f"interrupted after {iterations(done)}"
+    return f"there is not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
 
 
 def _line(file: Path, error: BaseException) -> int | None:

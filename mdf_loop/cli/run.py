@@ -8,39 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mdf_loop.cli import parameters
 from mdf_loop.cli.console import (
     as_json,
     console,
     described,
     outputs_table,
     refuse_missing_folders,
+    refuse_other_pictures,
+    save_picture,
     say_written,
     write_outputs,
 )
-from mdf_loop.cli.parameters import (
-    Collect,
-    Debug,
-    EngineName,
-    Every,
-    File,
-    Input,
-    Json,
-    ObeyBodyCondition,
-    Record,
-    RecordTo,
-    Seed,
-    Set,
-    Steps,
-    TimeIncrement,
-    Trials,
-    Trusted,
-    asked_for,
-    given_inputs,
-    recording,
-    stepping,
-)
 from mdf_loop.cli.problems import at_work, iterations
-from mdf_loop.cli.showing import refuse_other_pictures, save_picture
 from mdf_loop.errors import MalformedBody, PartialResults
 
 if TYPE_CHECKING:
@@ -52,39 +32,38 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITES)]
 
 
 def run(
-    file: File,
-    set_: Set = None,
-    input_: Input = None,
+    file: parameters.File,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
     output: Output = None,
-    seed: Seed = None,
+    seed: parameters.Seed = None,
     max_iterations: Annotated[int | None, typer.Option("--max-iterations", help="Stop a loop after so many iterations.")] = None,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
-    collect: Collect = False,
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
-    trials: Trials = None,
-    record: Record = None,
-    every: Every = 1,
-    record_to: RecordTo = None,
-    plot: Annotated[Path | None, typer.Option("--plot", help="Plot the results: a .png, .svg or .pdf file.")] = None,
-    progress: Annotated[
-        bool | None, typer.Option("--progress/--no-progress", help="Show the progress; a terminal shows it after two seconds.")
-    ] = None,
-    engine: EngineName = None,
-    obey_body_condition: ObeyBodyCondition = False,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
+    collect: parameters.Collect = False,
+    timeout: parameters.Timeout = None,
+    trials: parameters.Trials = None,
+    record: parameters.Record = None,
+    every: parameters.Every = 1,
+    record_to: parameters.RecordTo = None,
+    plot: parameters.Plot = None,
+    progress: parameters.Progress = None,
+    engine: parameters.EngineName = None,
+    obey_body_condition: parameters.ObeyBodyCondition = False,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Run a model, and print its outputs and recorded values.
 
     If it ends early, --output gets what is known of its outputs by then.
     """
     with at_work(file):
-        inputs = given_inputs(set_, input_) | stepping(steps, time_increment, collect=collect or None)
-        inputs |= recording(trials, record, every, record_to)
+        inputs = parameters.given_inputs(set_, input_) | parameters.stepping(steps, time_increment, collect=collect or None)
+        inputs |= parameters.recording(trials, record, every, record_to)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
-        how |= {"obey_body_condition": obey_body_condition, "progress": _listener(progress), **asked_for(engine=engine)}
+        how |= {"obey_body_condition": obey_body_condition, "progress": parameters.listener(progress)}
+        how |= parameters.asked_for(engine=engine)
         _refuse_other(file, output, plot)
         results = _run(file, inputs, how, output)
         _keep(results, output, plot)
@@ -108,15 +87,6 @@ def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path |
         if output:
             _write_partial(output, error)
         raise
-
-
-def _listener(asked: bool | None) -> Any:
-    """What reports how far it has come: a bar at once, one after two seconds on a terminal, or nothing."""
-    from mdf_loop.progress import Bar
-
-    if asked is None:
-        return Bar(after=2.0) if sys.stderr.isatty() else None
-    return asked
 
 
 LABELLED = (".nc", ".zarr")

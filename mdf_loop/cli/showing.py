@@ -8,54 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from mdf_loop.cli.parameters import (
-    Debug,
-    File,
-    Input,
-    Json,
-    Record,
-    Seed,
-    Set,
-    Steps,
-    TimeIncrement,
-    Trials,
-    Trusted,
-    given_inputs,
-    recording,
-    stepping,
-)
+from mdf_loop.cli import parameters
+from mdf_loop.cli.console import refuse_other_pictures, save_picture
 from mdf_loop.cli.problems import at_work
 from mdf_loop.cli.sweeping import axis
 from mdf_loop.errors import MalformedBody
-
-
-def refuse_other_pictures(path: Path | None) -> None:
-    """See that a picture can be written to a file of that name, before anything runs.
-
-    Raises
-    ------
-    MalformedBody
-    """
-    from mdf_loop.plots.plot import KINDS
-
-    if path is not None and path.suffix.lower()[1:] not in KINDS:
-        raise MalformedBody(f"a picture is written to a {', '.join(f'.{kind}' for kind in KINDS)} file; got {str(path)!r}")
-
-
-def save_picture(source: Any, path: Path, names: list[str] | None = None) -> None:
-    """Write a picture of results.
-
-    Raises
-    ------
-    LoopError
-        There is nothing to draw, matplotlib is not installed, or the file cannot be written.
-    """
-    from mdf_loop.plots.plot import figure, written
-    from mdf_loop.writers.atomic_files import replacing
-
-    content = written(figure(source, names or ()), path.suffix.lower()[1:])
-    with replacing(path) as file:
-        file.write(content)
 
 
 def plot(
@@ -65,8 +22,8 @@ def plot(
         typer.Argument(help="A value; or several, to plot the others against the first: t v.  The default is all."),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The picture: .png, .svg or .pdf.")] = Path("plot.png"),
-    debug: Debug = False,
-    json_: Json = False,
+    debug: parameters.Debug = False,
+    json_: parameters.Json = False,
 ) -> None:
     """Plot results from a file: trajectories, histograms of trials, curves and heat maps of sweeps."""
     from mdf_loop.sweeps.sweep import open as open_results
@@ -78,21 +35,21 @@ def plot(
 
 
 def explore(
-    file: File,
+    file: parameters.File,
     names: Annotated[list[str] | None, typer.Argument(help="What to draw, as `plot` takes it; the default is all.")] = None,
     over: Annotated[list[str] | None, typer.Option("--over", metavar="NAME=FROM:TO", help="A slider: drift=0:2.")] = None,
-    trials: Trials = None,
-    seed: Seed = 0,
-    set_: Set = None,
-    input_: Input = None,
-    record: Record = None,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
+    trials: parameters.Trials = None,
+    seed: parameters.Seed = 0,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
+    record: parameters.Record = None,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
     port: Annotated[int, typer.Option("--port", help="Port of the page; 0 chooses a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Show a model with sliders in the browser, until Ctrl-C.
 
@@ -105,7 +62,7 @@ def explore(
         print(json.dumps({"address": address}) if json_ else f"{file.name}: {address} (Ctrl-C ends it)", flush=True)
 
     with at_work(file), options(trusted=trusted):
-        given = given_inputs(set_, input_) | dict(map(_range, over or []))
+        given = parameters.given_inputs(set_, input_) | dict(map(_range, over or []))
         how: dict[str, Any] = {"trials": trials, "seed": seed, "record": record, "steps": steps, "time_increment": time_increment}
         explore_model(file, *names or (), **how, **given).show(port, browser, say)
 
@@ -127,21 +84,19 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
 
 
 def report(
-    file: File,
+    file: parameters.File,
     output: Annotated[Path, typer.Option("--output", "-o", help="The report: an .html file.")] = Path("report.html"),
-    over: Annotated[
-        list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="A sweep: 0:2:100 (from, to, count), or 1,1.5,2.")
-    ] = None,
-    trials: Trials = None,
-    seed: Seed = None,
-    set_: Set = None,
-    input_: Input = None,
-    record: Record = None,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    over: parameters.Over = None,
+    trials: parameters.Trials = None,
+    seed: parameters.Seed = None,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
+    record: parameters.Record = None,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Write a report: a model, its drawing, a run and a sweep, as one HTML file."""
     from mdf_loop.options import options
@@ -151,7 +106,11 @@ def report(
     with at_work(file), options(trusted=trusted):
         if output.suffix.lower() not in (".html", ".htm"):
             raise MalformedBody(f"a report is written to an .html file; got {str(output)!r}")
-        arguments = given_inputs(set_, input_) | stepping(steps, time_increment, seed=seed) | recording(None, record, 1, None)
+        arguments = (
+            parameters.given_inputs(set_, input_)
+            | parameters.stepping(steps, time_increment, seed=seed)
+            | parameters.recording(None, record, 1, None)
+        )
         page = report_of(file, arguments, dict(map(axis, over or [])), trials)
         with replacing(output) as written:
             written.write(page.encode())

@@ -13,24 +13,16 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from mdf_loop.cli.console import as_json, console, plain, refuse_missing_folders, table
-from mdf_loop.cli.parameters import (
-    Collect,
-    Debug,
-    EngineName,
-    File,
-    Fill,
-    Input,
-    Json,
-    ObeyBodyCondition,
-    OnError,
-    Set,
-    Steps,
-    TimeIncrement,
-    Trials,
-    Trusted,
-    asked_for,
-    given_inputs,
+from mdf_loop.cli import parameters
+from mdf_loop.cli.console import (
+    as_json,
+    console,
+    plain,
+    refuse_missing_folders,
+    refuse_other_pictures,
+    save_picture,
+    say_written,
+    table,
 )
 from mdf_loop.cli.problems import at_work
 from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults
@@ -67,12 +59,12 @@ def run_sweep(
     over: list[str],
     inputs: dict[str, Any],
     output: Path | None,
+    plot: Path | None,
     how: dict[str, Any],
     outputs: list[str] | None,
     reduce: str | None,
-    is_quiet: bool = False,
 ) -> Any:
-    """Run a sweep with a bar of progress, write it and say what it gave.
+    """Run a sweep, and write and plot what it gives.
 
     Returns
     -------
@@ -88,7 +80,8 @@ def run_sweep(
 
     if output is not None and output.suffix not in (".nc", ".zarr"):
         raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
-    refuse_missing_folders(output)
+    refuse_other_pictures(plot)
+    refuse_missing_folders(output, plot)
     if output is not None and how["store"] is not None:
         raise MalformedBody("--store is where the results are written; leave out -o")
     if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
@@ -101,14 +94,16 @@ def run_sweep(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", FAILED, LoopWarning)  # the command says it itself
-            found = over_grid(file, dict(map(axis, over)) or None, progress=not is_quiet, **said, **inputs)
+            found = over_grid(file, dict(map(axis, over)) or None, **said, **inputs)
     except (PartialResults, LoopError) as error:
         if output is not None and error.results is not None:
             write_dataset(writable(error.results), output)
-            print(f"mdf-loop: {error.results.attrs['complete']} runs are complete: written to {str(output)!r}", file=sys.stderr)
+            say_written(output)
         raise
     if output is not None:
         write_dataset(writable(found), output)
+    if plot is not None:
+        save_picture(found, plot)
     return found
 
 
@@ -162,7 +157,6 @@ def stored(store: str, found: Any) -> Table:
     return made
 
 
-Over = Annotated[list[str] | None, typer.Option("--over", metavar="NAME=VALUES", help="0:2:100 (from, to, count), or 1,1.5,2.")]
 CheckpointPlace = Annotated[
     str | None, typer.Option("--checkpoint", help="A .zarr folder, or an address, from which the same call continues.")
 ]
@@ -172,12 +166,12 @@ StorePlace = Annotated[
 
 
 def sweep(
-    file: File,
-    over: Over = None,
-    trials: Trials = None,
+    file: parameters.File,
+    over: parameters.Over = None,
+    trials: parameters.Trials = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the whole sweep.")] = None,
-    set_: Set = None,
-    input_: Input = None,
+    set_: parameters.Set = None,
+    input_: parameters.Input = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
     outputs: Annotated[list[str] | None, typer.Option("--outputs", metavar="NAMES", help="The outputs to keep: a,b.")] = None,
     reduce: Annotated[
@@ -187,19 +181,20 @@ def sweep(
     store: StorePlace = None,
     workers: Annotated[int, typer.Option("--workers", help="Number of threads.")] = 1,
     chunk: Annotated[int | None, typer.Option("--chunk", help="Runs in a chunk; the default is about a second.")] = None,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
-    collect: Collect = False,
-    fill: Fill = None,
-    on_error: OnError = None,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
+    collect: parameters.Collect = False,
+    fill: parameters.Fill = None,
+    on_error: parameters.OnError = None,
     common_noise: Annotated[bool, typer.Option("--common-noise", help="The same random numbers at every point.")] = False,
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Stop after so many seconds.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No bar.")] = False,
-    engine: EngineName = None,
-    obey_body_condition: ObeyBodyCondition = False,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    timeout: parameters.Timeout = None,
+    plot: parameters.Plot = None,
+    progress: parameters.Progress = None,
+    engine: parameters.EngineName = None,
+    obey_body_condition: parameters.ObeyBodyCondition = False,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Run a model over a grid of values, with trials at each point, and write the results with labels."""
     from mdf_loop.options import options
@@ -207,10 +202,13 @@ def sweep(
     how: dict[str, Any] = {"trials": trials, "seed": seed, "workers": workers, "chunk": chunk}
     how |= {"checkpoint": checkpoint, "store": store}
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
-    how |= {"fill": fill, "on_error": on_error}
-    opts = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition, **asked_for(engine=engine)}
+    how |= {"fill": fill, "on_error": on_error, "progress": parameters.listener(progress)}
+    opts = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition}
+    opts |= parameters.asked_for(engine=engine)
     with at_work(file), options(**opts):
-        found = run_sweep(file, over or [], given_inputs(set_, input_), output, how, outputs, reduce, quiet)
+        found = run_sweep(file, over or [], parameters.given_inputs(set_, input_), output, plot, how, outputs, reduce)
+    for written in () if json_ else (output, plot):
+        say_written(written)
     _say(file, found, json_, store)
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from mdf_loop.cli import parameters
 from mdf_loop.cli.console import as_json, say_written
-from mdf_loop.cli.parameters import Debug, Json, Steps, TimeIncrement, Trusted
 from mdf_loop.cli.problems import at_work
 from mdf_loop.errors import ArgumentError, MalformedBody
 
@@ -54,8 +54,8 @@ NAME:
 def new(
     name: Annotated[str, typer.Argument(help="The name of the model, and of its file: NAME.yaml.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    json_: Json = False,
-    debug: Debug = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Write a small model, NAME.yaml: one node with a loop, and comments that explain what you can change."""
     from mdf_loop.writers.atomic_files import replacing
@@ -95,11 +95,11 @@ def convert(
             "--as-input", metavar="NAME", help="A parameter that becomes an input in ONNX, as ports do; others are constants."
         ),
     ] = None,
-    steps: Steps = None,
-    time_increment: TimeIncrement = None,
-    trusted: Trusted = False,
-    json_: Json = False,
-    debug: Debug = False,
+    steps: parameters.Steps = None,
+    time_increment: parameters.TimeIncrement = None,
+    trusted: parameters.Trusted = False,
+    json_: parameters.Json = False,
+    debug: parameters.Debug = False,
 ) -> None:
     """Convert an ONNX or OpenVINO model to MDF, an MDF or OpenVINO model to ONNX, or an MDF model from YAML to JSON or back."""
     from mdf_loop.options import options

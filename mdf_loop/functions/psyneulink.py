@@ -363,16 +363,16 @@ def row_of(thing: Any, node: Any) -> Row | None:
     MDF has functions of some of these names that mean less: they are PsyNeuLink's where their metadata say so, as it writes them.
     Where it writes the expression of a function of its own, arguments that are lists are in the metadata only.
     """
-    if thing.function is None and _said(thing).lower() in FUNCTIONS and isinstance(thing.value, str):
+    if thing.function is None and class_of(thing).lower() in FUNCTIONS and isinstance(thing.value, str):
         return _with_lists(thing, node)
-    if thing.function == "onnx::MatMul" and _said(thing) == "MatrixTransform":
+    if thing.function == "onnx::MatMul" and class_of(thing) == "MatrixTransform":
         return _PROJECTED
     if thing.function == "onnx::ReduceSum" and str(thing.id).endswith("_input_combination_function"):
         return _COMBINED
     found = FUNCTIONS.get(thing.function) if isinstance(thing.function, str) else None
-    if found is None or (is_of_mdf(thing.function) and _said(thing).lower() != thing.function):
+    if found is None or (is_of_mdf(thing.function) and class_of(thing).lower() != thing.function):
         return None
-    return DECIDED if found is ANALYTICAL and _said(node) == "DDM" else found
+    return DECIDED if found is ANALYTICAL and class_of(node) == "DDM" else found
 
 
 def _with_lists(thing: Any, node: Any) -> Row | None:
@@ -383,7 +383,7 @@ def _with_lists(thing: Any, node: Any) -> Row | None:
     return Row(thing.value, defaults=lists) if lists and "{" not in thing.value else None
 
 
-def _said(thing: Any) -> str:
+def class_of(thing: Any) -> str:
     """The class of PsyNeuLink that something was, as its metadata say."""
     return str((getattr(thing, "metadata", None) or {}).get("type"))
 
@@ -408,6 +408,15 @@ def entries() -> dict[str, dict[str, Any]]:
         for name in FUNCTIONS
         if not is_of_mdf(name)
     }
+
+
+def functions_of_nodes() -> dict[str, str]:
+    """The functions that nodes call, MDF's and these, with the expression of each; in words, where options decide about it."""
+    from modeci_mdf.functions.standard import mdf_functions
+
+    texts = {name: made.value for name, made in FUNCTIONS.items()}
+    texts |= {name: each["expression_string"] for name, each in mdf_functions.items() if "::" not in name and each["function"]}
+    return {name: mdf_functions[name]["description"] if "{" in text else text for name, text in sorted(texts.items())}
 
 
 def _described(name: str) -> str:

@@ -75,7 +75,8 @@ class Verification:
     inputs : mapping of str to value
         What the model was given.
     findings : mapping of (output, place) to str
-        How an output there is related to the reference: ``"same"``, ``"within 1e-07"`` or what is different.
+        How an output there is related to the reference: ``"same"``, ``"within 1e-07 at [0, 3]"`` (the largest difference, and
+        where it is) or what is different.
     disagreements : list of str
         What is wrong, in words.
     """
@@ -269,8 +270,8 @@ def _compare(report: Verification, place: Evaluator, rtol: float, atol: float) -
             report.findings[name, place.name] = wrong[name]
             report.disagreements.append(f"output {name!r} in {place.name}: {wrong[name]}")
         else:
-            distance = _distance(value, place.outputs[name])
-            report.findings[name, place.name] = f"within {distance:.0e}" if distance else "same"
+            distance, where = _distance(value, place.outputs[name])
+            report.findings[name, place.name] = f"within {distance:.0e}{where}" if distance else "same"
 
 
 def _differences(reference: Mapping[str, Any], outputs: Mapping[str, Any], rtol: float, atol: float) -> dict[str, str]:
@@ -302,23 +303,31 @@ def _difference(wanted: Any, actual: Any, rtol: float, atol: float) -> str:
         return f"type {actual.dtype}, not {wanted.dtype}"
     if np.allclose(_wide(actual), _wide(wanted), rtol=rtol, atol=atol, equal_nan=True):
         return ""
-    return f"differs by {_distance(wanted, actual):.2g}"
+    distance, where = _distance(wanted, actual)
+    return f"differs by {distance:.2g}{where}"
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _distance(wanted: Any, actual: Any) -> float:
-    """The largest difference of two values that have the same shape."""
+def _distance(wanted: Any, actual: Any) -> tuple[float, str]:
+    """The largest difference of two values that have the same shape, and where it is; nan differs from numbers by infinity."""
     if isinstance(wanted, list):
-        return max((_distance(a, b) for a, b in zip(wanted, actual, strict=True)), default=0.0)
+        found = [(_distance(a, b), k) for k, (a, b) in enumerate(zip(wanted, actual, strict=True))]
+        (most, where), k = max(found, key=lambda each: each[0][0], default=((0.0, ""), 0))
+        return most, f" in value {k}{where}"
     if wanted is None or np.asarray(wanted).dtype.kind in "OUS":
-        return 0.0
-    wide = _wide(np.asarray(wanted)), _wide(np.asarray(actual))
+        return 0.0, ""
+    one, other = _wide(np.asarray(wanted)), _wide(np.asarray(actual))
+    is_nan = np.isnan(one), np.isnan(other)
     with np.errstate(all="ignore"):
-        distances = np.where(wide[0] == wide[1], 0.0, np.abs(wide[0] - wide[1]))
-    return float(np.nanmax(distances)) if distances.size and not np.isnan(distances).all() else 0.0
+        distances = np.where((one == other) | (is_nan[0] & is_nan[1]), 0.0, np.abs(one - other))
+    distances = np.where(is_nan[0] ^ is_nan[1], np.inf, distances)
+    if not distances.size:
+        return 0.0, ""
+    place = np.unravel_index(np.argmax(distances), distances.shape)
+    return float(distances[place]), f" at {[*map(int, place)]}" if place else ""
 
 
 def needed(model: Any, given: Container[str] = ()) -> dict[str, ValueType]:

@@ -76,7 +76,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             return _stored(task, run, workers, length, said)
         labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
         saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
-        with keeping(lambda: labelled(labels, table, _errors(task, table))):
+        with keeping(lambda: labelled(labels, table, _errors(task, table)), lambda: _far(task, table, said)):
             before = 0 if saved is None else fill(table, saved.chunks(), run)
             is_watched = bool(run.options.progress) or workers > 1 or said.client is not None
             pieces = Pieces(saved or Uncut(task.size, task.fitted), task.length(length), task.trials, is_watched)
@@ -108,13 +108,20 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
             f"a point takes a worker about {store.layout.seconds:.0f} s, and in a store one worker computes a whole point: with "
             "checkpoint= instead of store=, workers share the trials of a point"
         )
-    with keeping(there):
+    with keeping(there, lambda: _far(task, store.counted, said)):
         pieces = Pieces(store, None if length is None else 1)
         pieces.took(*store.pace)
         found = _found(store.writer, pieces, run, workers, said.client, store)
         fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))
         warn_of_runs(task, store.counted)
     return store.results(_errors(task, store.counted))
+
+
+def _far(task: Task, table: Table | Merged | StoreCounts, said: Said) -> str:
+    """How many runs are complete, and how to continue."""
+    place = said.checkpoint if said.store is None else said.store
+    more = "with checkpoint= the same call continues" if place is None else f"the same call continues from {str(place)!r}"
+    return f"{table.complete:,} of {task.size:,} runs are complete; {more}"
 
 
 @contextlib.contextmanager

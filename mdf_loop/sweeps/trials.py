@@ -46,7 +46,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     about.dt, about.units = None if wish.steps is not None else model.step_of(inputs), model.units
     about.at_start = model.at_start(wish)
     kept = _Kept(task, about)
-    with keeping(kept.results):
+    with keeping(kept.results, lambda: f"{kept.done:,} of {task.size:,} trials are complete"):
         fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))
         task.warn_of(kept.table.suspects)
     return kept.results()

@@ -15,13 +15,14 @@ from typing import Any
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
+from mdf_loop.integrations.checks.constants import wrong_with_constants
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_graph
 from mdf_loop.integrations.registration import cutting_loops
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.options import options
-from mdf_loop.readers.mdf.by_place import graph_by_place
+from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 MOST, SECONDS = 1000, 2.0
@@ -53,20 +54,32 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         message = "types and shapes are checked when its inputs have values; give them with --set"
         yield Finding(NOTE, f"{graph.id}: {message}", (str(graph.id),))
         return
-    end = time.monotonic() + SECONDS
-    while graph.nodes and time.monotonic() < end and (error := _evaluated(graph, given)) is not None:
+    constants = [*wrong_with_constants(graph, given)]
+    yield from constants
+    end, told = time.monotonic() + SECONDS, list[str]()
+    while graph.nodes and time.monotonic() < end and (error := _evaluated(graph, given, told)) is not None:
         yield error
         failed = getattr(error, "mdf_node", "")
         if not failed or has_conditions(graph):
             return
         graph = _without(graph, failed)
         given = {name: value for name, value in given.items() if _is_in(graph, name)}
+    loops = [(node.id, each.id) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
+    place = (str(graph.id), *(loops[0] if len(loops) == 1 else ()))
+    yield from (Finding(WARNING, f"{'/'.join(place)}: {text}", place) for text in told if not constants)
 
 
-def _evaluated(graph: Any, given: Mapping[str, Any]) -> LoopError | None:
-    """What one evaluation ends with, loops cut short."""
+def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopError | None:
+    """What one evaluation ends with, loops cut short; what it says of nan in a loop whose values are those of a run is noted."""
+
+    def note(message: Warning | str, *_: Any) -> None:
+        if "nan" in str(message) and not cut and str(message) not in told:
+            told.append(str(message))
+
     with warnings.catch_warnings(), cutting_loops() as cut:
-        warnings.simplefilter("ignore", LoopWarning)
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", LoopWarning)
+        warnings.showwarning = note  # type: ignore[assignment]
         try:
             with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
                 run_graph(graph_by_place(graph, read_once), given)

@@ -13,6 +13,8 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
+from mdf_loop.integrations.checks.exported import mechanism_of, surplus_of, unread_things
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.no_eval import TEXTS, conditions_of, refuse_condition, refuse_keywords
@@ -120,13 +122,14 @@ def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Finding]:
     things = (*node.functions, *node.parameters)
     words = [(thing, {name for part in _texts(thing) for name in _words(part)}) for thing in (*things, *node.output_ports)]
     known_by_name = {"body", "then_branch", "else_branch", *(port.id for port in node.output_ports)}
+    unread = dict[str, str]()
     for thing in things:
         others = {name for other, names in words if other is not thing for name in names}
         if thing.id not in others | said | known_by_name:
-            place = (str(graph.id), node.id, thing.id)
             number = next((name for name in NUMBERS if name in others and thing.id.startswith(name)), "")
             meant = f"; {number} is read, which is a number of its own: did you mean {thing.id!r}?" if number else ""
-            yield Finding(WARNING, f"{'/'.join(place)}: nothing reads it{meant}", place)
+            unread[thing.id] = f"nothing reads it{meant}"
+    yield from unread_things(node, unread, (str(graph.id), node.id))
 
 
 def _conditions(graph: Any) -> set[str]:
@@ -215,10 +218,13 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
     for thing in (*node.functions, *node.parameters):
         place = (str(graph.id), node.id, thing.id)
         args = thing.args or {}
-        more = surplus(thing.function, args, mdf_functions)
+        made = row_of(thing, node) if thing.function in FUNCTIONS else None
+        more = surplus(thing.function, args, mdf_functions) if made is None else surplus_of(thing, made)
         for name in more if more and args.keys() >= {*needed_arguments(thing.function, mdf_functions)} else ():
-            takes = ", ".join(mdf_functions[thing.function]["arguments"])
-            yield Finding(WARNING, f"{'/'.join(place)}: {thing.function} takes {takes}, and not {name!r}", place)
+            if name == "variable0" and mechanism_of(node):
+                continue  # PsyNeuLink writes it for functions without an input, too
+            takes = ", ".join(mdf_functions[thing.function]["arguments"] if made is None else ["variable0", *made.defaults])
+            yield Finding(WARNING, f"{'/'.join(place)}: {thing.function} takes {takes or 'nothing'}, and not {name!r}", place)
     for port in node.output_ports:
         if port.value is None:
             place = (str(graph.id), node.id, port.id)

@@ -46,7 +46,7 @@ from mdf_loop.readers.expressions.equation_texts import (
 )
 from mdf_loop.readers.expressions.expression import Compiler
 from mdf_loop.readers.expressions.expression_text import DEEPEST, excerpt, filled, parse, tree_of, variables
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, op_of, signed
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, op_of, signed
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
@@ -334,6 +334,29 @@ class _Plain(ast.NodeTransformer):
 
 _MEANT = {"randn": "noise", "gauss": "normal", "rand": "uniform", "ln": "log", "step": "heaviside", "sgn": "sign"}
 """What functions of Python and numpy are called here that another name is closer to."""
+
+
+def functions_of_equations() -> dict[str, str]:
+    """Calls that equations may have, with what the reader makes of each: ``{"noise()": "numpy.random.randn()", ...}``."""
+    load_kernels()
+    calls = [call for name in DRAWS for call in (f"{name}()", f"{name}(x)")]
+    calls += [f"{name}({arguments})" for name, (_, arguments) in DISTRIBUTIONS.items()]
+    calls += [f"{name}({', '.join(parameters)})" for name, (parameters, _) in FORMULAS.items()]
+    calls += [f"{name}(x)" for name in (*SPECIAL, *ARRAY_FUNCTIONS)]
+    calls += [f"{name}(a, b)" for name, (_, several) in ARRAY_FUNCTIONS.items() if several]
+    kernels = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
+    calls += [f"{name}(...)" for name in (*BUILTINS, *OPERATORS, *kernels)]
+    known = {call.partition("(")[0] for call in calls if "..." not in call}
+    return {
+        call: ast.unparse(_Plain(set()).visit(tree_of(call)))
+        for call in sorted(dict.fromkeys(calls))
+        if "." not in (name := call.partition("(")[0]) and not ("..." in call and name in known)
+    }
+
+
+def meant_by(name: str) -> list[str]:
+    """What other libraries call a function of equations."""
+    return [other for other, ours in _MEANT.items() if ours == name]
 
 
 def _close(name: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, PartialResults, in_words
+from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, PartialResults, in_words
 from mdf_loop.models.labelled import rectangular
 from mdf_loop.models.written import widened
 from mdf_loop.options import Run, part_of
@@ -227,7 +228,7 @@ class Table:
                 dtype = holding(dtype, self.fill)
             if old.shape[1:] == shape and old.dtype == dtype:
                 return old
-        array = np.empty((self.count, *shape), dtype)  # rows that never come are filled in the end
+        array = self._allocated(name, shape, dtype)
         if old is None:
             self._blank[name] = np.ones(self.count, bool)
         else:
@@ -235,6 +236,17 @@ class Table:
                 self._write(array, slice(None), old)
         self.arrays[name] = array
         return array
+
+    def _allocated(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Room for the rows of all runs; rows that never come are filled in the end."""
+        try:
+            return np.empty((self.count, *shape), dtype)
+        except (ValueError, MemoryError) as error:
+            size = self.count * math.prod(shape) * dtype.itemsize / 2**30
+            raise ArgumentError(
+                f"output {name!r} of {self.count:,} runs, each {dtype}{list(shape)}, takes {size:,.1f} GiB of memory; ask for "
+                "fewer, or for a sweep that keeps other outputs (outputs=), reduces trials (reduce=) or writes to disk (store=)"
+            ) from error
 
     def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The arrays, and the lengths of those outputs whose runs differ in length."""
@@ -253,8 +265,8 @@ class Table:
 
 
 @contextlib.contextmanager
-def keeping(results: Callable[[], Any]) -> Iterator[None]:
-    """Give what is complete to the error that ends it early, as ``.results``."""
+def keeping(results: Callable[[], Any], far: Callable[[], str] = str) -> Iterator[None]:
+    """Give what is complete to the error that ends it early, as ``.results``, and a note that says how ``far`` it came."""
     try:
         yield
     except BaseException as error:  # a signal handler may raise anything
@@ -262,6 +274,9 @@ def keeping(results: Callable[[], Any]) -> Iterator[None]:
         ended = LoopInterrupted("interrupted") if is_plain else error
         with contextlib.suppress(AttributeError):
             ended.results = results()  # type: ignore[attr-defined]
+        if isinstance(ended, LoopInterrupted | LoopTimeout | LoopStopped) and far():
+            ended.iteration = ended.partial = ended.outputs = None  # they are of the run that was under way
+            ended.add_note(far())
         if ended is not error:
             raise ended from error
         raise

@@ -1,0 +1,82 @@
+"""``mdf-loop check``: constants that loops divide by, steps of time, nan, and exports of PsyNeuLink."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mdf_loop.integrations.checks.model_file import check
+
+PSYNEULINK = Path(__file__).parent / "models" / "psyneulink"
+
+
+def model(tmp_path, derivative="(current - v) / tau", ports=None, method="euler", **values):
+    path = tmp_path / "m.json"
+    body = {"derivatives": {"v": derivative}, "carried": {"c": "c + 0 * (tau + current)"}, "method": method}
+    args = {"M": 10, "v": 0.0, "c": 0.0, "body": "body"}
+    parameters = {"body": {"value": body}, "run": {"function": "onnx::Loop", "args": args}}
+    parameters |= {name: {"value": value} for name, value in ({"tau": 10.0, "current": 1.5, "dt": 0.1} | values).items()}
+    for name in ports or {}:
+        del parameters[name]
+    inputs = {name: {"default_value": value} for name, value in (ports or {}).items()}
+    node = {"input_ports": inputs, "parameters": parameters, "output_ports": {"v": {"value": "run.v"}}}
+    path.write_text(json.dumps({"m": {"graphs": {"g": {"nodes": {"n": node}}}}}))
+    return path
+
+
+DIVIDES = "warning: g/n/tau: tau is 0, and the body divides by it"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, []),
+        ({"tau": 0}, [DIVIDES]),
+        ({"tau": 0.0, "method": "rk4"}, [DIVIDES]),
+        ({"ports": {"tau": 0.0}}, [DIVIDES]),
+        ({"tau": [1.0, 0.0], "current": [1.0, 1.0]}, [DIVIDES]),
+        (
+            {"tau": 0, "derivative": "v / (2 * tau)"},
+            ["warning: g/n/tau: what is computed of tau is 0, and the body divides by it"],
+        ),
+        ({"derivative": "where(tau > 0, current / tau, 0)", "tau": 0}, []),
+        ({"tau": "10 - 10"}, ["warning: g/n/run: iteration 1 of Loop: v became nan, "]),
+        ({"derivative": "sqrt(v - 3)"}, ["warning: g/n/run: iteration 0 of Loop: v became nan, "]),
+        ({"dt": -0.005}, ["warning: g/n/dt: dt, the length of a step, is -0.005, so time runs backwards"]),
+        ({"dt": 0}, ["warning: g/n/dt: dt, the length of a step, is 0, so nothing changes"]),
+    ],
+)
+def test_constants_that_loops_cannot_use_are_reported(said, expected, tmp_path):
+    found = check(model(tmp_path, **said))
+    assert len(found) == len(expected)
+    for problem, text in zip(found, expected, strict=True):
+        assert f"{problem.kind}: {problem.message}".startswith(text)
+        assert problem.line
+
+
+def test_given_values_count(tmp_path):
+    assert check(model(tmp_path, tau=0), {"tau": 2.0}) == []
+    (problem,) = check(model(tmp_path), {"n.tau": 0.0})
+    assert "tau is 0" in problem.message
+
+
+LOST = {
+    "backprop": ["no edge leads", "there is no function 'backpropagation'"],
+    "gating": ["control_allocation: nothing reads it"],
+    **{name: ["of a recurrent projection"] for name in ("kwta", "lca", "recurrent", "stroop_ddm", "stroop_plain")},
+    "transfer_clip": ["clip: nothing reads it"],
+}
+"""Exports that do not have all that PsyNeuLink computes, and how that is reported."""
+
+
+def test_exports_of_psyneulink_have_no_warning_but_for_what_they_lose():
+    found = {
+        path.stem: [problem.message for problem in check(path)]
+        for path in sorted(PSYNEULINK.glob("*.json"))
+        if not path.name.endswith(".numbers.json")
+    }
+    assert len(found) > 40
+    for name, messages in found.items():
+        texts = LOST.get(name, [])
+        assert bool(messages) == bool(texts), (name, messages)
+        assert all(any(text in message for text in texts) for message in messages), (name, messages)
