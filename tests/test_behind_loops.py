@@ -43,10 +43,11 @@ EXPRESSIONS = st.recursive(
 )
 
 
-def model(*outputs, draws=True, ends=False):
+def model(*outputs, draws=True, ends=False, body=None):
     """A model with one loop, numbers computed before it, and these outputs."""
     noise = "+ 0.3 * noise()" if draws else ""
-    body = {"carried": {"x": f"x + drift * 0.1 {noise}", "k": "k + 1"}, "collected": {"path": "x"}}
+    equations = {"carried": {"x": f"x + drift * 0.1 {noise}", "k": "k + 1"}, "collected": {"path": "x"}}
+    equations |= {"while": "abs(x) < 0.4"} if ends else {}
     node = {
         "parameters": {
             "drift": {"value": 0.5},
@@ -54,7 +55,7 @@ def model(*outputs, draws=True, ends=False):
             "later": {"value": "drift * 2 + scale"},
             "x0": {"value": 0.0},
             "k0": {"value": 0},
-            "body": {"value": body | ({"while": "abs(x) < 0.4"} if ends else {})},
+            "body": {"value": body or equations},
             "run": {"function": "onnx::Loop", "args": {"M": 25, "x": "x0", "k": "k0", "body": "body"}},
         },
         "output_ports": {f"out{k}": {"value": text} for k, text in enumerate(outputs)},
@@ -127,13 +128,10 @@ def test_simulators_give_choices(runs):
 
 @pytest.mark.parametrize("cond", [None, "x < 0.1"], ids=["none", "one that does not count"])
 def test_loops_without_a_condition_run_together_unless_theirs_would_say_something(cond, monkeypatch):
-    alone, made = [], model("run.x", draws=False)
-    if cond is not None:
-        text = "b (int64 i, bool go, double x, int64 k) => (bool more, double y, int64 n, double path)"
-        text += " <double d = {0.1}, double most = {0.4}, int64 one = {1}>"
-        body = {"onnx": text + " { y = Add (x, d) n = Add (k, one) more = Less (x, most) path = Identity (x) }"}
-        made.graph.nodes[0].parameters[5].value = body
-        made = mdf_loop.prepare(made.graph)
+    text = "b (int64 i, bool go, double x, int64 k) => (bool more, double y, int64 n, double path)"
+    text += " <double d = {0.1}, double most = {0.4}, int64 one = {1}>"
+    body = {"onnx": text + " { y = Add (x, d) n = Add (k, one) more = Less (x, most) path = Identity (x) }"}
+    alone, made = [], model("run[0]", draws=False, body=body if cond else None)
     plain = type(made).evaluate
     monkeypatch.setattr(type(made), "evaluate", lambda *args: alone.append(0) or plain(*args))
     with mdf_loop.options(engine="jit"), warnings.catch_warnings(record=True) as caught:
@@ -141,3 +139,14 @@ def test_loops_without_a_condition_run_together_unless_theirs_would_say_somethin
         mdf_loop.sweep(made, {"x0": np.linspace(0, 1, 50)}, seed=5)
     assert len(alone) >= 50 if cond else not alone
     assert any("goes on" in str(each.message) for each in caught) is (cond is not None)
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_what_is_swept_need_not_be_read(draws, monkeypatch):
+    made, alone = model("run.x", draws=draws), []
+    expected = mdf_loop.sweep(made, {"later": [1, 2, 3]}, trials=4, seed=1)
+    monkeypatch.setattr(type(made), "evaluate", lambda *args: alone.append(0))
+    with mdf_loop.options(engine="jit"):
+        found = mdf_loop.sweep(made, {"later": [1, 2, 3]}, trials=4, seed=1)
+    np.testing.assert_array_equal(found["out0"], expected["out0"])
+    assert not alone

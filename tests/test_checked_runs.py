@@ -92,9 +92,9 @@ TWO = (
 
 WRONG = {
     "float condition": (EQUATIONS, "while: v < threshold", "while: threshold - v", "while:", "a comparison, such as x > 0"),
-    "cond": (EQUATIONS, "cond: true", "cond: 1.0", "run:", "write true or false"),
-    "whole cond": (EQUATIONS, "cond: true", "cond: 3", "run:", "cond must be one boolean"),
-    "text as cond": (EQUATIONS, "cond: true", "cond: 'true'", "run:", "without quotes it is a boolean"),
+    "cond": (EQUATIONS, "cond: true", "cond: 1.0", "cond:", "write true or false"),
+    "whole cond": (EQUATIONS, "cond: true", "cond: 3", "cond:", "cond must be one boolean"),
+    "text as cond": (EQUATIONS, "cond: true", "cond: 'true'", "cond:", "without quotes it is a boolean"),
     "power": (EQUATIONS, "v: v + dt", "v: v + dt ^ 2", "v: v + dt ^ 2", r"a power is written \*\*"),
     "power in let": (EQUATIONS, "k: dt * 2", "k: dt ^ 2", "k: dt ^ 2", r"a power is written \*\*"),
     "text": (EQUATIONS, "dt: {value: 0.1}", "dt: {value: '20 ms'}", "dt: {", "'20 ms', which is not a number"),
@@ -104,7 +104,7 @@ WRONG = {
     "shapes of two": (EQUATIONS, "w: w + k", "w: ones(3) @ ones(2)", "w: ones", "failed on"),
     "name": (EQUATIONS, "w: w + k", "w: w + kk", "w: w", "reads 'kk'"),
     "result": (EQUATIONS, '"run[2]"', '"run[3]"', "path: {", "has 3 results"),
-    "count": (EQUATIONS, "M: 5000", "M: 2.5", "run:", "whole number"),
+    "count": (EQUATIONS, "M: 5000", "M: 2.5", "M:", "whole number"),
     "no value": (EQUATIONS, "{default_value: 1.0}", "{}", "threshold: {", "input 'threshold' of node 'n' has no value"),
     "no number": (EQUATIONS, "dt: {value: 0.1}", "dt: {}", "dt: {", "parameter 'dt' of node 'n' has no value"),
     "scanned number": (SCAN, "[1.0, 2.0, 3.0]", "3.0", "run:", "axis"),

@@ -16,7 +16,7 @@ from mdf_loop.options import random_stream, start_run
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 21]>
-model ({type} x, {type} k) => ({type} last, {type} rows) <int64 n = {{4}}, bool yes = {{1}}>
+model ({type}[3] x, {type} k) => ({type} last, {type} rows) <int64 n = {{4}}, bool yes = {{1}}>
 {{
   last, rows = Loop (n, yes, x) <body = body (int64 i, bool go, {type} a) => (bool on, {type} b, {type} r) {{
     on = Identity (go)

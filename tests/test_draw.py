@@ -374,7 +374,7 @@ def test_results_are_read_by_the_names_that_equations_give_them(level):
 
 
 def test_explained_nodes_read_results_by_name_too():
-    from mdf_loop.models.as_written import node_lines
+    from mdf_loop.models.explaining import node_lines
 
     graph = mdf_loop.prepare(mdf.Graph(id="g", nodes=[two_loops()])).graph
     assert {"half = run.y / 2", "best = numpy.argmax(run.path)", "last = run.x"} <= set(node_lines(graph.nodes[0]))

@@ -37,7 +37,7 @@ def body_of(text, names=tuple(VALUES)):
     """The body of an expression over the values of these names."""
     builder = BodyBuilder(Findings(), names, (), 18)
     value = evaluated(text, {name: Value(name) for name in names}, builder, "A.y", ("g", "A", "y"))
-    return check_body(builder.finish("g", [builder.array(value, "A.y")], {"": 18, "mdf": 1}))
+    return check_body(builder.finish("g", [builder.array(value, "A.y")]))
 
 
 def run(text, **values):

@@ -188,7 +188,7 @@ def _describe(step: Step, env: list[Any], error: Exception) -> str:
 
 def _meant(node: Node, values: Sequence[Any], error: Exception) -> str:
     """A hint where a text, nothing, or something else stands among numbers, or a number where an array was meant."""
-    if isinstance(error, IndexError) and values and np.shape(values[0]) == ():
+    if isinstance(error, IndexError) and values and not isinstance(values[0], list | tuple) and np.ndim(values[0]) == 0:
         return f"; {node.inputs[0]!r} is one number, without an index; a carried value is that of the iteration before"
     for name, value in zip(node.inputs, values, strict=False):
         if name and (value is None or isinstance(value, dict)):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, warn_user
+from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, warn_user
 from mdf_loop.inference.distances import Distance, Objective, OfFunction, OfOutput
 from mdf_loop.inference.simulators import Simulator
 from mdf_loop.models.model import Model, unknown_name
@@ -196,7 +196,8 @@ class Search:
         how = {"popsize": POPULATION, "maxiter": GENERATIONS, "tol": 0.02, "polish": False, "updating": "deferred", "rng": 0}
         try:
             found = optimize.differential_evolution(lambda x: self.losses(x.T), bounds, vectorized=True, init="sobol", **how)
-        except (RuntimeError, TypeError):  # scipy's, around what went wrong
+        except (RuntimeError, TypeError) as error:  # scipy's, around what went wrong
+            let_through(error)
             if self._failure is None:
                 raise
             raise self._failure from None

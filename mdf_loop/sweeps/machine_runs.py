@@ -29,8 +29,9 @@ from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors, column_of_values
 from mdf_loop.sweeps.workers import current_crew
 
-WORTH, UNKNOWN = 1 << 17, 1 << 8
-"""Iterations of all runs from which on engine ``auto`` compiles, and those of a run that are expected where nothing is said."""
+WORTH, UNKNOWN, AROUND = 1 << 16, 1 << 8, 1 << 6
+"""Iterations of all runs from which on engine ``auto`` compiles; those of a run that are expected where nothing is said; and those
+that take as long as what stands around the loop, where each run is run by itself."""
 
 
 class NotTogether(Exception):
@@ -47,7 +48,7 @@ def may_be_compiled(options: Options) -> bool:
 
 def pays(options: Options, runs: int, iterations: int | None = None) -> bool:
     """Whether so many runs, of so many iterations if that is known, last longer than compiling; in engine ``jit`` always."""
-    return options.how.compiles or runs * (iterations or UNKNOWN) >= WORTH
+    return options.how.compiles or runs * ((iterations or UNKNOWN) + AROUND) >= WORTH
 
 
 @dataclass
@@ -210,6 +211,8 @@ def many_of_columns(
     """The same, of values that are those of one run but for some, which come as columns; None if streams are not numpy's own."""
     from mdf_loop.backends.llvm.many_runs import RunColumns
 
+    if not columns:  # nothing that is swept is read
+        return many(made, vectors, [values], np.zeros_like(which), seeds, run, seconds)
     call: Any = made.call
     rows = [columns.get(k) for k in range(len(values))]
     share = functools.partial(current_crew().share, seconds=seconds)

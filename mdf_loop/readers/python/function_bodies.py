@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, let_through
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
@@ -129,6 +129,7 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
             with holding(current, trace):
                 returned = function(*(Traced(Value(name), trace) for name in inputs), **given)
         except Exception as error:
+            let_through(error)
             if trace.refusal is None or isinstance(error, LoopError):
                 raise
         if trace.refusal is not None:
