@@ -27,6 +27,7 @@ class Endless:
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
+        self._goes_on: bool | None = None  # whatever the loop is given
 
     @functools.cached_property
     def _may_be_sure(self) -> bool:
@@ -54,6 +55,12 @@ class Endless:
                 return truth(self._condition(inputs, (), run)[0], "the condition")
         except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):  # which its first iteration tells
             return False
+
+    def goes_on(self, given: Arguments, run: Run) -> bool:
+        """Whether each iteration gives a true condition, so that it does not matter whether it counts."""
+        if self._goes_on is None:
+            self._goes_on = self.is_sure({}, run)
+        return self._goes_on or self.is_sure(self._lasting_values(given), run)
 
     def refuse(self, given: Arguments, run: Run) -> None:
         """See that something ends a loop.

@@ -146,6 +146,10 @@ class OnceEvaluation:
         defaults = self._defaults
         return self._between.begin([given[each] if each in given else defaults[each] for each in self.read.inputs], run)
 
+    def value(self, env: list[Any], name: str) -> Any:
+        """A value of the body, of those that an evaluation knows."""
+        return env[self._between.graph.program.slot(name)]
+
     def steps(self, env: list[Any]) -> Evaluation:
         """The evaluation, between its loops."""
         return self._between.steps(env)

@@ -133,18 +133,7 @@ class MachineLoop:
         made, values = self.program(given, run.options), program_values(given)
         if made is None:
             return None
-        from mdf_loop.backends.llvm.many_runs import RunColumns
-
-        call: Any = made.call
-        rows = [columns.get(k) for k in range(len(values))]
-        share = functools.partial(current_crew().share, seconds=seconds)
-        with _left_to_others(), np.errstate(all="ignore"):
-            results = self.vectors.run(made, values, rows, which, run, share) if seeds is None else None
-            words = None if seeds is None else seeds.words
-            if results is None and (seeds is None or words is not None):
-                each = {k: column[which] for k, column in columns.items()}
-                program = RunColumns(call, values, [[k] for k in each], range(len(made.step.results)), 1)
-                results = program.run([*each.values()], None if words is None else begun(words), run.pause, share)
+        results = many_of_columns(made, self.vectors, values, columns, which, seeds, run, seconds)
         return None if results is None else self._as_columns(results)
 
     def program(self, given: Arguments, options: Options) -> Specialised | None:
@@ -206,6 +195,32 @@ def many(
                 return found
         call: Any = made.call
         return run_many(call, values, which, seeds, run.pause, share)  # type: ignore[arg-type]
+
+
+def many_of_columns(
+    made: Specialised,
+    vectors: Vectors,
+    values: Sequence[Any],
+    columns: Mapping[int, np.ndarray],
+    which: np.ndarray,
+    seeds: Seeds | None,
+    run: Run,
+    seconds: float = math.inf,
+) -> Sequence[Any] | None:
+    """The same, of values that are those of one run but for some, which come as columns; None if streams are not numpy's own."""
+    from mdf_loop.backends.llvm.many_runs import RunColumns
+
+    call: Any = made.call
+    rows = [columns.get(k) for k in range(len(values))]
+    share = functools.partial(current_crew().share, seconds=seconds)
+    with _left_to_others(), np.errstate(all="ignore"):
+        results = vectors.run(made, values, rows, which, run, share) if seeds is None else None
+        words = None if seeds is None else seeds.words
+        if results is None and (seeds is None or words is not None):
+            each = {k: column[which] for k, column in columns.items()}
+            program = RunColumns(call, values, [[k] for k in each], range(len(made.step.results)), 1)
+            results = program.run([*each.values()], None if words is None else begun(words), run.pause, share)
+    return results
 
 
 @contextlib.contextmanager

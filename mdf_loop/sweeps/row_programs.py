@@ -136,7 +136,8 @@ def refuse_other(request: Request, prepared: Any, run: Run) -> None:
         raise NotTogether("the loops of two runs have other forms")
     prepared.endless.refuse(given, run)
     obeyed = given.go is not None or run.options.obey_body_condition
-    if given.go is False or given.trip_count == 0 or (record.keep_going and not obeyed):
+    is_ignored = record.keep_going and not obeyed and not prepared.endless.goes_on(given, run)
+    if given.go is False or given.trip_count == 0 or is_ignored:
         raise NotTogether("a loop has no iteration, or ignores its condition")
 
 

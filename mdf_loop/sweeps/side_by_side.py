@@ -13,8 +13,10 @@ from mdf_loop.errors import let_through
 from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
+from mdf_loop.models.once import OnceEvaluation
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
+from mdf_loop.sweeps.behind_loops import BehindLoop
 from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, may_be_compiled, pays
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans
@@ -39,6 +41,7 @@ class SideBySide:
     def __init__(self, model: Model, source: Evaluated) -> None:
         self.model, self.source = model, source
         self._made: dict[Any, tuple[Any, MachineLoop]] = {}  # with what it was made of, so that its place stays taken
+        self._rest: dict[Any, tuple[Any, BehindLoop]] = {}
 
     @classmethod
     def of(cls, model: Model, wish: Wish, recorded: Mapping[str, str]) -> SideBySide | None:
@@ -89,7 +92,41 @@ class SideBySide:
             whole = source.whole(points, which, seeds, run, seconds)
             if whole is not None:
                 return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
+        if isinstance(source, OfNodes) and source.loops == 1:
+            found = self._with_rest(
+                source, task, [source.begun(inputs, outside) for inputs in points], which, seeds, run, seconds
+            )
+            if found is not None:
+                return found
         return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
+
+    def _with_rest(
+        self,
+        source: OfNodes,
+        task: Task,
+        begun: Sequence[tuple[OnceEvaluation, list[Any], Request]],
+        which: np.ndarray,
+        seeds: Seeds | None,
+        run: Run,
+        seconds: float,
+    ) -> Chunk | None:
+        """The outputs of some runs, of which nodes behind the only loop compute some; None if these have no machine code."""
+        evaluation, requests = begun[0][0], [request for *_, request in begun]
+        if any(each is not evaluation for each, *_ in begun):
+            return None
+        rest = self._rest.setdefault((id(evaluation), run.options.engine), (evaluation, BehindLoop(evaluation.body)))[1]
+        if rest.is_left:
+            return None
+        columns = self._looped(self._machine(requests[0], rest.wanted, task, run), requests, which, seeds, run, seconds)
+        which = which[: len(columns.lengths)]
+        known = [{name: evaluation.value(env, name) for name in rest.before} for _, env, _ in begun]
+        results = rest.run(known, columns, which, run)
+        if results is None:
+            return None
+        outputs = dict(zip((*source.once.places, *source.labels), results, strict=True))
+        chunk = self._chunk(task, columns, {}, requests, which)
+        chunk.columns = {name: self._column(task, name, outputs[name]) for name in task.columns}
+        return chunk
 
     def _of_columns(
         self, task: Task, first: int, which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float

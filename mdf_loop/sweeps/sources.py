@@ -151,6 +151,12 @@ class OfNodes:
             (changes(), form, types), lambda: _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
         )
 
+    def begun(self, inputs: Mapping[str, Any], outside: Run) -> tuple[OnceEvaluation, list[Any], Request]:
+        """An evaluation up to its first loop, the values that are known by then, and what the loop is asked."""
+        given, evaluation = self.given(inputs)
+        env = evaluation.begin(given, outside)
+        return evaluation, env, next(evaluation.steps(env))
+
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""
         given, evaluation = self.given(inputs)

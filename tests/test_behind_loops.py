@@ -1,0 +1,143 @@
+"""What nodes compute behind the only loop of a model, in sweeps: one program of all runs gives what each run gives alone."""
+
+import warnings
+
+import numpy as np
+import pytest
+from engines import ENGINES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from modeci_mdf.mdf import Model
+
+import mdf_loop
+from mdf_loop.settings.engines import can_compile
+from mdf_loop.sweeps.behind_loops import BehindLoop
+
+pytestmark = pytest.mark.skipif(not can_compile(), reason="without llvmlite each run is run by itself")
+OVER, TRIALS = {"drift": [-0.5, 0.25, 1.5]}, 40
+NUMBERS = ["run.x", "run.k", "drift", "scale", "later", "2", "0.5", "run.path[-1]", "run.path[0]", "numpy.sum(run.path)"]
+FUNCTIONS = [
+    "abs({0})",
+    "-({0})",
+    "({0}) ** 2",
+    "numpy.sqrt(abs({0}))",
+    "({0} > 0) * 1",
+    "float({0})",
+    "min({0}, 1)",
+    "numpy.sign({0})",
+]
+OPERATORS = [
+    "({0} + {1})",
+    "({0} - {1})",
+    "({0} * {1})",
+    "({0} / ({1} + 7.5))",
+    "({0} < {1})",
+    "numpy.where({0} > {1}, {0}, {1})",
+]
+EXPRESSIONS = st.recursive(
+    st.sampled_from(NUMBERS),
+    lambda inner: (
+        st.builds(str.format, st.sampled_from(FUNCTIONS), inner) | st.builds(str.format, st.sampled_from(OPERATORS), inner, inner)
+    ),
+    max_leaves=5,
+)
+
+
+def model(*outputs, draws=True, ends=False):
+    """A model with one loop, numbers computed before it, and these outputs."""
+    noise = "+ 0.3 * noise()" if draws else ""
+    body = {"carried": {"x": f"x + drift * 0.1 {noise}", "k": "k + 1"}, "collected": {"path": "x"}}
+    node = {
+        "parameters": {
+            "drift": {"value": 0.5},
+            "scale": {"value": 3},
+            "later": {"value": "drift * 2 + scale"},
+            "x0": {"value": 0.0},
+            "k0": {"value": 0},
+            "body": {"value": body | ({"while": "abs(x) < 0.4"} if ends else {})},
+            "run": {"function": "onnx::Loop", "args": {"M": 25, "x": "x0", "k": "k0", "body": "body"}},
+        },
+        "output_ports": {f"out{k}": {"value": text} for k, text in enumerate(outputs)},
+    }
+    return mdf_loop.prepare(Model.from_dict({"m": {"graphs": {"m": {"nodes": {"n": node}}}}}))
+
+
+def swept(made, engine, **how):
+    with mdf_loop.options(engine=engine):
+        return mdf_loop.sweep(made, OVER, trials=TRIALS, seed=5, **how)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EXPRESSIONS, min_size=1, max_size=3), st.booleans(), st.booleans())
+def test_all_runs_at_once_give_what_each_gives_alone(expressions, draws, ends):
+    made = model(*expressions, draws=draws, ends=ends)
+    expected = swept(made, "interpret")
+    for engine in ENGINES:
+        found = swept(made, engine)
+        for name in expected.data_vars:
+            assert found[name].dtype == expected[name].dtype
+            np.testing.assert_array_equal(found[name].values, expected[name].values)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """How many runs have had what is behind the loop computed by one program."""
+    counts, plain = [], BehindLoop.run
+
+    def counted(self, points, columns, which, run):
+        found = plain(self, points, columns, which, run)
+        counts.append(None if found is None else len(which))
+        return found
+
+    monkeypatch.setattr(BehindLoop, "run", counted)
+    return counts
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [["(run.x > 0) * 1", "run.k"], ["numpy.where(run.x > drift, drift, scale)"], ["run.path[-1] - run.path[0]", "run.path * 2"]],
+    ids=["a choice", "what is swept", "collected"],
+)
+def test_it_is_one_program(outputs, runs):
+    swept(model(*outputs), "jit")
+    assert sum(runs) == 3 * TRIALS
+
+
+def test_collected_values_of_several_lengths_are_left_to_each_run(runs):
+    found = swept(model("numpy.sum(run.path)", ends=True), "jit")
+    np.testing.assert_array_equal(found["out0"], swept(model("numpy.sum(run.path)", ends=True), "interpret")["out0"])
+    assert not runs
+
+
+def test_what_differs_in_the_last_place_is_left_to_each_run_in_engine_auto(runs):
+    with mdf_loop.options(engine="auto"):
+        mdf_loop.sweep(model("numpy.tanh(run.x)"), OVER, trials=3000, seed=5)
+    assert runs
+    assert set(runs) == {None}
+
+
+def test_simulators_give_choices(runs):
+    f = mdf_loop.simulator(model("(run.x > 0) * 1", "run.k * 0.1"), ["drift"], trials=50, seed=1)
+    with mdf_loop.options(engine="jit"):
+        found = f([[0.5], [2.0]], seed=[0, 1])
+    with mdf_loop.options(engine="interpret"):
+        np.testing.assert_array_equal(found, f([[0.5], [2.0]], seed=[0, 1]))
+    assert sum(runs) == 100
+
+
+@pytest.mark.parametrize("cond", [None, "x < 0.1"], ids=["none", "one that does not count"])
+def test_loops_without_a_condition_run_together_unless_theirs_would_say_something(cond, monkeypatch):
+    alone, made = [], model("run.x", draws=False)
+    if cond is not None:
+        text = "b (int64 i, bool go, double x, int64 k) => (bool more, double y, int64 n, double path)"
+        text += " <double d = {0.1}, double most = {0.4}, int64 one = {1}>"
+        body = {"onnx": text + " { y = Add (x, d) n = Add (k, one) more = Less (x, most) path = Identity (x) }"}
+        made.graph.nodes[0].parameters[5].value = body
+        made = mdf_loop.prepare(made.graph)
+    plain = type(made).evaluate
+    monkeypatch.setattr(type(made), "evaluate", lambda *args: alone.append(0) or plain(*args))
+    with mdf_loop.options(engine="jit"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mdf_loop.sweep(made, {"x0": np.linspace(0, 1, 50)}, seed=5)
+    assert len(alone) >= 50 if cond else not alone
+    assert any("goes on" in str(each.message) for each in caught) is (cond is not None)
