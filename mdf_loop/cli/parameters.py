@@ -80,7 +80,7 @@ def listener(asked: bool | None) -> Any:
     from mdf_loop.progress import Bar
 
     if asked is None:
-        return Bar(after=2.0) if sys.stderr.isatty() else False
+        return Bar(after=2.0) if sys.stderr.isatty() else None
     return asked
 
 

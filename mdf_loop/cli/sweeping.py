@@ -78,14 +78,7 @@ def run_sweep(
     from mdf_loop.models.saving import writable, write_dataset
     from mdf_loop.sweeps.sweep import sweep as over_grid
 
-    if output is not None and output.suffix not in (".nc", ".zarr"):
-        raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
-    refuse_other_pictures(plot)
-    refuse_missing_folders(output, plot)
-    if output is not None and how["store"] is not None:
-        raise MalformedBody("--store is where the results are written; leave out -o")
-    if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
-        raise MalformedBody(f"--set {taken[0]} is an argument of a sweep; give the input with --over, or as node.{taken[0]}")
+    _refuse(inputs, output, plot, how["store"])
     said = {name: value for name, value in how.items() if value is not None}
     if outputs:
         said["outputs"] = [name.strip() for names in outputs for name in names.split(",")]
@@ -105,6 +98,20 @@ def run_sweep(
     if plot is not None:
         save_picture(found, plot)
     return found
+
+
+def _refuse(inputs: dict[str, Any], output: Path | None, plot: Path | None, store: str | None) -> None:
+    """See that the results of a sweep can be written, and that its inputs have names of their own, before it runs."""
+    from mdf_loop.sweeps.sweep import sweep as over_grid
+
+    if output is not None and output.suffix not in (".nc", ".zarr"):
+        raise MalformedBody(f"a sweep is written to a .nc or .zarr file; got {str(output)!r}")
+    refuse_other_pictures(plot)
+    refuse_missing_folders(output, plot)
+    if output is not None and store is not None:
+        raise MalformedBody("--store is where the results are written; leave out -o")
+    if taken := sorted(inputs.keys() & inspect.signature(over_grid).parameters.keys()):
+        raise MalformedBody(f"--set {taken[0]} is an argument of a sweep; give the input with --over, or as node.{taken[0]}")
 
 
 def reduction(text: str) -> str | list[float]:
@@ -163,6 +170,7 @@ CheckpointPlace = Annotated[
 StorePlace = Annotated[
     str | None, typer.Option("--store", help="A .zarr folder, or an address, for results larger than the memory.")
 ]
+Reduce = Annotated[str | None, typer.Option("--reduce", help="Reduce the trials of a point: mean, or quantiles 0.1,0.9.")]
 
 
 def sweep(
@@ -174,9 +182,7 @@ def sweep(
     input_: parameters.Input = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the results: .nc or .zarr.")] = None,
     outputs: Annotated[list[str] | None, typer.Option("--outputs", metavar="NAMES", help="The outputs to keep: a,b.")] = None,
-    reduce: Annotated[
-        str | None, typer.Option("--reduce", help="Reduce the trials of a point: mean, or quantiles 0.1,0.9.")
-    ] = None,
+    reduce: Reduce = None,
     checkpoint: CheckpointPlace = None,
     store: StorePlace = None,
     workers: Annotated[int, typer.Option("--workers", help="Number of threads.")] = 1,
@@ -200,20 +206,18 @@ def sweep(
     from mdf_loop.options import options
 
     how: dict[str, Any] = {"trials": trials, "seed": seed, "workers": workers, "chunk": chunk}
-    how |= {"checkpoint": checkpoint, "store": store}
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
-    how |= {"fill": fill, "on_error": on_error, "progress": parameters.listener(progress)}
-    opts = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition}
+    how |= {"checkpoint": checkpoint, "store": store, "fill": fill, "on_error": on_error}
+    opts: dict[str, Any] = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition}
+    opts["progress"] = parameters.listener(progress)
     opts |= parameters.asked_for(engine=engine)
     with at_work(file), options(**opts):
         found = run_sweep(file, over or [], parameters.given_inputs(set_, input_), output, plot, how, outputs, reduce)
-    for written in () if json_ else (output, plot):
-        say_written(written)
-    _say(file, found, json_, store)
+    _say(file, found, json_, store, output, plot)
 
 
-def _say(file: Path, found: Any, as_text: bool, store: str | None) -> None:
-    """Say what a sweep gave.
+def _say(file: Path, found: Any, as_text: bool, store: str | None, *files: Path | None) -> None:
+    """Say what a sweep gave, and which files were written.
 
     Raises
     ------
@@ -226,6 +230,8 @@ def _say(file: Path, found: Any, as_text: bool, store: str | None) -> None:
         console().print(stored(store, found))
     else:
         console().print(summary(file.name, found))
+    for written in () if as_text else files:
+        say_written(written)
     if _say_failed(found):
         raise typer.Exit(1)
 

@@ -103,6 +103,8 @@ class Facts:
         It runs one of two bodies without inputs, ``Bound.branches``, as its only input says.
     compares : bool
         It compares numbers, and is false for nan.
+    divides : bool
+        Its second input is a divisor.
     draws : callable or None
         ``draws(*inputs)``, with inputs that are known, says which of ONNX's random operators draws the same numbers: its name and
         attributes, the type being float64; None if there is none.
@@ -122,6 +124,7 @@ class Facts:
     replaces_parts: bool = False
     chooses: bool = False
     compares: bool = False
+    divides: bool = False
     draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None
     results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
 

@@ -12,15 +12,13 @@ from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
 from mdf_loop.integrations.checks.findings import WARNING, Finding
 from mdf_loop.ir import Body
+from mdf_loop.ops.registry import facts
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import equations_of, graph_by_place, signature_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
-
-DIVISIONS = frozenset({"divide", "floor_divide", "remainder", "Div", "Mod"})
-"""Operators whose second input is a divisor."""
 
 
 def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
@@ -53,7 +51,7 @@ def _of_divisors(body: Body, known: Mapping[str, Any], place: tuple[str, ...], v
     if any(node.op.lower().endswith("where") for node in body.nodes):
         return  # which may leave out what a division by 0 gives
     numbers = {name: value for name in body.captures if (value := _number(known.get(name))) is not None}
-    for divisor in dict.fromkeys(node.inputs[1] for node in body.nodes if node.op in DIVISIONS):
+    for divisor in dict.fromkeys(node.inputs[1] for node in body.nodes if facts(node).divides):
         part = computing(body, [divisor], numbers).body
         read = [divisor] if divisor in numbers else [*part.inputs]
         if not set(read) <= numbers.keys() or not _has_zero(body, divisor, numbers):

@@ -88,6 +88,8 @@ for _op, _run in OPERATORS.items():
 
 for _op in ("less", "less_equal", "greater", "greater_equal", "equal"):
     say(_op, domain=DOMAIN, compares=True)
+for _op in ("divide", "floor_divide", "remainder"):
+    say(_op, domain=DOMAIN, divides=True)
 
 
 @kernel("matmul", domain=DOMAIN, batch=matmul)

@@ -258,6 +258,8 @@ def is_inf(x, *, detect_negative=1, detect_positive=1):
 
 for _op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
     say(_op, compares=True)
+for _op in ("Div", "Mod"):
+    say(_op, divides=True)
 say("And", accumulates="logical_and")
 say("Or", accumulates="logical_or")
 
