@@ -30,8 +30,8 @@ from mdf_loop.sweeps.vectors import Vectors, column_of_values
 from mdf_loop.sweeps.workers import current_crew
 
 WORTH, UNKNOWN, AROUND = 1 << 16, 1 << 8, 1 << 6
-"""Iterations of all runs from which on engine ``auto`` compiles; those of a run that are expected where nothing is said; those that
-take as long as what stands around the loop, where each run is run by itself."""
+"""Iterations of all runs from which on engine ``auto`` compiles; those of a run that are expected where nothing is said; those
+that take as long as what stands around the loop, where each run is run by itself."""
 
 
 class NotTogether(Exception):
