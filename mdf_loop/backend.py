@@ -155,8 +155,9 @@ class LoopRep(BackendRep):
 
     @functools.cached_property
     def _plain(self) -> dict[str, ValueType]:
-        """The inputs that are declared as tensors: arrays of their type need no fitting."""
-        declared = {name: self.body.type_of(name) for name in self._names}
+        """The inputs that something reads and that are declared as tensors: arrays of their type need no fitting."""
+        read = {*self.body.outputs, *(name for node in self.body.nodes for name in node.reads)}
+        declared = {name: self.body.type_of(name) for name in self._names if name in read}
         return {name: kind for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:

@@ -1,5 +1,7 @@
 """Parameters that are known are found again, with errors that are as large as what is missed."""
 
+import warnings
+
 import numpy as np
 import pytest
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
@@ -307,3 +309,21 @@ RT = np.linspace(0.5, 2, 30)
 def test_errors_say_what_came(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda data: {**data, "reaction_time": data["reaction_time"] * 1000}, "reaction_time"),
+        (lambda data: {**data, "evidence": np.sign(data["evidence"]) * 5}, "evidence"),
+    ],
+    ids=["units", "codes"],
+)
+def test_data_in_other_units_or_codes_are_a_warning(change, name):
+    outputs = mdf_loop.run(DDM, trials=200, seed=1)
+    data = {key: outputs[key] for key in ("reaction_time", "evidence")}
+    with pytest.warns(LoopWarning, match=f"standard deviations of an observation in {name}: are the units"):
+        mdf_loop.fit(DDM, change(data), {"drift": (0.2, 3.0)}, trials=200, seed=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=200, seed=2)

@@ -68,6 +68,13 @@ class Distance:
             found: np.ndarray = ((self.rows(simulated) - self.observed) ** 2).mean(axis=1)
         return found
 
+    def farthest(self, fitted: np.ndarray) -> tuple[str, float]:
+        """The output in which simulations and data differ most, and by how many standard deviations of an observation."""
+        single = [name for name, known in self._singles.items() for _ in range(int(known.sum()))]
+        labels = [*single, *(label for summary in self._summaries for label in summary.labels())]
+        at = int(np.abs(fitted - self.observed).argmax())
+        return labels[at], float(abs(fitted - self.observed)[at])
+
     def covariance(self, fitted: np.ndarray, trials: int) -> np.ndarray:
         """How the numbers that data are summed up as would vary with other data.
 

@@ -25,6 +25,9 @@ from mdf_loop.types.fitting import as_array
 POPULATION, GENERATIONS = 10, 60
 """For each parameter so many candidates at once, and how often they are improved at most."""
 
+MISFIT = 0.5
+"""Standard deviations of an observation by which the best simulations may be away from the data without a warning."""
+
 STEP = 0.03
 """Of the range of a parameter: how far errors look around the estimates at first."""
 
@@ -211,6 +214,7 @@ class Search:
         values = dict(zip(self.bounds, map(float, x), strict=True))
         errors = dict(zip(self.bounds, map(float, self._errors(x)), strict=True))
         self._warn_of(values, errors)
+        self._warn_of_misfit(x)
         return Estimates(values, errors, float(least), self)
 
     def _why_not(self, x: np.ndarray) -> str:
@@ -232,6 +236,17 @@ class Search:
             elif min(value - low, high - value) <= 1e-3 * (high - low):
                 bounds = f"over[{name!r}] = ({low:g}, {high:g})"
                 warn_user(f"the estimate of {name}, {value:.4g}, is at its bound: {bounds} may be too narrow")
+
+    def _warn_of_misfit(self, x: np.ndarray) -> None:
+        """Say that even the best simulations are unlike the data."""
+        if not isinstance(self.objective, Distance):
+            return
+        name, far = self.objective.farthest(self.objective.rows(self.simulator.by_name(x[None], 0))[0])
+        if far > MISFIT:
+            warn_user(
+                f"the best simulations differ from the data by {far:.2g} standard deviations of an observation in {name}: are "
+                "the units and the codes of the data those of the model?"
+            )
 
     def _errors(self, x: np.ndarray) -> np.ndarray:
         """Standard errors: of a likelihood by its curvature, of a distance by how its summaries vary and change.

@@ -62,6 +62,11 @@ class Summary:
             return np.full(len(self._units), np.nan)
         return self._numbers(trials) / self._units
 
+    def labels(self) -> list[str]:
+        """The output that each number is of."""
+        shares = ["the shares of choices"] * len(self.is_large)
+        return shares + [name for (_, name), part in self._middles.items() for _ in range(part.size)]
+
     def _cells(self, trials: Trials) -> np.ndarray:
         """The number of the cell of each trial."""
         found = np.zeros(len(trials[self.names[0]]), int)

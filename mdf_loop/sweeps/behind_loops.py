@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,8 +13,10 @@ from mdf_loop.execute.graphs import Graph
 from mdf_loop.ir import Body
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import draws
-from mdf_loop.sweeps.machine_runs import Columns, NotTogether, are_of_one_kind, for_many, many_of_columns
+from mdf_loop.sweeps.machine_runs import Columns, NotTogether, are_of_one_kind, are_the_same_bits, for_many, many_of_columns
 from mdf_loop.sweeps.vectors import Vectors, column_of_values
+
+log = logging.getLogger(__name__)
 
 Values = dict[str, Any]
 
@@ -49,7 +52,7 @@ class BehindLoop:
         self._vectors = Vectors()
 
     def run(self, points: Sequence[Values], columns: Columns, which: np.ndarray, run: Run) -> Sequence[Any] | None:
-        """The outputs of the graph, each with a row for each run; None if there is no machine code.
+        """The outputs of the graph, each with a row for each run; None if each run has to compute them by itself.
 
         Parameters
         ----------
@@ -60,11 +63,15 @@ class BehindLoop:
         which : array of int
             For each run, which point it is of.
         run : Run
-
-        Raises
-        ------
-        NotTogether
         """
+        try:
+            return self._run(points, columns, which, run)
+        except NotTogether as reason:
+            log.debug("behind the loop: %s", reason)
+            self.is_left = True
+            return None
+
+    def _run(self, points: Sequence[Values], columns: Columns, which: np.ndarray, run: Run) -> Sequence[Any] | None:
         first, rows = {**points[0], **self._first(columns)}, dict[int, np.ndarray]()
         for k, name in enumerate(self._reads):
             column = self._rows_of(name, columns) if name in self._results else _swept([each[name] for each in points])
@@ -72,9 +79,8 @@ class BehindLoop:
                 rows[k] = column if name in self._results else column[which]
         values = [first[name] for name in self._reads]
         made = for_many(self._graph.machine_code(values, run.options), run.options)
-        self.is_left = made is None
-        if made is None:
-            return None
+        if made is None or not are_the_same_bits(made):  # a run alone computes them node by node, in every engine
+            raise NotTogether("what is computed behind the loop has no machine code of the same bits")
         return many_of_columns(made, self._vectors, values, rows, np.arange(len(columns.lengths)), None, run)
 
     def _first(self, columns: Columns) -> Values:

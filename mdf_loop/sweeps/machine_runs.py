@@ -159,12 +159,12 @@ def for_many(made: Specialised | None, options: Options) -> Specialised | None:
 
     if made is None or not can_run_many(made.call):
         return None
-    return made if options.how.compiles or _gives_same_bits(made) else None
+    return made if options.how.compiles or are_the_same_bits(made) else None
 
 
 @functools.lru_cache(64)
-def _gives_same_bits(made: Specialised) -> bool:
-    """Asked for each chunk, and for each call of ``run(trials=)``."""
+def are_the_same_bits(made: Specialised) -> bool:
+    """Whether a program gives the same bits as all engines; asked for each chunk, and for each call of ``run(trials=)``."""
     return gives_same_bits(made.step)
 
 
