@@ -56,6 +56,7 @@ class LoopRep(BackendRep):
     """
 
     keeps = False
+    _seen: list[Any] | None = None  # the shapes of the inputs of the call before
 
     def __init__(self, body: Body) -> None:
         if body.captures:
@@ -70,7 +71,7 @@ class LoopRep(BackendRep):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was made of the body when it was asked for: models are known again by what they are pickled as."""
-        return {name: value for name, value in vars(self).items() if name not in ("_fitting", "_plain")}
+        return {name: value for name, value in vars(self).items() if name not in ("_fitting", "_plain", "_shaped", "_seen")}
 
     @public
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -121,12 +122,15 @@ class LoopRep(BackendRep):
     def _given(self, inputs: Any) -> tuple[Any, ...]:
         """A value for each input, in order, of the type that the model declares."""
         given = self.fit(self._by_name(inputs))
-        for name, declared in self._plain.items():
-            if name in given:
-                refuse_shape(name, given[name], declared)
-        if len(given) < len(self._names):
-            given = {**self.body.defaults, **given}
-        return tuple([given[name] for name in self._names])
+        whole = given if len(given) == len(self._names) else {**self.body.defaults, **given}
+        values = tuple([whole[name] for name in self._names])
+        shapes = [getattr(value, "shape", None) for value in values]
+        if shapes != self._seen:  # those of the call before need not be looked at again
+            for name, declared in self._shaped.items():
+                if name in given:
+                    refuse_shape(name, given[name], declared)
+            self._seen = shapes
+        return values
 
     def _as_values(self, given: Sequence[Any]) -> list[Any]:
         return [as_value(value, what) for value, what in zip(given, self._asked, strict=True)]
@@ -141,7 +145,7 @@ class LoopRep(BackendRep):
         """
         plain = self._plain
         for name, value in inputs.items():
-            if type(value) is not np.ndarray or name not in plain or value.dtype is not plain[name].dtype:
+            if type(value) is not np.ndarray or value.dtype is not plain.get(name):
                 refuse_nothing(self.body, inputs, "input")
                 known = {name: value for name, value in inputs.items() if name in self._fitting}
                 inputs = {**inputs, **fit_values(self._fitting, known)}
@@ -154,11 +158,16 @@ class LoopRep(BackendRep):
         return asked_types(self.body)
 
     @functools.cached_property
-    def _plain(self) -> dict[str, ValueType]:
-        """The inputs that something reads and that are declared as tensors: arrays of their type need no fitting."""
+    def _plain(self) -> dict[str, np.dtype]:
+        """The element types of inputs that are declared as tensors: arrays of that type need no fitting."""
+        declared = {name: self.body.type_of(name) for name in self._names}
+        return {name: kind.dtype for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
+
+    @functools.cached_property
+    def _shaped(self) -> dict[str, ValueType]:
+        """The types of those that something reads, which have to be of the shape that is declared."""
         read = {*self.body.outputs, *(name for node in self.body.nodes for name in node.reads)}
-        declared = {name: self.body.type_of(name) for name in self._names if name in read}
-        return {name: kind for name, kind in declared.items() if kind.kind == "tensor" and kind.dtype is not None}
+        return {name: self.body.type_of(name) for name in self._plain if name in read}
 
     def _by_name(self, inputs: Any) -> Mapping[str, Any]:
         if type(inputs) is dict or isinstance(inputs, Mapping):
