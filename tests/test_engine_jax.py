@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from generated import cases, write
 from hypothesis import HealthCheck, given, settings
@@ -354,22 +355,33 @@ def test_a_sweep_that_jax_cannot_do_says_so(newton):
     np.testing.assert_allclose(found.guesses.values[:, 4], [2, 3], rtol=1e-3)
 
 
-def test_double_precision_has_to_be_on():
+@pytest.fixture
+def in_32_bits():
     jax.config.update("jax_enable_x64", False)
-    try:
-        with mdf_loop.options(engine="jax"), pytest.raises(ArgumentError, match="jax_enable_x64"):
-            mdf_loop.run(FHN)
-    finally:
-        jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", True)
 
 
-def test_arrays_of_64_bits_are_not_cut_in_silence():
-    jax.config.update("jax_enable_x64", False)
-    try:
-        with mdf_loop.options(engine="jax"), pytest.raises(ArgumentError, match=r"'s' is float64.*jax_enable_x64"):
-            mdf_loop.loop(3, True, 0.5, body=ADD_UP, w=np.arange(4.0))
-    finally:
-        jax.config.update("jax_enable_x64", True)
+def test_double_precision_has_to_be_on(in_32_bits):
+    with mdf_loop.options(engine="jax"), pytest.raises(ArgumentError, match="jax_enable_x64"):
+        mdf_loop.run(FHN)
+
+
+def test_arrays_of_64_bits_are_not_cut_in_silence(in_32_bits):
+    with mdf_loop.options(engine="jax"), pytest.raises(ArgumentError, match=r"'s' is float64.*jax_enable_x64"):
+        mdf_loop.loop(3, True, 0.5, body=ADD_UP, w=np.arange(4.0))
+
+
+@pytest.mark.parametrize("n", [1, 7])
+def test_the_trip_count_of_exported_while_loops_needs_no_64_bits(in_32_bits, n):
+    model = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 17]>
+        halved (float x, bool go) => (float end) <int64 most = {{{np.iinfo(np.int64).max}}}> {{
+          end = Loop (most, go, x) <body = b (int64 i, bool c, float u) => (bool d, float v)
+            <float half = {{0.5}}, float one = {{1}}> {{ v = Mul (u, half) d = Greater (v, one) }}>
+        }}""")
+    with mdf_loop.options(engine="jax"), warnings.catch_warnings(action="error"):
+        assert mdf_loop.run(model, x=np.float32(1.5 * 2 ** (n - 1)), go=True)["end"] == 0.75
 
 
 def test_bench_shows_it():

@@ -40,6 +40,11 @@ def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]
     return None
 
 
+def is_no_limit(count: Value) -> bool:
+    """Whether a trip count is the largest number there is, which exporters write for a loop that its condition ends."""
+    return count.op == "const" and count.type.dtype == np.int64 and bool(np.all(count.attr == np.iinfo(np.int64).max))
+
+
 def is_never_begun(record: Loop, count: Value | None, condition: Value | None) -> bool:
     """Whether a loop gives what it carries as it was given.
 

@@ -28,6 +28,7 @@ from mdf_loop.step.fixpoint import Fixpoint
 from mdf_loop.step.loop_types import (
     as_declared,
     is_never_begun,
+    is_no_limit,
     known_trip_count,
     known_value,
     types_of_results,
@@ -259,6 +260,8 @@ class Lowering(OfBranches):
         record, scanned = with_rows_of(self.b, record, scanned)  # type: ignore[arg-type]
         count = known_trip_count(record, count, scanned)
         obeyed = record.obeys or condition is not None or self.obey
+        if count is not None and is_no_limit(count) and obeyed and record.keep_going not in {None, *lasting(record)}:
+            count = None
         if count is None and not record.scanned and not (obeyed and record.keep_going is not None):
             raise CannotLower("a loop that never ends by itself")
         if count is None and not record.scanned and record.keep_going in lasting(record):

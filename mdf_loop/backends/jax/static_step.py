@@ -149,16 +149,16 @@ class JaxLowering(StaticLowering):
         obeyed: bool,
         carried: Sequence[Value],
         scanned: Sequence[Value],
-        *others: Any,
-        **named: Any,
+        scope: Mapping[str, Value],
+        *_: Any,
     ) -> Sequence[Value]:
-        """A loop; it is kept in mind whether it has an iteration."""
+        """A loop, which JAX never runs as a whole operator; it is kept in mind whether it has an iteration."""
         outer = self.may_be_empty
         has_count = count is None or (count.op == "const" and np.all(np.asarray(count.attr) > 0))
         has_rows = all(x.type.shape is None or x.type.shape[s.axis] != 0 for x, s in zip(scanned, record.scanned, strict=True))
         self.may_be_empty = not (has_rows and has_count and (condition is None or is_always_true(condition)))
         try:
-            return super().loop(record, count, condition, obeyed, carried, scanned, *others, **named)
+            return super().loop(record, count, condition, obeyed, carried, scanned, scope)
         finally:
             self.may_be_empty = outer
 
