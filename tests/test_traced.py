@@ -130,6 +130,21 @@ def test_noise_differs_in_each_iteration_and_repeats_with_the_seed(engine):
     assert len(set(np.diff(first).round(9).tolist())) == 19
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_distributions_are_those_of_equations(engine):
+    @mdf_loop.body
+    def walk(i, go, x, *, mu):
+        draw = mdf_loop.body
+        x = x + draw.normal(mu, 0.1) * draw.uniform(mu, 3.0) + draw.poisson(lam) + draw.normal(0.0, spread).sum()
+        return True, x, x
+
+    lam, spread = 2.5, np.arange(3.0)
+    same = "x: x + normal(mu, 0.1) * uniform(mu, 3.0) + poisson(2.5) + sum(normal(0.0, spread))\ncollect path: x"
+    with mdf_loop.options(engine=engine, seed=1):
+        found = mdf_loop.loop(20, True, 0.0, body=walk, mu=2.0)[1]
+        np.testing.assert_array_equal(found, mdf_loop.loop(20, True, 0.0, body=same, mu=2.0, spread=spread)[1])
+
+
 RNG = np.random.default_rng(0)
 
 

@@ -63,7 +63,8 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     Returns
     -------
     TracedFunction
-        Give it as ``body=``.  ``body.noise(like=None)`` and ``body.uniform(like=None)`` draw random numbers inside.
+        Give it as ``body=``.  ``body.noise()``, ``body.uniform()``, ``body.normal(mean, spread)`` and ``body.poisson(rate)`` draw
+        random numbers inside, with the arguments that they have in equations.
 
     Raises
     ------
@@ -97,18 +98,37 @@ def noise(like: Any = None) -> Any:
     return _drawn("randn", "normal", like)
 
 
-def uniform(like: Any = None) -> Any:
-    """Random numbers between 0 and 1 inside a traced function: one, or as many as ``like`` has."""
-    return _drawn("rand", "uniform", like)
+def uniform(like: Any = None, high: Any = None) -> Any:
+    """Random numbers between 0 and 1 inside a traced function: one, or as many as ``like`` has.
+
+    ``uniform(low, high)`` draws as many as these have, between them.
+    """
+    return _drawn("rand", "uniform", like) if high is None else _tracing().add("numpy.random.uniform", [like, high])
 
 
-body.noise, body.uniform = noise, uniform  # type: ignore[attr-defined]
+def normal(mean: Any, spread: Any) -> Any:
+    """Normally distributed random numbers inside a traced function, as many as both have."""
+    return _tracing().add("numpy.random.normal", [mean, spread])
 
 
-def _drawn(alone: str, alike: str, like: Any) -> Any:
+def poisson(rate: Any) -> Any:
+    """Poisson distributed random numbers inside a traced function, as many as the rate has."""
+    return _tracing().add("numpy.random.poisson", [rate])
+
+
+body.noise, body.uniform, body.normal, body.poisson = noise, uniform, normal, poisson  # type: ignore[attr-defined]
+
+
+def _tracing() -> Trace:
+    """The function that is read."""
     here = current.get()
     if here is None:
-        raise ArgumentError("body.noise and body.uniform are for functions with @mdf_loop.body, while they are read")
+        raise ArgumentError("body.noise and its kin draw inside functions with @mdf_loop.body, while they are read")
+    return here
+
+
+def _drawn(alone: str, alike: str, like: Any = None) -> Any:
+    here = _tracing()
     if like is None:
         return here.add(f"numpy.random.{alone}", [])
     if isinstance(like, bool | int | float | tuple):
