@@ -105,6 +105,8 @@ CALLS = [
         lambda m: mdf_loop.run(m, inputs={"dt": 0.1}),
         "inputs are given by their names: run(model, x=...), or run(model, **values)",
     ),
+    (lambda m: mdf_loop.run(m, n_trials=3), "'n_trials' is taken for an input; did you mean the argument 'trials'?"),
+    (lambda m: mdf_loop.sweep(m, {"rate": [1.0]}, engine="jit"), "write: with mdf_loop.options(engine='jit')"),
     (lambda m: mdf_loop.run(m, over={"dt": [0.1]}), "mdf_loop.sweep(model, over={'x': [...]})"),
     (lambda m: mdf_loop.run(m.with_name("modl.yaml")), "did you mean 'm"),
     (lambda m: mdf_loop.backend.prepare(onnx.parser.parse_model(ONNX), device="GPU"), "device must be 'CPU'; got 'GPU'"),
@@ -121,6 +123,11 @@ def test_calls_with_a_mistake_say_what_was_meant(tmp_path, call, message):
     with pytest.raises(LoopError) as caught:
         call(path)
     assert message in told(caught.value)
+
+
+def test_an_argument_that_is_meant_stands_in_the_message_itself(tmp_path):
+    with pytest.raises(LoopError, match="did you mean the argument 'outputs'"):
+        mdf_loop.sweep(model(tmp_path), {"rate": [1.0]}, output="last")
 
 
 DEEPER = MODEL.replace("  output_ports", "    output_ports").replace("  last:", "    last:").replace("  path: {v", "    path: {v")

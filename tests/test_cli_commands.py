@@ -343,6 +343,8 @@ SAID = [
     (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is not a value; there are numbers (NaN and Infinity too)"""),
     (["decay.yaml", "--set", "rate=abc"], """a text is --set 'rate="abc"' in a shell"""),
     (["decay.yaml", "--set", 'rate="abc"'], "a product needs numbers; one of them is a text"),
+    (["decay.yaml", "rate=2"], "'rate=2' has no option: write --set rate=2;"),
+    (["decay.yaml", "--set", "rate=2", "--set", "rate=3"], "--set rate is given twice: 2 and 3"),
     (["folder"], "'folder' is a folder; a model is a file in it"),
     (["latin.yaml"], "latin.yaml:2: 'latin.yaml' is not an MDF model: line 2: it is not UTF-8 text: it has a byte 0xe9"),
     (
@@ -352,7 +354,7 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), SAID, ids=[said[:20] for _, said in SAID])
+@pytest.mark.parametrize(("arguments", "said"), SAID, ids=[said[:25] for _, said in SAID])
 def test_what_people_do_wrong_is_reported_in_their_words(arguments, said, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_main("new", "decay")

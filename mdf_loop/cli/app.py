@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import typer
 from mdf_loop.cli import comparing, installation, looking, run, showing, sweeping, writing
 from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import Interrupted, report, telling_warnings
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import ArgumentError, LoopError
 
 app = typer.Typer(
     add_completion=True,
@@ -62,6 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     as_json, options = "--json" in arguments, _options_of(arguments)
     try:
         with telling_warnings(as_json, options), _debugging("--debug" in arguments):
+            _refuse_loose(arguments)
             app(arguments, prog_name="mdf-loop", standalone_mode=True)
     except (Interrupted, LoopError, OSError, MemoryError) as error:
         if "--debug" in arguments:
@@ -69,6 +71,19 @@ def main(arguments: list[str] | None = None) -> None:
         is_interrupted = isinstance(error, Interrupted)
         report((is_interrupted and error.__cause__) or error, as_json, options)
         sys.exit(130 if is_interrupted else 1)
+
+
+def _refuse_loose(arguments: list[str]) -> None:
+    """See that inputs stand behind ``--set``.
+
+    Raises
+    ------
+    ArgumentError
+        One does not.
+    """
+    for before, text in itertools.pairwise(arguments):
+        if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):
+            raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
 
 
 @contextlib.contextmanager

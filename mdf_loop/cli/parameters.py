@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,7 +58,23 @@ def given_inputs(set_: list[str] | None, input_: Path | None) -> dict[str, Any]:
     MalformedBody
         One of them cannot be read.
     """
-    return {**(_read_inputs(input_) if input_ else {}), **dict(map(_assignment, set_ or []))}
+    return {**(_read_inputs(input_) if input_ else {}), **each_once("--set", map(_assignment, set_ or []))}
+
+
+def each_once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """What an option that is given several times says, by its names.
+
+    Raises
+    ------
+    MalformedBody
+        A name is given twice.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise MalformedBody(f"{option} {name} is given twice: {found[name]!r} and {value!r}")
+        found[name] = value
+    return found
 
 
 def asked_for(**how: Any) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def run_sweep(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", FAILED, LoopWarning)  # the command says it itself
-            found = over_grid(file, dict(map(axis, over)) or None, **said, **inputs)
+            found = over_grid(file, parameters.each_once("--over", map(axis, over)) or None, **said, **inputs)
     except (PartialResults, LoopError) as error:
         if output is not None and error.results is not None:
             write_dataset(writable(error.results), output)

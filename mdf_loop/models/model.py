@@ -431,10 +431,9 @@ def stopped_by(error: BaseException) -> str:
 
 def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str]) -> None:
     """Say which argument is probably meant by a name that is no input."""
-    if close := difflib.get_close_matches(name, [*arguments], 1, 0.75):
-        error.add_note(f"{name!r} is taken for an input; did you mean the argument {close[0]!r}?")
-    elif instead := instead_in_run(name):
-        error.add_note(f"{name!r} is taken for an input{instead}")
+    close = difflib.get_close_matches(name, [*arguments], 1, 0.75)
+    if instead := f"; did you mean the argument {close[0]!r}?" if close else instead_in_run(name):
+        error.args = (f"{error}; {name!r} is taken for an input{instead}",)
 
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:

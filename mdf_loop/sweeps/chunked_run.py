@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, warn_user
+from mdf_loop.integrations.engine_runs import refuse_options
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
@@ -214,6 +215,7 @@ def _errors(task: Task, table: Table | Merged | StoreCounts) -> list[str]:
 def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
     swept = [name for name, _ in grid.axes]
     unknown = [name for name in (*swept, *inputs) if not model.takes(name)]
+    refuse_options(inputs, inputs.keys() - unknown)
     for name in unknown:
         if name in HOW:
             raise ArgumentError(
