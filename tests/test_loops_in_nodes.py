@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from bodies import COUNTER
+from engines import ENGINES
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 from modeci_mdf.utils import load_mdf
@@ -11,7 +12,7 @@ from nodes_that_loop import SWAPPING_SUM, evaluated, loop_node, outputs
 import mdf_loop
 from mdf_loop import options, readers
 from mdf_loop.calls import prepared
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import LoopError, MalformedBody
 
 NOISE = "b (int64 i, bool c, float[1] x) => (bool c, float[1] y, float[1] s) { s = RandomNormal <shape = [1]> () y = Add (x, s) }"
 
@@ -34,6 +35,46 @@ def test_model_still_runs_after_a_round_trip_through_a_file(suffix, function, tm
     for source in (model, loaded, load_mdf(str(again))):
         result = outputs(evaluated(*source.graphs[0].nodes))
         assert [np.asarray(v).tolist() for v in result.values()] == [5, [20, 30, 50, 80]]
+
+
+COMPUTES = """
+m:
+  graphs:
+    g:
+      nodes:
+        n:
+          parameters:
+            shift: {value: 0.5}
+            body: {value: {carried: {x: 2 * x, k: k + 1}, collected: {path: x}, while: x < 20}}
+            run: {function: "onnx::Loop", args: {M: 99, x: 1.0, k: 0, body: body}}
+            steep: {function: linear, args: {variable0: shift, slope: 3.0, intercept: 0.0}}
+            moved: {value: run.x + shift}
+            twice: {value: 2 * moved + steep}
+            top: {value: numpy.max(run.path) * run.k}
+          output_ports: {twice: {value: twice}, top: {value: top}}
+"""
+
+
+def test_parameters_compute_with_what_loops_and_functions_give(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(COMPUTES)
+    expected = {"twice": 66.5, "top": 160.0}
+    for engine in ENGINES:
+        with options(engine=engine):
+            assert dict(mdf_loop.run(path)) == expected
+    assert outputs(evaluated(*mdf_loop.load(path).graphs[0].nodes), "n") == expected
+    assert {name: found.tolist() for name, found in mdf_loop.run(path, steps=2, collect=True).items()} == {
+        name: [value] * 2 for name, value in expected.items()
+    }
+    assert mdf_loop.sweep(path, {"shift": [0.5, 1.5]}).twice.values.tolist() == [66.5, 71.5]
+    assert [*map(float, mdf_loop.backend.run_model(mdf_loop.to_onnx(path), []))] == [*expected.values()]
+
+
+def test_a_loop_that_reads_what_its_result_gives_is_refused(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(COMPUTES.replace("x: 2 * x", "x: 2 * x * moved"))
+    with pytest.raises(LoopError, match="'moved' is None"):
+        mdf_loop.run(path)
 
 
 # Under the scheduler

@@ -49,7 +49,7 @@ from mdf_loop.readers.expressions.equation_texts import names_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
-from mdf_loop.readers.mdf.node import order_parameters
+from mdf_loop.readers.mdf.node import names_read, order_parameters
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.system.threads import holding
@@ -174,10 +174,18 @@ def _noted(name: str) -> Iterator[None]:
 
 
 @around
-def _noting_parameters(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-    """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up."""
-    with _noted(self.parameter.id):
-        return original(self, *args, **kwargs)
+def _noting_parameters(original: Callable[..., Any], self: Any, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up.
+
+    A parameter that computes with what a function of the node gives has no value before that.
+    """
+    parameter = self.parameter
+    if self.curr_value is None and parameter.default_initial_value is None:
+        reads = names_read(parameter.value)
+        if parameter.id not in reads and any(parameters.get(name, name) is None for name in reads):
+            return None
+    with _noted(parameter.id):
+        return original(self, parameters, *args, **kwargs)
 
 
 @around

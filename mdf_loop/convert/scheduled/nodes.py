@@ -174,7 +174,10 @@ class ScheduledNode(NodeReader):
         if is_stateful(parameter):
             return replace(literal(START), varies=True)
         if parameter.value is not None:
-            return replace(self.value(parameter.value, parameter), varies=True)
+            try:
+                return replace(self.value(parameter.value, parameter), varies=True)
+            except NotCompiled as reason:  # it computes with what a function gives
+                return Unavailable(str(reason))
         return Unavailable(f"parameter {self.base(parameter)} is read before it has a value")
 
     def _evaluated(self, parameter: Any) -> Value | Unavailable:

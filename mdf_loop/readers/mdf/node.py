@@ -146,7 +146,7 @@ class NodeReader:
 
     def _invariant(self, parameter: Any) -> Value | Unavailable:
         """A parameter that is the same in every iteration is evaluated once and for all."""
-        reads = [self.scope.get(name) for name in _variables(parameter.value)]
+        reads = [self.scope.get(name) for name in names_read(parameter.value)]
         if all(reads) and any(isinstance(read, Unavailable) or read.varies for read in reads if read):
             return self._stale(parameter)
         with self.builder.branch() as nodes:
@@ -165,7 +165,7 @@ class NodeReader:
 
     def _explain(self, error: MalformedBody, parameter: Any) -> None:
         """Add to an unknown name that MDF evaluates what it names later."""
-        names = set(_variables(parameter.value)) - set(self.scope)
+        names = set(names_read(parameter.value)) - set(self.scope)
         late = [x.id for x in (*self.node.parameters, *self.node.functions) if x.id in names]
         if late:
             error.add_note(
@@ -238,10 +238,10 @@ def is_stateful(parameter: Any) -> bool:
     """MDF's own rule: it has an initial value, or its value is an expression of itself."""
     if parameter.default_initial_value is not None:
         return not _only_starts(parameter)
-    return parameter.id in _variables(parameter.value)
+    return parameter.id in names_read(parameter.value)
 
 
-def _variables(source: Any) -> list[str]:
+def names_read(source: Any) -> list[str]:
     """The names that a value reads."""
     if not isinstance(source, str):
         return []
@@ -281,7 +281,7 @@ def order_functions(node: Any, path: tuple[str, ...]) -> list[Any]:
 
 def _function_reads(function: Any) -> set[str]:
     args = function.args or {}
-    return {name for source in (*args.values(), function.value) for name in _variables(source) if name not in args}
+    return {name for source in (*args.values(), function.value) for name in names_read(source) if name not in args}
 
 
 def order_parameters(node: Any, read_body: ReadBody) -> list[Any]:
@@ -314,7 +314,7 @@ def bodies_of(thing: Any, node: Any, read_body: ReadBody) -> Iterator[Body]:
 
 
 def _parameter_reads(parameter: Any) -> set[str]:
-    return {name for source in (parameter.value, *(parameter.args or {}).values()) for name in _variables(source)}
+    return {name for source in (parameter.value, *(parameter.args or {}).values()) for name in names_read(source)}
 
 
 def default_of(port: Any, path: tuple[str, ...]) -> Value:
