@@ -65,7 +65,7 @@ BODIES = {
 }
 
 
-def struck_by(handler, call, after=0.2):
+def struck_by(handler, call, after=0.5):
     """The exception that ends a call during which a signal comes, and how long it took to leave."""
     before = signal.signal(signal.SIGALRM, handler)
     begun = time.monotonic()

@@ -16,8 +16,6 @@ def test_whole_numbers_of_64_bits_are_not_cut_in_silence():
     body = "b (int64 i, bool c, int64 n) => (bool c, int64 m) { m = Add (n, k) }"
     jax.config.update("jax_enable_x64", False)
     try:
-        with pytest.raises(ArgumentError, match=r"has the whole number 9223372036854775807, and JAX.*jax_enable_x64"):
-            mdf_loop.to_jax("tests/models/while_ts.onnx")(x=np.ones((2, 3), np.float32))  # its trip count
         add = mdf_loop.to_jax(body)
         for n, k in ((1 << 31, 1), (0, -(1 << 31) - 1)):
             with pytest.raises(ArgumentError, match=r"has the whole number .*jax_enable_x64"):

@@ -27,7 +27,7 @@ from mdf_loop.errors import (
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_patches import Places, evaluated, quiet_mdf, values_of
-from mdf_loop.integrations.no_eval import conditions_of, engine_at_work, refuse_graph, refuse_keywords
+from mdf_loop.integrations.no_eval import conditions_of, engine_at_work, refuse_condition, refuse_graph
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.integrations.typed_graph import run_typed
@@ -123,7 +123,7 @@ def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
             found.add(MalformedBody(unknown.said, unknown.place))
     for place, condition in conditions_of(graph) if not failed else ():
         try:
-            refuse_keywords(condition, place)
+            refuse_condition(condition, place)
         except MalformedBody as wrong:
             found.add(wrong)
     if found.found and isinstance(error, PartialResults) and error.partial is not None:

@@ -323,8 +323,7 @@ def refuse_graph(graph: Any) -> None:
     if not is_guarded():
         return
     _refuse_shapes(graph)
-    for place, condition in conditions_of(graph):
-        refuse_condition(condition, place)
+    refuse_conditions(graph)
     try:
         refuse_unlisted(graph)
     except (MalformedBody, UnsupportedOp) as error:
@@ -349,13 +348,20 @@ _SCALE = re.compile(execution_engine.time_scale_str_regex)
 _TIME = re.compile(r"\s*[-+]?[\d.]+([eE][-+]?\d{1,3})?\s*\w*\s*")
 
 
-def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
-    """See that a condition, and all those inside it, are conditions of graph-scheduler; MDF calls whatever has their name.
+def refuse_conditions(graph: Any) -> None:
+    """See that the conditions of a graph are conditions of graph-scheduler; MDF calls whatever has their name.
 
     Raises
     ------
     MalformedBody
+        One is not, or is given what it does not take.
     """
+    for place, condition in conditions_of(graph):
+        refuse_condition(condition, place)
+
+
+def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
+    """The same for one condition, and all those inside it."""
     if isinstance(condition, list | tuple):
         for part in condition:
             refuse_condition(part, path)
@@ -369,13 +375,16 @@ def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
     found = getattr(graph_scheduler.condition, kind, None) if isinstance(kind, str) else None
     if not _is_condition(found):
         raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, _conditions())}", path)
-    for key, value in given.items() if isinstance(given, Mapping) else ():
+    if not isinstance(given, Mapping):
+        return
+    for key, value in given.items():
         if key == "n" and not _is_count(value):
             raise MalformedBody(f"n of {kind} must be a whole number from 0 on; got {in_words(value)}", path)
         if isinstance(value, str):
             _refuse_text(value, kind, key, path)
         else:
             refuse_condition(value, path)
+    _refuse_keywords(kind, found, given, path)
 
 
 def _is_count(value: Any) -> bool:
@@ -391,17 +400,8 @@ def conditions_of(graph: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
             yield (str(graph.id), "conditions", kind, str(name)), condition
 
 
-def refuse_keywords(condition: Any, path: tuple[str, ...]) -> None:
-    """See that a condition is given nothing that it does not take.
-
-    Raises
-    ------
-    MalformedBody
-    """
-    kind, given = getattr(condition, "type", None), getattr(condition, "kwargs", None)
-    found: Any = getattr(graph_scheduler.condition, str(kind), None)
-    if not _is_condition(found) or not isinstance(given, Mapping):
-        return
+def _refuse_keywords(kind: str, found: Any, given: Mapping[str, Any], path: tuple[str, ...]) -> None:
+    """See that a condition is given what it takes, and nothing else."""
     taken = inspect.signature(found).parameters.values()
     names = [parameter.name for parameter in taken]  # MDF hands a list to *args, too
     known = {*names, *("dependencies" for name in names if name == "dependency")}  # MDF's preferred name of it

@@ -27,6 +27,7 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.integrations.engine_runs import as_given, places_of, run_in_mdf, with_inputs
+from mdf_loop.integrations.no_eval import refuse_conditions
 from mdf_loop.integrations.required_inputs import refuse_missing_inputs
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
@@ -168,6 +169,7 @@ class ScheduledLoop:
             run.stream.restore(drawn)
             refuse_hanging(self.graph)
             refuse_unimplemented(self.graph)
+            refuse_conditions(self.graph)
             warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
             return None
         if run.stream.save() is drawn:

@@ -22,7 +22,7 @@ from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, m
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_runs import free_places
-from mdf_loop.integrations.no_eval import conditions_of, refuse_keywords
+from mdf_loop.integrations.no_eval import refuse_conditions
 from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
@@ -80,8 +80,7 @@ class OnceGraph:
         self._made = Recent[OnceEvaluation](MOST)
         with _left_to_mdf(graph):
             check_graph(graph)
-            for path, condition in conditions_of(graph):
-                refuse_keywords(condition, path)
+            refuse_conditions(graph)
             values = {(node, id): getattr(owner, slot, None) for node, id, owner, slot in free_places(graph)}
         self._numbers = {place: value for place, value in values.items() if type(value) in (int, float)}
         try:

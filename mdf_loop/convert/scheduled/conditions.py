@@ -175,9 +175,6 @@ _STARTS: dict[str, Condition] = {
     "AtEnvironmentSequenceStart": Count((UPDATES,), "equal", 0),
 }
 
-KNOWN = (*_OTHERS, *_ON_ALL, *_STARTS, "AtEnvironmentStateUpdateNStart", *_ON_PASSES, *_ON_EVALUATIONS, *_ON_CALLS, *_ON_LOOPS)
-"""The conditions that can be read."""
-
 
 class ConditionReader:
     """Reads conditions of one graph.
@@ -251,7 +248,7 @@ class ConditionReader:
             return _STARTS[kind]
         if kind == "AtEnvironmentStateUpdateNStart":
             return Every((_STARTS["AtEnvironmentStateUpdateStart"], self._other("AtEnvironmentStateUpdate", arguments)))
-        raise self.refused(f"is {kind}; a loop has counterparts of {', '.join(KNOWN)}")
+        raise self.refused(f"is {kind}, which a loop has no counterpart of")
 
     def refused(self, why: str) -> NotLowered:
         """The error for a condition that a loop has no counterpart of."""

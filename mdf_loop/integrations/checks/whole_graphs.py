@@ -17,7 +17,7 @@ from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
 from mdf_loop.integrations.checks.exported import mechanism_of, surplus_of, unread_things
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
-from mdf_loop.integrations.no_eval import TEXTS, conditions_of, refuse_condition, refuse_keywords
+from mdf_loop.integrations.no_eval import TEXTS, conditions_of, refuse_condition
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.derivatives import STEP
@@ -309,6 +309,5 @@ def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
     for place, condition in conditions_of(graph):
         try:
             refuse_condition(condition, place)
-            refuse_keywords(condition, place)
         except LoopError as error:
             yield Finding(ERROR, str(error), place)
