@@ -12,7 +12,7 @@ import inspect
 import itertools
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeGuard
 
@@ -289,9 +289,10 @@ def let_through(error: BaseException) -> None:
 def is_from_outside(error: BaseException) -> bool:
     """Whether an exception came from outside of the work that it struck.
 
-    Python calls a handler with the number of the signal and the frame that it interrupts, which is that of its caller.  So an
-    exception is a handler's if its traceback has a frame that was given these.  What a handler in C raises, and what
-    ``PyThreadState_SetAsyncExc`` does, has no such frame: it is a failure of the work, unless it is no ``Exception``.
+    Python calls a handler with the number of the signal and the frame that it interrupts, which calls it, or calls the compiled
+    code that does.  So an exception is a handler's if its traceback has a frame that was given these.  What a handler in C
+    raises, and what ``PyThreadState_SetAsyncExc`` does, has no such frame: it is a failure of the work, unless it is no
+    ``Exception``.
     """
     if isinstance(error, PartialResults):
         return False
@@ -304,23 +305,26 @@ def keeps_results(error: BaseException) -> TypeGuard[PartialResults]:
 
 
 def _is_of_handler(error: BaseException) -> bool:
-    before, here = None, error.__traceback__
+    callers: list[FrameType] = []
+    here = error.__traceback__
     while here is not None:
-        if before is not None and _was_given(here.tb_frame, before):
+        if _was_given(here.tb_frame, callers):
             return True
-        before, here = here.tb_frame, here.tb_next
+        callers.append(here.tb_frame)
+        here = here.tb_next
     return False
 
 
-def _was_given(frame: FrameType, caller: FrameType) -> bool:
-    """Whether a function has a number and the frame of its caller among its arguments, as a handler of signals has."""
+def _was_given(frame: FrameType, callers: Sequence[FrameType]) -> bool:
+    """Whether a function has a number and the frame of one of its callers among its arguments, as a handler of signals has."""
     code = frame.f_code
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)]
     given: list[Any] = []
     for name in names:
         value = frame.f_locals.get(name)
         given += value if type(value) is tuple else [value]
-    return any(isinstance(a, int) and b is caller for a, b in itertools.pairwise(given))
+    pairs = itertools.pairwise(given)
+    return any(isinstance(a, int) and isinstance(b, FrameType) and any(b is caller for caller in callers) for a, b in pairs)
 
 
 class LoopWarning(UserWarning):

@@ -104,6 +104,16 @@ class TestHandlers:
         assert is_from_outside(error)
         assert error.partial is not None
 
+    def test_what_strikes_in_compiled_code_with_a_frame_of_its_own_is_from_outside(self):
+        drawn = np.random.default_rng(0).bit_generator
+
+        def draws():
+            while True:
+                drawn.state  # noqa: B018  (numpy's compiled code puts a frame of its own into tracebacks)
+
+        errors = [struck_by(raising, draws, 0.01)[0] for _ in range(20)]
+        assert all(is_from_outside(error) for error in errors)
+
     @pytest.mark.parametrize("engine", ENGINES)
     def test_it_leaves_a_kernel_of_the_users_own_too(self, engine):
         if ("example", "Sleep") not in mdf_loop.ops.registry.KERNELS:
