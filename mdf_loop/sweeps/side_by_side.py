@@ -11,13 +11,14 @@ import numpy as np
 
 from mdf_loop.errors import let_through
 from mdf_loop.execute.nan_warnings import Compared
+from mdf_loop.execute.programs import program_values
 from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.once import OnceEvaluation
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.behind_loops import BehindLoop
-from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, may_be_compiled, pays
+from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, columns_of, may_be_compiled, pays
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
@@ -145,8 +146,8 @@ class SideBySide:
             return None
         rows = {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
         machine = self._machine(request, set(taken.values()), task, run)
-        found = machine.run_columns(request.arguments, rows, which, seeds, run, seconds)
-        return None if found is None else self._chunk(task, found, taken, [request], np.zeros_like(which))
+        found = machine.run(request.arguments, rows, which, seeds, run, seconds)
+        return self._chunk(task, found, taken, [request], np.zeros_like(which))
 
     def _machine(self, request: Request, wanted: set[int] | None, task: Task, run: Run) -> MachineLoop:
         """The machine code of a loop in all runs; of its results some are ``wanted``, or all.
@@ -224,10 +225,10 @@ class SideBySide:
         """Run one loop in all runs, or in the first that end in some time; ``which`` is the request of each."""
         for request in requests:
             refuse_other(request, requests[0].prepared, run)
-        columns = machine.run([request.arguments for request in requests], which, seeds, run, seconds)
-        if columns is None:
-            raise NotTogether("a loop is of other types in some runs")
-        return columns
+        given = [request.arguments for request in requests]
+        if len({(each.trip_count is None, each.go is None) for each in given}) > 1:
+            raise NotTogether("a loop has a trip count or a condition in some runs alone")
+        return machine.run(given[0], columns_of([*map(program_values, given)]), which, seeds, run, seconds)
 
 
 def _ended_at_nan(request: Request, columns: Columns, stops: np.ndarray) -> dict[str, int]:
