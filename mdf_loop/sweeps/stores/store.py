@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
@@ -22,7 +21,7 @@ from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, chunk_names, num
 from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.rows.labels import Labels, labelled
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, earliest
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout, group_files
 from mdf_loop.sweeps.task import Task
@@ -199,11 +198,12 @@ class SweepStore(Checkpoint):
 
     def write(self, span: Span, noted: Any) -> None:
         """Blocks are done, and written."""
-        name = chunk_name(*noted.blocks, 1)
+        start, stop = noted.blocks
+        name = chunk_name(start, stop, 1)
         self._seen.add(name)
         if noted.damaged:
             self._damaged[name] = MalformedBody(noted.damaged)
-        for own in [own for own in self._own if own[1] == noted.blocks[1]]:
+        for own in [own for own in self._own if own[1] == stop]:
             name = self._own.pop(own)
             if self._is_shared:
                 self.place.remove(name)
