@@ -24,7 +24,7 @@ from mdf_loop.readers.onnx.loop_records import as_loop
 def picture_of_graph(graph: Any, of_operators: bool = False) -> Picture:
     """An MDF graph: its equations, or the operators that they become."""
     picture = Picture(Cluster("top", str(graph.id)))
-    drawer = GraphDrawer(picture, of_operators)
+    drawer = BodyDrawer(picture, of_operators)
     senders: dict[tuple[str, str], str] = {}
     receivers: dict[tuple[str, str], str] = {}
     for node in graph.nodes:
@@ -70,16 +70,8 @@ def picture_of_loop(loop: Loop) -> Picture:
     return picture
 
 
-class GraphDrawer(BodyDrawer):
-    """Adds the nodes of an MDF graph to a picture, at one of two levels."""
-
-    def __init__(self, picture: Picture, of_operators: bool) -> None:
-        super().__init__(picture)
-        self.of_operators = of_operators
-
-
 def _node(
-    drawer: GraphDrawer,
+    drawer: BodyDrawer,
     node: Any,
     top: Cluster,
     when: str,
@@ -137,7 +129,7 @@ def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, st
 
 
 def _control(
-    drawer: GraphDrawer,
+    drawer: BodyDrawer,
     thing: Any,
     around: Cluster,
     scope: Mapping[str, str],
@@ -166,7 +158,7 @@ def _read_as(id: str, names: Sequence[str], count: int) -> list[str]:
 
 
 def _equations(
-    drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], said: Equations, names: Sequence[str]
+    drawer: BodyDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], said: Equations, names: Sequence[str]
 ) -> dict[str, str]:
     """A Loop or Scan over equations; returns where its outputs come from."""
     args = thing.args

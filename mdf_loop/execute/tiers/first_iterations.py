@@ -71,10 +71,12 @@ T = TypeVar("T")
 
 def is_being_compiled(blocks: Blocks, session: Session, stage: Stage, patience: float = 0.0) -> bool:
     """Whether another thread is at it; False as well where only running tells what is to be compiled."""
-    following = blocks.following(session, stage.same, stage.slices)
-    return _asked(
-        session, lambda: max((part.is_being_compiled(given, patience) for part, given in following), default=False), False
-    )
+
+    def ask() -> bool:
+        parts = [part.is_being_compiled(given, patience) for part, given in blocks.following(session, stage.same, stage.slices)]
+        return any(parts)  # each was asked, which orders it
+
+    return _asked(session, ask, False)
 
 
 def refusal(blocks: Blocks, session: Session, stage: Stage) -> str:
