@@ -229,16 +229,13 @@ def wanted_histories(plan: Plan) -> set[str]:
     known_at_end = {name for part in plan.parts if isinstance(part, Stepped) for name in part.carried}
     known_at_end |= {unit.name for unit in units if isinstance(unit, Idiom)}
     wanted |= {plan.carried[name] for name in loop.all_carried if name not in known_at_end}
-    wanted |= {plan.carried[unit.name] for unit in units if isinstance(unit, Shift)}
+    for unit in units:
+        wanted |= {plan.carried[unit.name]} if isinstance(unit, Shift) else set(unit.reads)
     for part in plan.parts:
-        if isinstance(part, Batched):
-            for unit in part.units:
-                wanted |= set() if isinstance(unit, Shift) else set(unit.reads)
-        else:
+        if isinstance(part, Stepped):
             written = {name for node in part.nodes for name in node.outputs if name}
-            carried = part.carried if isinstance(part, Stepped) else ()
-            reads = {name for node in part.nodes for name in node.reads} | {plan.carried[name] for name in carried}
-            wanted |= reads - written - set(carried)
+            reads = {name for node in part.nodes for name in node.reads} | {plan.carried[name] for name in part.carried}
+            wanted |= reads - written - set(part.carried)
     todo = list(wanted & set(plan.carried))
     while todo:
         output = plan.carried[todo.pop()]

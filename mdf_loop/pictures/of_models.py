@@ -111,19 +111,14 @@ def _default(port: Any) -> str:
 
 def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:
     """An output port: the output of a loop under its name, or a box for an expression."""
-    text = str(port.value)
-    for id, outputs in found.items():
-        if text in outputs:
-            drawer.arrow(outputs[text], key := drawer.box(around, port.id, kind=OUTPUT))
-            return key
-        if text == id and outputs:
-            drawer.arrow(next(iter(outputs.values())), key := drawer.box(around, port.id, kind=OUTPUT))
-            return key
+    text, results = str(port.value), {name: tail for outputs in found.values() for name, tail in outputs.items()}
+    whole = {id: next(iter(outputs.values())) for id, outputs in found.items() if outputs} | results
+    if text in whole:
+        drawer.arrow(whole[text], key := drawer.box(around, port.id, kind=OUTPUT))
+        return key
     key = drawer.box(around, port.id, *broken(f"= {text}"), kind=OUTPUT)
-    results = {name: tail for outputs in found.values() for name, tail in outputs.items()}
-    read = [tail for name, tail in results.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
-    read += [tail for name, tail in scope.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
-    for tail in dict.fromkeys(read):
+    known = [*results.items(), *scope.items()]
+    for tail in dict.fromkeys(tail for name, tail in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)):
         drawer.arrow(tail, key)
     return key
 
