@@ -21,7 +21,7 @@ from mdf_loop.options import Run
 from mdf_loop.sweeps.behind_loops import BehindLoop
 from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, columns_of, may_be_compiled, pays
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans, whole_column
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
 
@@ -263,8 +263,7 @@ def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> n
 def _column(columns: Columns, place: int, fill: Any) -> Column:
     """One result of a loop in all runs; those that ended early are filled up behind their end."""
     if place < len(columns.values):
-        column = columns.values[place]
-        return column, np.full(len(column), column.shape[1]) if column.ndim > 1 else None
+        return whole_column(columns.values[place])
     found = columns.collected[place - len(columns.values)]
     assert found is not None
     return filled_up(found, columns.lengths, fill), columns.lengths

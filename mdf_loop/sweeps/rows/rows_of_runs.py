@@ -102,6 +102,11 @@ def column_of(rows: Sequence[Any], fill: Any = np.nan) -> Column:
     return out, lengths
 
 
+def whole_column(rows: np.ndarray) -> Column:
+    """Rows that are all as long."""
+    return rows, np.full(len(rows), rows.shape[1]) if rows.ndim > 1 else None
+
+
 def filled_up(rows: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:
     """Rows of several lengths, filled up behind their ends."""
     if (lengths == rows.shape[1]).all():

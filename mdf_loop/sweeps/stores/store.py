@@ -108,12 +108,6 @@ class SweepStore(Checkpoint):
 
     # What it says of itself
 
-    def _numbers(self) -> tuple[int, int]:
-        return self.layout.count, 1
-
-    def _layout_said(self) -> dict[str, Any]:
-        return self.layout.said()
-
     def _see_kind(self, layout: RowLayout | None) -> None:
         if layout is None:
             raise LoopError(f"{str(self.place)!r} is a checkpoint of a sweep: continue it with checkpoint=")
@@ -181,9 +175,6 @@ class SweepStore(Checkpoint):
                 self._taken[start:stop] = True
                 return start, stop
         return super().take(most)
-
-    def _fitted(self, start: int, stop: int) -> int:
-        return stop
 
     def _look(self, is_urgent: bool) -> None:
         was_shared = self._is_shared
