@@ -1,5 +1,6 @@
 """Parameters that are known are found again, with errors that are as large as what is missed."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -35,6 +36,16 @@ def decay(*outputs):
     node = Node(id="n", input_ports=ports, parameters=parameters)
     node.output_ports = [OutputPort(id=name, value=text) for name, text in texts.items()]
     return Model(id="decay", graphs=[Graph(id="decay", nodes=[node])])
+
+
+def spiking():
+    """A leaky neuron that fires, with its voltage, and how often it fired."""
+    let = {"w": "v + 0.1 * (10.0 * current - v) / tau", "fired": "w > 15.0"}
+    body = {"let": let, "carried": {"v": "where(fired, 0.0, w)", "n": "n + fired"}, "collected": {"volt": "v"}}
+    parameters = [Parameter(id="current", value=2.3), Parameter(id="tau", value=15.2), Parameter(id="body", value=body)]
+    parameters.append(Parameter(id="run", function="onnx::Loop", args={"M": 3000, "v": 0.0, "n": 0, "body": "body"}))
+    ports = [OutputPort(id="volt", value="run.volt"), OutputPort(id="count", value="run.n")]
+    return Model(id="spiking", graphs=[Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=ports)])])
 
 
 def are_found(found, truth, most=4):
@@ -111,6 +122,45 @@ def test_an_estimate_at_its_bound_is_a_warning():
     model = mdf_loop.prepare(decay())
     with pytest.warns(LoopWarning, match=r"tau, 5, is at its bound: over\['tau'\] = \(2, 5\) may be too narrow"):
         mdf_loop.fit(model, {"trace": model(tau=8.0)["trace"]}, {"tau": (2, 5)})
+
+
+def test_where_the_loss_jumps_errors_are_unknown_and_noise_is_no_misfit():
+    model = mdf_loop.prepare(spiking())
+    volt = model()["volt"] + np.random.default_rng(0).normal(size=3000)
+    with pytest.warns(LoopWarning) as said:
+        found = mdf_loop.fit(model, {"volt": volt}, {"current": (1, 4), "tau": (5, 40)}, trials=1)
+    assert abs(found["current"] - 2.3) < 0.05
+    assert np.isnan([*found.errors.values()]).all()
+    assert len(said) == 1
+    assert "the loss is not smooth here" in str(said[0].message)
+
+
+def test_errors_of_a_long_time_course_take_no_matrix_of_all_its_values():
+    values = np.random.default_rng(1).normal(size=4000)
+    distance = Distance({"v": values}, {"v": (4000,)})
+    tracemalloc.start()
+    found = distance.propagated(np.ones((1, 4000)), distance.observed + 1.0, 1)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, [[4000.0]])
+    assert most < 1e6
+
+
+def test_a_time_course_in_other_units_is_a_warning():
+    model = mdf_loop.prepare(decay())
+    with pytest.warns(LoopWarning, match="standard deviations of an observation in trace: are the units"):
+        mdf_loop.fit(model, {"trace": 1000 * model()["trace"]}, {"tau": (2, 20)})
+
+
+@pytest.mark.parametrize("counts", [30, [30, 31]], ids=["one", "two"])
+def test_few_counts_give_no_errors(counts):
+    model = mdf_loop.prepare(spiking())
+    with pytest.warns(LoopWarning) as said:
+        found = mdf_loop.fit(model, {"count": counts}, {"current": (1, 4)}, trials=1)
+    assert np.isinf(found.errors["current"])
+    words = " ".join(str(each.message) for each in said)
+    assert "too few data for standard errors" in words
+    assert "do not decide current" in words
 
 
 @pytest.mark.filterwarnings("ignore::mdf_loop.errors.LoopWarning")

@@ -14,6 +14,9 @@ Simulated = Mapping[str, np.ndarray]
 """For each output an array of rows, trials, and the output's own axes."""
 
 
+FEWEST, SHORT = 5, 20
+"""So many observed trials at least for standard errors; fewer values of a time course are looked at one by one."""
+
 Objective = Callable[[Simulated], np.ndarray]
 """What is made small: a number for each row."""
 
@@ -43,12 +46,12 @@ class Distance:
             lengths.setdefault(0 if is_single else len(values), []).append(name)
         self._singles = {name: ~np.isnan(data[name]) for name in lengths.pop(0, [])}
         self._scales = {name: spread(data[name][known]) for name, known in self._singles.items()}
-        self._summaries = [Summary({name: data[name] for name in names}) for names in lengths.values()]
+        self.summaries = [Summary({name: data[name] for name in names}) for names in lengths.values()]
         self.observed = self._row({name: data[name][None] if name in self._singles else data[name] for name in data})
 
     def _row(self, trials: Mapping[str, np.ndarray]) -> np.ndarray:
         single = [trials[name].mean(axis=0)[known] / self._scales[name] for name, known in self._singles.items()]
-        return np.concatenate([*single, *(summary(trials) for summary in self._summaries)])
+        return np.concatenate([*single, *(summary(trials) for summary in self.summaries)])
 
     def rows(self, simulated: Simulated) -> np.ndarray:
         """Each row of simulations in one row of numbers."""
@@ -63,30 +66,49 @@ class Distance:
 
     def farthest(self, fitted: np.ndarray) -> tuple[str, float]:
         """The output in which simulations and data differ most, and by how many standard deviations of an observation."""
-        single = [name for name, known in self._singles.items() for _ in range(int(known.sum()))]
-        labels = [*single, *(label for summary in self._summaries for label in summary.labels())]
-        at = int(np.abs(fitted - self.observed).argmax())
-        return labels[at], float(abs(fitted - self.observed)[at])
+        left, at, found = fitted - self.observed, 0, list[tuple[float, str]]()
+        for name, known in self._singles.items():
+            part = np.full(known.shape, np.nan)
+            part[known], at = left[at : at + known.sum()], at + int(known.sum())
+            found.append((_unlike(part), name))
+        labels = [label for summary in self.summaries for label in summary.labels()]
+        far, name = max([*found, *zip(np.abs(left[at:]).tolist(), labels, strict=True)])
+        return name, far
 
-    def covariance(self, fitted: np.ndarray, trials: int) -> np.ndarray:
-        """How the numbers that data are summed up as would vary with other data.
+    def too_few(self, free: int) -> str:
+        """What there is too little of for standard errors of so many parameters; empty if there is enough."""
+        counts = [summary.count for summary in self.summaries]
+        if not counts and self.observed.size <= free:
+            return f"{self.observed.size} observed value{'s' * (self.observed.size > 1)} for {free} parameter{'s' * (free > 1)}"
+        return f"{min(counts)} observations" if counts and min(counts) < FEWEST else ""
+
+    def chi_square(self, rows: np.ndarray) -> np.ndarray | None:
+        """The misfit of each row in units of that of the first; None if that fits exactly, or observations are of trials."""
+        misfit: np.ndarray = ((rows - self.observed) ** 2).sum(axis=1)
+        return None if self.summaries or not misfit[0] else misfit / misfit[0] * self.observed.size
+
+    def propagated(self, inverse: np.ndarray, fitted: np.ndarray, trials: int) -> np.ndarray:
+        """The covariance of parameters, of how the numbers that data are summed up as would vary with other data.
 
         Of a single observation what is left over says how much it varies.
 
         Parameters
         ----------
+        inverse : array
+            How each parameter changes with each number.
         fitted : array
             The summary of simulations with the estimates.
         trials : int
             How many these are, which vary as well.
         """
         at = sum(int(known.sum()) for known in self._singles.values())
-        varying = np.zeros((len(fitted), len(fitted)))
-        varying[range(at), range(at)] = ((fitted - self.observed)[:at] ** 2).sum() / max(at, 1)
-        for summary in self._summaries:
-            part = slice(at, at + len(summary.covariance))
-            varying[part, part], at = summary.covariance * (1 + summary.count / trials), part.stop
-        return varying
+        single = inverse[:, :at]
+        found: np.ndarray = single @ single.T * (((fitted - self.observed)[:at] ** 2).sum() / max(at, 1))
+        for summary in self.summaries:
+            part = inverse[:, at : at + len(summary.covariance)]
+            found += part @ summary.covariance @ part.T * (1 + summary.count / trials)
+            at += len(summary.covariance)
+        return found
 
 
 def mean_of(name: str) -> Objective:
@@ -112,6 +134,14 @@ def of_function(function: Any, data: Mapping[str, np.ndarray]) -> Objective:
         return np.array([float(value) for value in found])
 
     return loss
+
+
+def _unlike(left: np.ndarray) -> float:
+    """How far what is left over is from noise: the part of it that neighbours along the first axis share."""
+    if not left.ndim or len(left) < SHORT:
+        return float(np.nanmax(np.abs(left)))
+    pairs = left[1:] * left[:-1]
+    return float(np.sqrt(max(np.nanmean(pairs), 0.0))) if np.isfinite(pairs).any() else 0.0
 
 
 def _is_single(name: str, values: np.ndarray, shape: tuple[int, ...]) -> bool:

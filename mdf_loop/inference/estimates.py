@@ -10,6 +10,7 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, warn_user
 from mdf_loop.inference.distances import Distance, Objective, mean_of, of_function
 from mdf_loop.inference.simulators import Simulator
+from mdf_loop.inference.standard_errors import StandardErrors
 from mdf_loop.models.model import Model, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import KERNELS
@@ -28,12 +29,8 @@ POPULATION, GENERATIONS = 10, 60
 MISFIT = 0.5
 """Standard deviations of an observation by which the best simulations may be away from the data without a warning."""
 
-STEP = 0.03
-"""Of the range of a parameter: how far errors look around the estimates at first."""
-
-PRECISE = 10
-"""How many times the trials of a candidate there are where a slope is found."""
-
+CORNER = 0.03
+"""Of the range of a parameter: how far from the best candidate the search near it begins."""
 
 REFINED = 60
 """For each parameter so many candidates near the best one at most."""
@@ -208,7 +205,7 @@ class Search:
         if not np.isfinite(found.fun):
             raise LoopError(f"no parameters within the bounds have a finite loss: {self._why_not(found.x)}")
         width = self.high - self.low
-        corners = np.clip(found.x + np.vstack([np.zeros(len(width)), np.diag(STEP * width)]), self.low, self.high)
+        corners = np.clip(found.x + np.vstack([np.zeros(len(width)), np.diag(CORNER * width)]), self.low, self.high)
         near = {"initial_simplex": corners, "xatol": 1e-4 * width.max(), "fatol": 1e-7, "maxfev": REFINED * len(width)}
         best = optimize.minimize(lambda x: self.losses(x[None])[0], found.x, method="Nelder-Mead", bounds=bounds, options=near)
         x, least = (best.x, best.fun) if best.fun <= found.fun else (found.x, found.fun)
@@ -233,14 +230,15 @@ class Search:
         for name, value in values.items():
             low, high = self.bounds[name]
             if np.isinf(errors[name]):
-                warn_user(f"the data do not decide {name}: what is compared does not change with it, or as others do")
+                how = "not, only in jumps, or as with another parameter"
+                warn_user(f"the data do not decide {name}: what is compared changes with it {how}")
             elif min(value - low, high - value) <= 1e-3 * (high - low):
                 bounds = f"over[{name!r}] = ({low:g}, {high:g})"
                 warn_user(f"the estimate of {name}, {value:.4g}, is at its bound: {bounds} may be too narrow")
 
     def _warn_of_misfit(self, x: np.ndarray) -> None:
         """Say that even the best simulations are unlike the data."""
-        if not isinstance(self.objective, Distance):
+        if not isinstance(self.objective, Distance) or self.objective.too_few(len(x)):
             return
         name, far = self.objective.farthest(self.objective.rows(self.simulator.by_name(x[None], 0))[0])
         if far > MISFIT:
@@ -250,58 +248,10 @@ class Search:
             )
 
     def _errors(self, x: np.ndarray) -> np.ndarray:
-        """Standard errors: of a likelihood by its curvature, of a distance by how its summaries vary and change.
-
-        They are found once more with steps as large as the errors found first: smaller ones see noise, larger ones a curve.
-        """
+        """Standard errors, unless the loss is the caller's."""
         if self._is_own:
             return np.full(len(x), np.nan)
-        width = self.high - self.low
-        steps = STEP * width
-        for _ in range(2):
-            found = steps * self._errors_in_steps(np.clip(x, self.low + steps, self.high - steps), steps, x)
-            steps = np.clip(np.nan_to_num(found), STEP / 5 * width, STEP * 5 * width)
-        return found
-
-    def _errors_in_steps(self, centre: np.ndarray, steps: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """The same in units of the steps; infinite where a step changes nothing."""
-        slopes = self._slopes(centre, steps)
-        if not np.isfinite(slopes).all():
-            return np.full(len(x), np.nan)
-        covariance = inverse = np.linalg.pinv(slopes)
-        if isinstance(self.objective, Distance):
-            fitted = self.objective.rows(self.simulator.by_name(x[None], 0))[0]
-            covariance = inverse @ self.objective.covariance(fitted, self.simulator.trials or 1) @ inverse.T
-        _, sizes, directions = np.linalg.svd(slopes)
-        unseen = directions[(sizes > 1e-9 * sizes.max()).sum() :]
-        with np.errstate(invalid="ignore"):
-            return np.where((np.abs(unseen) > 1e-6).any(axis=0), np.inf, np.sqrt(np.diag(covariance)))
-
-    def _slopes(self, centre: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """How the slope of a likelihood, or each number that a distance compares, changes with each parameter."""
-        if not isinstance(self.objective, Distance):
-            return self._curvature(centre, steps)
-        theta = np.vstack([centre + np.diag(steps), centre - np.diag(steps)])
-        up, down = self.objective.rows(self._precise.by_name(theta, 0)).reshape(2, len(steps), -1)
-        slopes: np.ndarray = ((up - down) / 2).T
-        return slopes
-
-    @property
-    def _precise(self) -> Simulator:
-        """A simulator with more trials: noise in slopes would look like knowledge of the parameters."""
-        f = self.simulator
-        times = 1 if f.trials == 1 else PRECISE * (f.trials or 1)
-        return Simulator(f.model, f.names, f.outputs, times, None, f.seed, None, f.inputs)
-
-    def _curvature(self, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Second derivatives of the loss in units of the steps, by differences."""
-        offsets, count = np.diag(steps), len(x)
-        pairs = [(i, j) for i in range(count) for j in range(count)]
-        signs = [(1, 1), (1, -1), (-1, 1), (-1, -1)]
-        theta = np.array([x + (a * offsets[i] + b * offsets[j]) / 2 for i, j in pairs for a, b in signs])
-        found = self.objective(self.simulator.by_name(theta, 0)).reshape(count, count, 4)
-        second: np.ndarray = found @ np.array([1.0, -1.0, -1.0, 1.0])
-        return second
+        return StandardErrors(self.objective, self.simulator, self.low, self.high).at(x)
 
     def trace(self) -> dict[str, np.ndarray]:
         """All that was tried."""
