@@ -185,6 +185,20 @@ def test_sweeps_are_curves_heat_maps_and_one_mean_over_another(sweep):
     np.testing.assert_allclose(ax.lines[0].get_ydata(), sweep.sel(bound=1.0).evidence.mean("trial"))
 
 
+def test_two_outputs_over_two_inputs_are_a_line_for_each_value_of_one():
+    means = {"x": (("bound", "drift"), np.array([[1.0, 3.0, 2.0], [4.0, 6.0, 5.0]])), "y": (("bound", "drift"), np.ones((2, 3)))}
+    ax = mdf_loop.plot(xarray.Dataset(means, {"drift": [0.5, 2.0, 1.0], "bound": [0.6, 1.4]}), "x", "y")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["bound=0.6", "bound=1.4"]
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[1, 2, 3], [4, 5, 6]]  # in the order of drift
+    assert {line.get_marker() for line in ax.lines} == {"o"}
+
+
+def test_a_histogram_of_truths_has_words_and_whole_numbers_of_trials():
+    ax = Results({"n": np.array([True, False, True])}, About("m", trials=3)).plot("n")
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["false", "true"]
+    assert all(float(at).is_integer() for at in ax.get_yticks())
+
+
 @pytest.mark.parametrize(("shape", "lines"), [((40, 3), 3), ((3, 40), 0), ((40, 30), 0)])
 def test_many_lines_are_a_heat_map(shape, lines):
     run = Results({"x": np.ones(shape)}, About(collected=["x"]))

@@ -85,7 +85,11 @@ def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
         edges = _edges_of_whole(values)
         ax.hist(values, **{"bins": edges, "rwidth": 0.8 if edges[1] - edges[0] == 1 else None, **style})
         _ticks(ax.xaxis, np.arange(2))
-    if is_one:
+    _ticks(ax.yaxis, np.arange(2))
+    if series.is_logical:
+        ax.set_xticks([0, 1], ["false", "true"])
+        ax.set_xlim(-0.6, 1.6)
+    elif is_one:
         ax.set_xticks(values[:1], [f"{values[0]:g}"])
         ax.margins(x=1)
     _said(ax, series.label(series.name), "trials")
@@ -102,7 +106,7 @@ def _edges_of_whole(values: np.ndarray) -> np.ndarray:
     return low - 0.5 + width * np.arange((high - low + 1) // width + 1 + ((high - low + 1) % width > 0))
 
 
-def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> str:
+def plot_phase(x: Series, y: Series, ax: Any, word: str = "", **style: Any) -> str:
     """One value over another: a trajectory in the plane, or a point for each trial; returns what a legend says of it.
 
     Raises
@@ -119,8 +123,36 @@ def plot_phase(x: Series, y: Series, ax: Any, **style: Any) -> str:
         raise ArgumentError(f"{x.name!r} has axes {_shape(x)} and {y.name!r} {_shape(y)}; a phase plane needs the same for both")
     if x.values.ndim not in (1, 2):
         raise _no_picture(x)
-    ax.plot(x.values, y.values, **style)
+    swept = [dim for dim in x.dims if dim in x.coordinates and not _is_run(dim)]
+    if x.values.ndim == 2 and swept:
+        each = _shorter(x) if len(swept) == 2 else swept[0]
+        for (at, one), (_, other) in zip(_places_of(x, each), _places_of(y, each), strict=True):
+            _joined(one, other, ax, **{**style, "label": literal(word + _labelled(x, each, at))})
+    else:
+        _joined(x, y, ax, **style)
     return y.note and f"mean {y.note}"
+
+
+def _joined(x: Series, y: Series, ax: Any, **style: Any) -> None:
+    """A line through points; those of a swept input are marked, and joined in its order."""
+    (dim, *more) = x.dims
+    if more or dim not in x.coordinates or _is_run(dim):
+        ax.plot(x.values, y.values, **style)
+        return
+    order = np.argsort(x.coordinates[dim], kind="stable")
+    ax.plot(x.values[order], y.values[order], **{"marker": "o", **style})
+
+
+def _places_of(series: Series, each: str) -> Iterable[tuple[Any, Series]]:
+    """What stands at each place of an axis."""
+    rest, axis = tuple(dim for dim in series.dims if dim != each), series.dims.index(each)
+    return [(at, series.part(rest, series.values.take(k, axis))) for k, at in enumerate(series.along(each))]
+
+
+def _labelled(series: Series, each: str, at: Any) -> str:
+    """What a legend says of one place of an axis."""
+    shown = f"{at:g}" if isinstance(at, int | float | np.number) else str(at)
+    return f"{each}={shown}" if each in series.coordinates else f"{series.name}[{shown}]"
 
 
 def _shape(series: Series) -> str:
@@ -158,12 +190,9 @@ def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: A
     if is_matrix or len(swept) == 2 or series.values.shape[series.dims.index(each)] > MOST_LINES:
         _heat_map(series, ax, **style)
         return
-    for k, at in enumerate(series.along(each)):
-        part = tuple(k if dim == each else slice(None) for dim in series.dims)
-        rest = series.part(tuple(d for d in series.dims if d != each), series.values[part])
-        shown = f"{at:g}" if isinstance(at, int | float | np.number) else str(at)
-        label = f"{each} {shown}" if each in series.coordinates else f"{series.name}[{shown}]"
-        _line(rest, None if spread is None else spread[part], ax, label=label, **style)
+    for k, (at, rest) in enumerate(_places_of(series, each)):
+        band = None if spread is None else spread.take(k, series.dims.index(each))
+        _line(rest, band, ax, label=_labelled(series, each, at), **style)
 
 
 def _is_run(dim: str) -> bool:

@@ -20,7 +20,8 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     heat map for many.  Lines share axes if they have one unit, or no units and one scale; others have axes of their own.  The
     time of the model, a value called ``t`` or ``time`` that grows, is on the x axis.  A number of each trial is a histogram.
     With other axes, trials are a mean and a band of one standard deviation, as long as at least half of them run.  A sweep
-    over one input is a curve, a sweep over two inputs a heat map.
+    over one input is a curve, a sweep over two inputs a heat map.  Two outputs of a sweep are points, joined along one input,
+    with a line for each value of the other.
 
     Parameters
     ----------
@@ -83,7 +84,8 @@ def drawn(panel: Panel, ax: Any, **style: Any) -> None:
         if panel.x is None:
             notes.append(plot_one(series, ax, **style))
         else:
-            notes.append(plot_phase(panel.x, series, ax, **{"label": literal(series.name), **style}))
+            word = f"{series.name}, " if len(panel.series) > 1 else ""
+            notes.append(plot_phase(panel.x, series, ax, word, **{"label": literal(series.name), **style}))
     if len(panel.series) > 1:
         ax.set_ylabel("")
     legend(ax, notes)

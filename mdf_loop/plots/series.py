@@ -35,6 +35,8 @@ class Series:
         Whether values along iterations belong to the start of each.
     note : str
         Of which trials they are the mean.
+    is_logical : bool
+        Whether values are true and false, as 1 and 0.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Series:
     unit: str | None = None
     is_at_start: bool = False
     note: str = ""
+    is_logical: bool = False
 
     def label(self, name: str) -> str:
         """What to write at the axis of a dimension, or for the values."""
@@ -118,12 +121,12 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     own = [dim for dim in dims if dim not in (TRIAL, ITERATION)]
     labels = {name: with_unit(name, unit), **({own[0]: f"element of {name}"} if len(own) == 1 else {})}
     if ITERATION not in dims:
-        return Series(name, dims, values, {}, labels, unit)
+        return Series(name, dims, values, {}, labels, unit, is_logical=_is_logical(value))
     along = every * np.arange(values.shape[dims.index(ITERATION)])
     is_at_start = name in about.at_start and name in about.recorded
     if about.dt is not None:
         along, labels[ITERATION] = about.times(along, is_at_start), with_unit(TIME, about.units.get("dt"))
-    return Series(name, dims, values, {ITERATION: along}, labels, unit, is_at_start)
+    return Series(name, dims, values, {ITERATION: along}, labels, unit, is_at_start, is_logical=_is_logical(value))
 
 
 def is_run(series: Series, dim: str) -> bool:
@@ -146,7 +149,8 @@ def _of_variable(variable: Any) -> Series:
     units[name] = variable.attrs.get("units")
     own = str(variable.attrs.get(TIME, ""))
     labels = {key: with_unit(TIME if at == own else at, units.get(key)) for key, at in named.items()}
-    return Series(name, dims, _numbers(name, variable.values), coordinates, labels, units[name], own.endswith("start_time"))
+    made = Series(name, dims, _numbers(name, variable.values), coordinates, labels, units[name], own.endswith("start_time"))
+    return replace(made, is_logical=_is_logical(variable.values))
 
 
 def _time_along(variable: Any, dim: str) -> str:
@@ -162,6 +166,10 @@ def _numbers(name: str, value: Any) -> np.ndarray:
         return np.asarray(value, np.float64)
     except (TypeError, ValueError) as error:
         raise KindError(f"{name!r} holds no numbers of one shape, so it cannot be plotted ({type(value).__name__})") from error
+
+
+def _is_logical(value: Any) -> bool:
+    return bool(np.asarray(value).dtype == bool)
 
 
 def chosen(known: Mapping[str, Any], names: Iterable[str]) -> list[Series]:
