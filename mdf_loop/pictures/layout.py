@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mdf_loop.pictures.boxes import Box, Cluster, Picture
 
-LETTER, LINE, PADDING = 0.075, 0.15, 0.09
+LETTER, LINE, PADDING = 0.075, 0.135, 0.09
 """Inches: a letter of text, a line of it, and what is left free inside a box."""
 
 GAP, MARGIN, TITLE = 0.28, 0.14, 0.2

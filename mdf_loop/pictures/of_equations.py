@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -34,9 +33,23 @@ def equations_of(source: Any) -> Equations | None:
 
 
 def broken(text: str) -> list[str]:
-    """An equation in lines that fit a box."""
-    lines = textwrap.wrap(" ".join(text.split()), WIDEST, subsequent_indent="    ", break_long_words=True) or [""]
+    """An equation in lines that fit a box: broken where the fewest brackets are open, before an operator if possible."""
+    lines, rest = list[str](), " ".join(text.split())
+    while len(rest) > WIDEST:
+        at = min(_breaks(rest), default=(0, False, -WIDEST))[2]
+        lines.append(rest[:-at].rstrip())
+        rest = "    " + rest[-at:].lstrip()
+    lines.append(rest)
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "    ..."]
+
+
+def _breaks(text: str) -> Iterator[tuple[int, bool, int]]:
+    """Spaces where a line may end: how many brackets are open, whether no operator follows, and the place, far ones first."""
+    depth = 0
+    for at, letter in enumerate(text[: WIDEST + 1]):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == " " and at >= WIDEST // 4:
+            yield depth, text[at + 1 : at + 2] not in {*"+-*/<>=&|%@"}, -at
 
 
 def iteration_of(said: Equations) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.calls.prepared import read_once
@@ -13,12 +13,15 @@ from mdf_loop.models.explaining import condition_text, node_lines, short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, VALUES, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
 from mdf_loop.pictures.of_equations import EquationDrawer, broken, equations_of, iteration_of, names_in
-from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations
+from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations, texts_of
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES, named_results, node_by_name, signature_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.onnx.loop_records import as_loop
+
+MOST_GROUPS = 8
+"""Boxes of parameters side by side."""
 
 
 def picture_of_graph(graph: Any, of_operators: bool = False) -> Picture:
@@ -94,14 +97,30 @@ def _node(
     values = {name: short(parameter.value) for name, parameter in held.items() if not isinstance(parameter.value, dict)}
     if drawer.of_operators or any(equations_of(_source((thing.args or {}).get("body"), held)) is None for thing in loops):
         scope |= {name: drawer.box(around, name, *broken(text), kind=INPUT) for name, text in values.items()}
-    elif values:
-        lines = [line for name, text in values.items() for line in broken(f"{name} = {text}")]
-        scope |= dict.fromkeys(values, drawer.box(around, *lines, kind=VALUES))
+    else:
+        for group in _read_together(values, node, loops, held):
+            lines = [line for name in group for line in broken(f"{name} = {values[name]}")]
+            scope |= dict.fromkeys(group, drawer.box(around, *lines, kind=VALUES))
     names, found = named_results(node), dict[str, dict[str, str]]()
     for thing in loops:
         found[thing.id] = _control(drawer, thing, around, scope, held, names.get(thing.id, ()))
     for port in node.output_ports:
         senders[node.id, port.id] = _port(drawer, port, around, scope, found)
+
+
+def _read_together(names: Iterable[str], node: Any, loops: Sequence[Any], held: Mapping[str, Any]) -> list[list[str]]:
+    """Parameters in groups that the same equations read; all of them are one group if there are too many groups."""
+    texts = [str(port.value) for port in node.output_ports]
+    for thing in loops:
+        said = equations_of(_source((thing.args or {}).get("body"), held))
+        texts += [str(value) for name, value in (thing.args or {}).items() if name != "body"]
+        texts += [text for _, _, text in texts_of(said)] if said else []
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for name in names:
+        word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+        groups.setdefault(tuple(k for k, text in enumerate(texts) if word.search(text)), []).append(name)
+    found = [*groups.values()]
+    return found if len(found) <= MOST_GROUPS else [[name for group in found for name in group]]
 
 
 def _default(port: Any) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.pictures.boxes import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Spot, laid_out
+from mdf_loop.pictures.routes import around
 from mdf_loop.plots.on_matplotlib import literal, new_axes
 
 STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55, 0.8, -0.8)
@@ -18,11 +19,14 @@ STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55, 0.8, -0
 CURVED = (0.3, -0.3, 0.18, -0.18, 0.48, -0.48, 0.7, -0.7, 1.0, -1.0)
 """Those for an arrow that leads back: never straight, and never the line of an arrow that leads there."""
 
-ALONG = np.linspace(0.0, 1.0, 25)[:, None]
+BESIDE = 0.03
+"""Inches that an arrow stays away from other boxes."""
+
+ALONG = np.linspace(0.0, 1.0, 101)[:, None]
 
 
-def bend(tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, bends: Iterable[float]) -> float:
-    """The first of some bends with which an arrow crosses the fewest other boxes, and stays in the picture.
+def bend(tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, bends: Iterable[float]) -> float | None:
+    """The first of some bends with which an arrow crosses no other box, and stays in the picture; None if there is none.
 
     Parameters
     ----------
@@ -34,15 +38,15 @@ def bend(tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, bends: Ite
         What it should stay in.
     bends : iterable of float
     """
-    corners = np.array([place.corners for place in others]).reshape(-1, 4)
+    corners = np.array([place.corners for place in others]).reshape(-1, 4) + BESIDE * np.array([-1, -1, 1, 1])
     ends, edges = (np.array(tail.middle), np.array(head.middle)), np.array(whole.corners)
 
-    def cost(each: float) -> int:
+    def is_clear(each: float) -> bool:
         curve = _curve(*ends, each)
-        is_out = (curve[:, 0].min() < edges[0]) or (curve[:, 0].max() > edges[2])
-        return len(others) * is_out + _crossed(curve, corners)
+        is_in = (edges[:2] <= curve).all() and (curve <= edges[2:]).all()
+        return bool(is_in) and not _crossed(curve, corners)
 
-    return min(bends, key=cost)
+    return next(filter(is_clear, bends), None)
 
 
 def _curve(start: np.ndarray, end: np.ndarray, each: float) -> np.ndarray:
@@ -58,6 +62,12 @@ def _crossed(curve: np.ndarray, corners: np.ndarray) -> int:
     inside = (corners[:, 0] < x) & (x < corners[:, 2]) & (corners[:, 1] < y) & (y < corners[:, 3])
     return int(inside.any(axis=0).sum())
 
+
+MOST_ROUTED = 150
+"""Boxes of a picture in which arrows look for ways around: of more, this takes minutes."""
+
+MOST_CENTRED = 8
+"""Lines of a text that are centred; longer ones are a list, which begins at the left."""
 
 TEXT, LINES, FRAME = "#1a1a1a", "#666666", "#999999"
 """Colours of texts, arrows and frames."""
@@ -91,8 +101,10 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
     for arrow in picture.arrows:
         if arrow.tail in patches and arrow.head in patches:
             others = [places[key] for key in boxes if key not in (arrow.tail, arrow.head)]
-            bends = CURVED if arrow.is_back else STRAIGHT_FIRST
-            _arrow(arrow, places, ax, patches, bend(places[arrow.tail], places[arrow.head], others, whole, bends))
+            way = places[arrow.tail], places[arrow.head], others, whole
+            radius = bend(*way, CURVED if arrow.is_back else STRAIGHT_FIRST)
+            corners = around(*way, arrow.is_back) if radius is None and len(boxes) <= MOST_ROUTED else None
+            _arrow(arrow, places, ax, patches, radius or 0.0, corners)
     _legend(kinds, whole.height + PADDING, ax)
     return ax
 
@@ -130,8 +142,9 @@ def _cluster(cluster: Cluster, places: dict[str, Spot], ax: Any, patches: dict[s
 
 def _box(box: Box, place: Spot, ax: Any, patches: dict[str, Any]) -> None:
     patches[box.key] = _frame(place, ax, facecolor=COLOURS[box.kind], edgecolor=LINES, zorder=40)
-    text = literal("\n".join(box.lines))
-    ax.text(*place.middle, text, fontsize=7.5, color=TEXT, ha="center", va="center", zorder=50)
+    text, is_list = literal("\n".join(box.lines)), len(box.lines) > MOST_CENTRED
+    x, align = (place.x + PADDING, "left") if is_list else (place.middle[0], "center")
+    ax.text(x, place.middle[1], text, fontsize=7.5, color=TEXT, ha=align, va="center", zorder=50)
 
 
 def _frame(place: Spot, ax: Any, **style: Any) -> Any:
@@ -142,26 +155,21 @@ def _frame(place: Spot, ax: Any, **style: Any) -> Any:
     return ax.add_patch(patch)
 
 
-def _arrow(arrow: Arrow, places: dict[str, Spot], ax: Any, patches: dict[str, Any], radius: float) -> None:
-    """An arrow from box to box; what the next iteration gets is dashed and curved."""
+def _arrow(
+    arrow: Arrow, places: dict[str, Spot], ax: Any, patches: dict[str, Any], radius: float, corners: np.ndarray | None
+) -> None:
+    """An arrow from box to box, curved or along corners; what the next iteration gets is dashed."""
     from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
 
-    style = "dashed" if arrow.is_back else "solid"
-    ax.add_patch(
-        FancyArrowPatch(
-            places[arrow.tail].middle,
-            places[arrow.head].middle,
-            patchA=patches[arrow.tail],
-            patchB=patches[arrow.head],
-            arrowstyle="-|>",
-            mutation_scale=8,
-            linewidth=0.8,
-            linestyle=style,
-            color="#b03060" if arrow.is_back else LINES,
-            connectionstyle=f"arc3,rad={radius}",
-            zorder=39,
-        )
-    )
+    style: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 8, "linewidth": 0.8, "zorder": 39}
+    style |= {"linestyle": "dashed" if arrow.is_back else "solid", "color": "#b03060" if arrow.is_back else LINES}
+    if corners is not None:
+        ax.add_patch(FancyArrowPatch(path=Path(corners), **style))
+        return
+    style |= {"posA": places[arrow.tail].middle, "posB": places[arrow.head].middle}
+    style |= {"patchA": patches[arrow.tail], "patchB": patches[arrow.head], "connectionstyle": f"arc3,rad={radius}"}
+    ax.add_patch(FancyArrowPatch(**style))
 
 
 def _legend(kinds: list[str], top: float, ax: Any) -> None:
