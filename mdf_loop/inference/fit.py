@@ -40,7 +40,7 @@ def fit(
         trials; or the name of an output of the model that is a negative log likelihood.  The default is a distance of
         distributions: outputs with few values, or with clear gaps between their values, are choices.  For each combination of
         choices it compares their share of the trials, and for each other output the means of five parts of its sorted values
-        in these trials.  Each difference is in units of how much it varies when the data are resampled.  Time courses are
+        in these trials.  Each difference is divided by its standard deviation between resampled data.  Time courses are
         compared at each of their values, except where the data are nan.
     trials : int
         The number of runs for each candidate.  It is one if the model draws no random numbers.
