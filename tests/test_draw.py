@@ -68,6 +68,16 @@ def test_bodies_stand_inside_and_what_is_carried_goes_back():
     } <= arrows(drawing)
 
 
+def test_a_body_that_returns_a_constant_has_no_box_without_an_arrow():
+    @mdf_loop.body
+    def leak(i, cond, v, *, rate):
+        return True, v - rate * v
+
+    picture = mdf_loop.draw(leak).picture
+    ends = {end for arrow in picture.arrows for end in (arrow.tail, arrow.head)}
+    assert {box.key for box in picture.top.all_boxes()} == ends
+
+
 def test_colours_are_those_of_the_plan():
     drawing = mdf_loop.draw(ROOT / "examples" / "drift_diffusion.yaml")
     kinds = {box.lines[-1]: box.kind for box in drawing.picture.top.all_boxes() if box.kind in WAYS}
@@ -283,7 +293,8 @@ def test_notebooks_show_the_plans_of_a_model_as_tables():
     assert "RandomNormalLike" in told
     assert "RandomNormalLike" in shown
     assert "no Loop or Scan ran" in Explanations.of([])._repr_html_()
-    assert Explanations.of(["a <b>", "c"])._repr_html_() == "<pre>a &lt;b&gt;</pre><pre>c</pre>"
+    first, second = '<pre style="white-space:pre-wrap">a &lt;b&gt;</pre>', '<pre style="white-space:pre-wrap">c</pre>'
+    assert Explanations.of(["a <b>", "c"])._repr_html_() == first + second
 
 
 def on_the_way(ax, drawing):

@@ -5,6 +5,7 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.cli import describe
 from mdf_loop.models.html_tables import MOST_ROWS, spread
 from mdf_loop.models.results import About, Results
 
@@ -18,7 +19,15 @@ def test_results_of_trials_show_mean_and_standard_deviation():
     assert repr(results).splitlines()[0] == "results of drift_diffusion, 50 trials"
     assert [line for line in repr(results).splitlines() if "reaction_time" in line and line.endswith(said)]
     assert said in results._repr_html_()
+    assert "<b>results of drift_diffusion, 50 trials</b>" in results._repr_html_()
     assert "+-" not in repr(mdf_loop.run(DECISION, seed=1))
+
+
+def test_of_an_array_that_begins_and_ends_with_nan_the_terminal_shows_numbers():
+    value = np.full((20, 30, 2), np.nan)
+    assert "nan" in describe(value)[2]
+    value[5, 9] = 1.5, 2.5
+    assert describe(value)[2] == "1.5 2.5 ... and 1198 of 1200 are nan"
 
 
 def test_a_recorded_value_has_a_line_of_its_own():

@@ -247,11 +247,26 @@ def describe(value: Any) -> tuple[str, str, str]:
     name = "string" if array.dtype.kind in "OUS" and not _is_of_objects(array) else array.dtype.name
     if _is_of_objects(array) and array.ndim == 1:
         array = np.array([None if item is None else np.asarray(item).tolist() for item in array] + [None], object)[:-1]
+    few = _finite_ones(array)
     try:
-        text = np.array2string(array, threshold=6, edgeitems=2, precision=6, suppress_small=True, max_line_width=10**6)
+        text = few or np.array2string(array, threshold=6, edgeitems=2, precision=6, suppress_small=True, max_line_width=10**6)
     except ValueError:  # Python writes no numbers of more than 4300 digits
         text = f"whole numbers of up to {max(int(item).bit_length() for item in array.flat)} bits"
     return name, str(list(array.shape)), " ".join(text.split())
+
+
+def _finite_ones(array: Any) -> str:
+    """The first numbers of an array of which only nan would be shown; empty for any other."""
+    import numpy as np
+
+    if array.dtype.kind != "f" or array.size <= 6:
+        return ""
+    ends = array[np.ix_(*([*{*range(size)} & {0, 1, size - 2, size - 1}] for size in array.shape))]
+    there = array[~np.isnan(array)]
+    if not there.size or not np.isnan(ends).all():
+        return ""
+    few = " ".join(f"{value:.6g}" for value in there[:3])
+    return f"{few} ... and {array.size - there.size} of {array.size} are nan"
 
 
 def _is_of_objects(array: Any) -> bool:

@@ -36,7 +36,7 @@ def results_html(results: Any) -> str:
     said = [(name, _type(value), _value(value)) for name, value in run.items() if value is not None]
     recorded = _rows(about.recorded, about.trials)
     return (
-        f"<div><b>results of {escaped(about.model or 'a model')}</b>"
+        f"<div><b>{escaped(_title(about))}</b>"
         f"{_folded('outputs', _COLUMNS, _rows(results, about.trials))}"
         f"{_folded('recorded', _COLUMNS, recorded) if recorded else ''}"
         f"{_folded('run', _COLUMNS, said, is_open=False)}</div>"
@@ -49,13 +49,17 @@ _COLUMNS = ("name", "type", "value")
 def results_text(results: Any) -> str:
     """Results in a few lines: a line for each output and for what was recorded."""
     about = results.about
-    trials = "" if about.trials is None else f", {about.trials} trial{'s' if about.trials > 1 else ''}"
     parts = (("", results), ("recorded ", about.recorded))
     rows = [(f"{word}{name}", *rest) for word, part in parts for name, *rest in _rows(part, about.trials)]
     widths = [max((len(row[k]) for row in rows), default=0) for k in range(2)]
     lines = [f"  {name:{widths[0]}}  {kind:{widths[1]}}  {value}".rstrip() for name, kind, value in rows[:MOST_ROWS]]
     more = [f"  ... and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
-    return "\n".join([f"results of {about.model or 'a model'}{trials}", *lines, *more])
+    return "\n".join([_title(about), *lines, *more])
+
+
+def _title(about: Any) -> str:
+    trials = "" if about.trials is None else f", {about.trials} trial{'s' if about.trials > 1 else ''}"
+    return f"results of {about.model or 'a model'}{trials}"
 
 
 def spread(value: Any) -> str:

@@ -61,7 +61,8 @@ def picture_of_body(body: Body) -> Picture:
     drawer = BodyDrawer(picture)
     scope = drawer.graph(body, picture.top, {})
     for name in body.outputs:
-        drawer.arrow(scope.get(name), drawer.box(picture.top, name, kind=OUTPUT))
+        if scope.get(name) or not body.nodes:  # a constant has no box that leads to it
+            drawer.arrow(scope.get(name), drawer.box(picture.top, name, kind=OUTPUT))
     return picture
 
 

@@ -39,8 +39,8 @@ def image(kind: str, content: bytes, alt: str, least: int = 0) -> str:
 
 
 def preformatted(text: str) -> str:
-    """A text whose lines and spaces stay."""
-    return f"<pre>{escaped(text)}</pre>"
+    """A text whose lines and spaces stay; lines that are too long for the page are broken."""
+    return f'<pre style="white-space:pre-wrap">{escaped(text)}</pre>'
 
 
 def folded(title: str, inner: str, is_open: bool = True) -> str:

@@ -83,7 +83,8 @@ class JaxFunction:
         self._wanted = None if outputs is None else tuple(outputs)
         for name in self._wanted or ():
             if name not in self.outputs:
-                raise ArgumentError(f"the model has no output {name!r}{did_you_mean(name, self.outputs)}")
+                meant = did_you_mean(name, self.outputs) or f"; there are {', '.join(self.outputs) or 'none'}"
+                raise ArgumentError(f"the model has no output {name!r}{meant}")
         self._kept: OrderedDict[Hashable, Made] = OrderedDict()
         self._last: JaxStep | None = None
         self.__name__ = source.name
