@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.convert.file_text import decoded, line_of, parse, places_in
-from mdf_loop.convert.imported_models import repaired
-from mdf_loop.convert.importer import model_as_written
+from mdf_loop.convert.imported_models import model_as_written, repaired
 from mdf_loop.convert.onnx_to_mdf import onnx_model, written_in_mdf
 from mdf_loop.convert.weights import SUFFIXES, read_weights
 from mdf_loop.errors import LoopError, MalformedBody, let_through, warn_user
@@ -28,9 +27,9 @@ log = logging.getLogger("mdf_loop.writers.atomic_files")
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
-    Errors of MDF's own importers are repaired (see :mod:`mdf_loop.convert.imported_models`).  ``onnx_file`` paths of
-    bodies, which are relative to the model file, become absolute, and separate files of weights are read.  Both must be in
-    the folder of the model, unless ``options(trusted=True)`` is set.
+    A model that MDF's ONNX importer wrote is an ONNX graph (see :mod:`mdf_loop.convert.imported_models`).  ``onnx_file``
+    paths of bodies, which are relative to the model file, become absolute, and separate files of weights are read.  Both must
+    be in the folder of the model, unless ``options(trusted=True)`` is set.
 
     Parameters
     ----------
@@ -106,17 +105,12 @@ def read_content(path: Path) -> Any:
         content = parse(text, path.suffix.lower(), lambda line, said: warn_user(f"{os.fspath(path)}:{line}: {said}"))
     except ValueError as error:
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {_message(error)}") from error
-    _check(content, text, path)
-    return content
-
-
-def _check(content: Any, text: str, path: Path) -> None:
-    """See that the structure is MDF's; the line is looked for only where it is not."""
     try:
         check_model(content)
     except Misplaced as error:
-        line = line_of(text, path.suffix.lower(), error.place)
+        line = line_of(text, error.place)
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {f'line {line}: ' if line else ''}{error}") from error
+    return content
 
 
 def find_files(content: Any, path: Path) -> None:

@@ -18,7 +18,7 @@ from onnx.serialization import registry
 
 from mdf_loop.convert.checked import write_checked, written_as_onnx
 from mdf_loop.convert.file_text import places_in
-from mdf_loop.convert.importer import usable
+from mdf_loop.convert.imported_models import usable
 from mdf_loop.convert.loading import load, read_content
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
 from mdf_loop.convert.naming import IR_VERSION, doc_string_of, with_onnx_names

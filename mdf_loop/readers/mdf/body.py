@@ -117,7 +117,7 @@ def _each_once(read: Read) -> Read:
     """The same, but that nothing is read a second time."""
     bodies: dict[Any, tuple[Any, Body]] = {}  # sources are kept: of one that is gone another could take the id
 
-    def read_body(inner: Any, n_carried: int, kind: str) -> Body:
+    def read_body(inner: Any, n_carried: int | None, kind: str) -> Body:
         key = (id(inner), n_carried, kind)
         if key not in bodies:
             bodies[key] = inner, read(inner, n_carried, kind)
