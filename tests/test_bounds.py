@@ -19,7 +19,7 @@ from mdf_loop.cli import write_outputs
 from mdf_loop.cli.parameters import _read_inputs
 from mdf_loop.convert.file_text import DEEPEST, line_of, parse
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.readers.mdf.type_text import read_type_text
+from mdf_loop.readers.mdf.written_values import read_type_text
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.inlining import inline_functions
 from mdf_loop.readers.onnx.onnx_text import refuse_deep

@@ -11,7 +11,7 @@ from imported import X, expected, one_loop, only_graph, read_plain, write_import
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.convert.imported_models import repaired
+from mdf_loop.convert.loading import repaired
 from mdf_loop.errors import MalformedBody
 
 VECTOR = np.float32([1, 2, 3])

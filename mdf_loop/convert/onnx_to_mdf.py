@@ -27,8 +27,8 @@ from mdf_loop.errors import KindError, LoopError, MalformedBody, UnsupportedOp, 
 from mdf_loop.readers import load_onnx, read_text
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
-from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
+from mdf_loop.readers.mdf.written_values import write_type_text
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.opsets import refuse_others
 from mdf_loop.types.schemas import schema_of

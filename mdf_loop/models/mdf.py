@@ -23,9 +23,8 @@ from mdf_loop.integrations.model_constants import constants, told_apart, with_co
 from mdf_loop.integrations.required_inputs import open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
-from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
-from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
+from mdf_loop.models.once import Given, NotOnce, OnceGraph, Request, Runner
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
 from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up

@@ -12,9 +12,8 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.calls.on_device import in_rows, key_of
-from mdf_loop.convert.checked import FIRST_WITH_INITIALIZERS
 from mdf_loop.convert.loading import load
-from mdf_loop.convert.mdf_to_onnx import to_onnx
+from mdf_loop.convert.mdf_to_onnx import FIRST_WITH_INITIALIZERS, to_onnx
 from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf, with_inputs
 from mdf_loop.integrations.model_constants import with_constants

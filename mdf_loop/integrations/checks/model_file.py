@@ -14,8 +14,7 @@ from typing import Any
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
-from mdf_loop.convert.imported_models import model_as_written
-from mdf_loop.convert.loading import find_files, load, model_of
+from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
 from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of

@@ -4,7 +4,7 @@ MDF's ONNX importer writes such graphs, and :func:`mdf_loop.load` adds what it l
 
     metadata: {inputs: [i, go, x], outputs: [go_out, x_out], opset: 20, types: {i: int64, go: bool, x: "float[2,3]"}}
 
-Types are written as :mod:`mdf_loop.readers.mdf.type_text` says them, for ports, for the inputs of the graph, and as
+Types are written as :mod:`mdf_loop.readers.mdf.written_values` says them, for ports, for the inputs of the graph, and as
 ``node.name`` for a constant or an attribute of a node, or the value that an input may do without.  ``opset`` is the
 version of ONNX; ``opsets`` says those of other domains, whose operators are called ``<domain>::<operator>``.  ``opset``
 in the metadata of a node is the version of that node alone.  A node without a function holds constants alone; those with
@@ -33,8 +33,7 @@ from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf.input_ports import default_value_of, order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
-from mdf_loop.readers.mdf.type_text import read_type_text
-from mdf_loop.readers.mdf.written_values import attribute, declared_array, settled, written_attribute
+from mdf_loop.readers.mdf.written_values import attribute, declared_array, read_type_text, settled, written_attribute
 from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
