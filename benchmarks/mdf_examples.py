@@ -18,7 +18,7 @@ import numpy as np
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import execute, lower
-from mdf_loop.convert.scheduled.run_order import output_ports
+from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.errors import LoopError
 
 INCREMENT = 0.1

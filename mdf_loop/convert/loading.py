@@ -33,7 +33,7 @@ from mdf_loop.ir import Body
 from mdf_loop.options import public
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.file_structure import Misplaced, check_model
-from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.signature import output_ports, ports_of
 from mdf_loop.readers.mdf.typed import IMPORTED, OPSET, function_of, has_conditions, is_typed
 from mdf_loop.readers.model_files import as_path, inside, read_bytes
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -225,9 +225,8 @@ def _sign(graph: Any, versions: list[int], where: str) -> None:
     for node in body.nodes:
         _connect(graph, next(each for each in graph.nodes if each.id == node.name), node.captures)
     ports = ports_of(graph)
-    ids = [port for _, port in ports.ends]
-    outputs = [port if ids.count(port) == 1 else f"{node}.{port}" for node, port in ports.ends]
-    graph.metadata |= {"inputs": list(dict.fromkeys(port for _, port in ports.needy)), "outputs": outputs}
+    inputs = list(dict.fromkeys(port for _, port in ports.needy))
+    graph.metadata |= {"inputs": inputs, "outputs": list(output_ports(graph))}
     for node in graph.nodes:
         for port in node.input_ports:
             if (node.id, port.id) in ports.needy:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +38,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
-from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
 from mdf_loop.readers.onnx.opsets import every_node, refuse_others
@@ -240,9 +239,7 @@ def _written_where_possible(graph: Any, chosen: Sequence[Named], others: Sequenc
 
 def _written(graph: Any, inputs: Sequence[Named], constants: Sequence[Named]) -> Body:
     """The body of a graph: ``inputs`` are inputs that may be left out, ``constants`` initializers, both with their names."""
-    ends = ports_of(graph).ends
-    ids = Counter(port for _, port in ends)
-    names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in ends)
+    names = tuple(output_ports(graph))
     graph, values = freed(graph, [*inputs, *constants])
     body = read_as_it_is(graph, read)
     inside = {each.name for each in constants}

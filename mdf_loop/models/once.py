@@ -18,7 +18,7 @@ from mdf_loop.calls.calling import results_of
 from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.passes import Pass
-from mdf_loop.convert.scheduled.run_order import RunPlan, output_ports, read_schedule
+from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
 from mdf_loop.convert.scheduled.slots import GivenInput, PassBuilder, Reading, Slots
 from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, let_through, malformed
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
@@ -38,6 +38,7 @@ from mdf_loop.options import Run, check_time
 from mdf_loop.readers.expressions.values import NotCompiled, Unavailable, Value, available
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.input_ports import with_values
+from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.system.threads import Recent

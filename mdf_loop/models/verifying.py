@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -328,13 +328,14 @@ def _distance(wanted: Any, actual: Any) -> tuple[float, str]:
     return float(distances[place]), f" at {[*map(int, place)]}" if place else ""
 
 
-def needed(model: Model, given: Container[str] = ()) -> dict[str, ValueType]:
+def needed(model: Model, given: Iterable[str] = ()) -> dict[str, ValueType]:
     """The inputs of a prepared model that have no value, by name, with what is declared of them; numbers of MDF are float64."""
+    given = {*given}
     kinds = {name: port.type for name, port in model.inputs.items() if port.default is None and name not in given}
     if not isinstance(model, MdfModel) or model.typed is not None:
         return kinds
-    full = {name: [f"{node}.{id}" for node, id, _ in model.places_of(name)] for name in kinds}
-    kinds = {name: kind for name, kind in kinds.items() if not any(each in given for each in full[name])}
+    taken = {place[:2] for name in given for place in model.places_of(name)}
+    kinds = {name: kind for name, kind in kinds.items() if not any(place[:2] in taken for place in model.places_of(name))}
     return {name: ValueType(kind.dtype or np.dtype(float), kind.shape or ()) for name, kind in kinds.items()}
 
 
