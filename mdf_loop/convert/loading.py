@@ -48,9 +48,9 @@ log = logging.getLogger("mdf_loop.writers.atomic_files")
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
-    A model that MDF's ONNX importer wrote is an ONNX graph (see :func:`repaired`).  ``onnx_file``
-    paths of bodies, which are relative to the model file, become absolute, and separate files of weights are read.  Both must
-    be in the folder of the model, unless ``options(trusted=True)`` is set.
+    A model that MDF's ONNX importer wrote is an ONNX graph (see :func:`repaired`).  ``onnx_file`` paths of bodies, which are
+    relative to the model file, become absolute, and separate files of weights are read.  Both must be in the folder of the model,
+    unless ``options(trusted=True)`` is set.
 
     Parameters
     ----------
@@ -222,8 +222,10 @@ def _sign(graph: Any, versions: list[int], where: str) -> None:
     """Write the metadata of an ONNX graph."""
     said = graph.metadata or {}
     body = _read(graph, said, versions, where)
+    nodes = {node.id: node for node in graph.nodes}
     for node in body.nodes:
-        _connect(graph, next(each for each in graph.nodes if each.id == node.name), node.captures)
+        if node.captures:
+            _connect(graph, nodes[node.name], node.captures)
     ports = ports_of(graph)
     inputs = list(dict.fromkeys(port for _, port in ports.needy))
     graph.metadata |= {"inputs": inputs, "outputs": list(output_ports(graph))}
