@@ -127,6 +127,7 @@ def test_lines_are_found():
     assert line_of(text, ("a", 1, "y", 2)) == 5
     assert line_of(text, ("a", 1, "x")) == 2
     assert line_of(text, ()) == 1
+    assert line_of('{"a": "\\ud83d\\udca1 \x7f\\/",\n"b": 1}', ("b",)) == 2, "characters that YAML writes otherwise"
     assert line_of("a: &a {x: 1}\nb:\n  <<: *a\n", ("b", "x")) == 2, "merged into b from elsewhere"
 
 
