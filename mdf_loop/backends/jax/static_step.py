@@ -28,6 +28,7 @@ from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.failing import guessing
 from mdf_loop.step.fixpoint import Fixpoint
+from mdf_loop.step.loop_types import is_no_limit
 from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
@@ -232,8 +233,13 @@ class JaxStep:
             if value.type.dtype is not None and value.type.dtype in WIDE:
                 yield f"computes in {value.type.dtype}"
             for x in value.args:
-                if x.op == "const" and (long := long_number(x.attr)) is not None:
+                if x.op == "const" and (long := long_number(x.attr)) is not None and not (_is_slice(value) and is_no_limit(x)):
                     yield f"has the whole number {long}"
+
+
+def _is_slice(value: Value) -> bool:
+    """Whether a value is what Slice gives: exporters write the largest whole number for an end that is open."""
+    return isinstance(value.attr, Apply) and value.attr.node.op == "Slice"
 
 
 def long_number(value: Any) -> int | None:
