@@ -256,11 +256,14 @@ def run_recorded_in_mdf(
     places = output_ports(graph)
     rows: dict[str, list[Any]] = {name: [] for name in places} if collect else {}
     run = start_run()
-    with quiet_mdf(), engine_at_work(graph):
-        refuse_graph(graph)
-        evaluable = EvaluableGraph(graph, verbose=False)
-        taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
-        return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+    try:
+        with quiet_mdf(), engine_at_work(graph):
+            refuse_graph(graph)
+            evaluable = EvaluableGraph(graph, verbose=False)
+            taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
+            return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+    except LoopError as error:
+        raise_plainly(error, graph)
 
 
 class LoopOfNode(Protocol):
