@@ -72,7 +72,7 @@ def as_typed(message: str, options: Collection[str]) -> str:
 
 
 _OPTION = re.compile(
-    r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+),?)?"
+    r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--[\w-]+ on the command line|on the command line --[\w-]+),?)?"
     r"|(?<![\w.-])(\w+)=(?=[\s,.;)]|$)(?:\.{3})?"
 )
 
