@@ -11,6 +11,8 @@ from mdf_loop.backends.python import printer
 from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.check import check
 from mdf_loop.step.failing import FallBack
+from mdf_loop.step.primitives import BOOL
+from mdf_loop.step.records import Type
 
 PRINTERS = {"python": lambda step: printer.program(step)[0], "llvm": compiled_program.program}
 
@@ -22,7 +24,7 @@ def step_of(given):
     """Ends where the first value is true, nan is in the second or third, and the last one is finite."""
     b = Builder()
     condition, *floats = (b.param(type_of_value(x), k) for k, x in enumerate(given))
-    b.no_nan(condition, floats[:2], floats[2:])
+    b.put_in("no_nan", (condition, *floats), Type(BOOL, ()), 2)
     return check(b.closed((b.element("add", floats[2], 1.0),)))
 
 

@@ -438,10 +438,6 @@ class Builder(OfLists, OfWeak):
         dtype = INT64 if kind.startswith("arg") else BOOL if kind in ("any", "all") else x.type.dtype
         return self.put_in("reduce", (x,), Type(dtype, shape), Reduction(kind, axes, keep))
 
-    def no_nan(self, condition: Value, made: Sequence[Value], given: Sequence[Value] = ()) -> Value:
-        """End the program where a condition holds and nan was made, while what was given is finite."""
-        return self.put_in("no_nan", (condition, *made, *given), Type(BOOL, ()), len(made))
-
     def apply(self, operator: Apply, args: Sequence[Value], types: Sequence[Type]) -> tuple[Value, ...]:
         """An operator as a whole; as many values as it gives."""
         if operator.results == 1:

@@ -36,7 +36,7 @@ from mdf_loop.step.loop_types import (
 )
 from mdf_loop.step.memory import can_be_placed
 from mdf_loop.step.obstacles import first_unknown
-from mdf_loop.step.primitives import INT64
+from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import collecting, with_lists
 from mdf_loop.step.trace import meaning_of
@@ -299,13 +299,13 @@ class Lowering(OfBranches):
         ]
         if found and going.type.is_static:
             going = b.reduce(going, "all", range(going.type.rank or 0)) if going.type.shape else going
-            b.no_nan(b.not_(going), found)
+            b.put_in("no_nan", (b.not_(going), *found), Type(BOOL, ()), len(found))
 
     def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None]) -> None:
         """End the program where a loop has made nan of finite numbers."""
         made = [x for x in _small_floats(results) if not any(x is y for y in given)]
         if made:
-            self.b.no_nan(self.b.const(np.True_), made, _small_floats(given))
+            self.b.put_in("no_nan", (self.b.const(np.True_), *made, *_small_floats(given)), Type(BOOL, ()), len(made))
 
     def loop(
         self,
