@@ -35,7 +35,7 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
 from mdf_loop.step.records import Region
 from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.machine_runs import NotTogether, are_of_one_kind, for_many, many
+from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, for_many, many
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.system.threads import Recent
@@ -255,10 +255,11 @@ class OfOperators:
     ) -> Mapping[str, Any] | None:
         """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
         given, graph = [self.values(inputs) for inputs in points], self.rep.graph
-        made = for_many(graph.machine_code(given[0], run.options), run.options) if are_of_one_kind(given) else None
+        made = for_many(graph.machine_code(given[0], run.options), run.options)
         if made is None:
             return None
-        return dict(zip(self.outputs, many(made, self._vectors, given, which, seeds, run, seconds), strict=False))
+        results = many(made, self._vectors, given[0], columns_of(given), which, seeds, run, seconds)
+        return dict(zip(self.outputs, results, strict=False))
 
 
 Evaluated: TypeAlias = OfNodes | OfOperators
