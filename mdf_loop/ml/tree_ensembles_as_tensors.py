@@ -8,10 +8,9 @@ import numpy as np
 
 from mdf_loop.ml.forests import LEAF, MEMBER, TreeNodes
 from mdf_loop.ml.machine_learning import ML, row_by_row
-from mdf_loop.ml.tree_ensembles import Ensemble, TreeRegression, Votes, missing, of_length, whole
+from mdf_loop.ml.tree_ensembles import AGGREGATES, Ensemble, TreeRegression, Votes, missing, of_length, whole
 from mdf_loop.ops.registry import kernel
 
-AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 """What TreeEnsemble writes as numbers, in their order."""
 
