@@ -6,13 +6,14 @@ import functools
 import math
 import string
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.arrays.linear import explicit_terms
 from mdf_loop.kernels.definitions.of_shapes import rank_of
-from mdf_loop.kernels.networks.sliding_windows import WindowColumns, columns, windows
+from mdf_loop.kernels.networks.sliding_windows import Windows, windows
 from mdf_loop.ops.registry import definition, routine
 from mdf_loop.types.elements import kind_of
 
@@ -150,55 +151,48 @@ class Convolving:
 
     Parameters
     ----------
-    layout : WindowColumns
-        Of one sample and one group, in one block.
+    where : Windows
+    shape : tuple of int
+        Of the images, of which there is one sample.
+    filters : int
     dtype : numpy.dtype
     """
 
-    def __init__(self, layout: WindowColumns, dtype: np.dtype) -> None:
-        image, products = np.zeros(layout.image, dtype), np.zeros(layout.product, dtype)
-        self.inside = image[layout.inside]
-        self.windows = np.ndarray(layout.view[2:], dtype, image, 0, layout.strides[2:])
+    def __init__(self, where: Windows, shape: tuple[int, ...], filters: int, dtype: np.dtype) -> None:
+        image, rank = where.padded(np.zeros(shape[1:], dtype), 0), len(where.out)
+        begins = [begin for begin, _ in where.pads]
+        self.inside = image[(..., *(slice(begin, begin + n) for begin, n in zip(begins, shape[2:], strict=True)))]
+        view = replace(where, pads=((0, 0),) * rank).of(image)
+        self.windows = view.transpose(0, *range(1 + rank, 1 + 2 * rank), *range(1, 1 + rank))
         self.columns = np.empty(self.windows.shape, dtype)
-        self.matrix = self.columns.reshape(layout.seen, -1)
-        self.products = products[0, 0, :, : self.matrix.shape[1]]
-        self.output = products.reshape(layout.wide)[layout.out]
+        self.matrix = self.columns.reshape(-1, math.prod(where.out))
+        self.products = np.empty((filters, self.matrix.shape[1]), dtype)
+        self.output = self.products.reshape(1, filters, *where.out)
 
     def __call__(self, x: np.ndarray, w: np.ndarray, *bias_and_out: np.ndarray) -> None:
         """Write the products of filters with the windows of an image, plus the filters' bias."""
         *bias, out = bias_and_out
-        self.inside[...] = x
+        self.inside[...] = x[0]
         self.columns[...] = self.windows
         np.matmul(w.reshape(len(w), -1), self.matrix, self.products)
-        out[...] = self.output
         if bias:
-            np.add(out, bias[0].reshape(-1, *(1,) * (x.ndim - 2)), out)
+            np.add(self.output, bias[0].reshape(-1, *(1,) * (x.ndim - 2)), out)
+        else:
+            out[...] = self.output
 
 
 @routine("Conv")
 def convolving(types: Sequence[Any], result: Any, **attrs: Any) -> Callable[[], Convolving] | None:
-    """Of one image, whose windows make one block."""
+    """Of one image whose result is small."""
     if result.dtype not in (np.float32, np.float64) or result.size * result.dtype.itemsize > SMALL:
         return None
     if any(t is None or t.dtype != result.dtype for t in types):
         return None
-    layout = _layout(attrs, types[0].shape, types[1].shape, result.dtype)
-    return None if layout is None else functools.partial(Convolving, layout, result.dtype)
-
-
-def _layout(attrs: Any, shape: tuple[int, ...], weights: tuple[int, ...], dtype: np.dtype) -> WindowColumns | None:
-    """How the windows of one image are laid out, if they are one block."""
+    shape, weights = types[0].shape, types[1].shape
     if shape[0] != 1 or attrs.get("group", 1) != 1 or weights[1:2] != shape[1:2] or len(weights) != len(shape) or len(shape) < 3:
         return None
     if 0 in shape or 0 in weights or tuple(attrs.get("kernel_shape") or weights[2:]) != weights[2:]:
         return None
-    where = windows(
-        shape[2:],
-        weights[2:],
-        **{name: attrs.get(name) for name in ("dilations", "pads", "strides")},
-        auto_pad=attrs.get("auto_pad", "NOTSET"),
-    )
-    if 0 in where.out:
-        return None
-    layout = columns(where, shape, 1, weights[0], dtype.itemsize)
-    return layout if all(len(parts) == 1 for parts in layout.blocks) else None
+    named = {name: attrs.get(name) for name in ("dilations", "pads", "strides")}
+    where = windows(shape[2:], weights[2:], **named, auto_pad=attrs.get("auto_pad", "NOTSET"))
+    return None if 0 in where.out else functools.partial(Convolving, where, shape, weights[0], result.dtype)
