@@ -6,7 +6,6 @@ import functools
 import math
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -146,28 +145,44 @@ SMALL = 1 << 18
 """Bytes of a result up to which laying out its windows again would take most of the time."""
 
 
-class Convolving:
-    """Convolves one image after the other, of one shape.
+class WindowLayout:
+    """Where the windows of one image lie in memory, and where their products go.
 
     Parameters
     ----------
     where : Windows
     shape : tuple of int
-        Of the images, of which there is one sample.
-    filters : int
-    dtype : numpy.dtype
+        Of the image, with one sample in front.
+    filters, itemsize : int
     """
 
-    def __init__(self, where: Windows, shape: tuple[int, ...], filters: int, dtype: np.dtype) -> None:
-        image, rank = where.padded(np.zeros(shape[1:], dtype), 0), len(where.out)
-        begins = [begin for begin, _ in where.pads]
-        self.inside = image[(..., *(slice(begin, begin + n) for begin, n in zip(begins, shape[2:], strict=True)))]
-        view = replace(where, pads=((0, 0),) * rank).of(image)
-        self.windows = view.transpose(0, *range(1 + rank, 1 + 2 * rank), *range(1, 1 + rank))
-        self.columns = np.empty(self.windows.shape, dtype)
-        self.matrix = self.columns.reshape(-1, math.prod(where.out))
-        self.products = np.empty((filters, self.matrix.shape[1]), dtype)
-        self.output = self.products.reshape(1, filters, *where.out)
+    def __init__(self, where: Windows, shape: tuple[int, ...], filters: int, itemsize: int) -> None:
+        self.image = (shape[1], *(n + sum(pair) for n, pair in zip(shape[2:], where.pads, strict=True)))
+        self.inside = (..., *(slice(begin, begin + n) for n, (begin, _) in zip(shape[2:], where.pads, strict=True)))
+        steps = [itemsize * math.prod(self.image[k + 1 :]) for k in range(len(self.image))]
+        places = wide = where.out
+        moves = [n * s for n, s in zip(steps[1:], where.strides, strict=True)]
+        if set(where.strides) == {1}:  # as they lie, with some behind each row that are left out in the end
+            last = sum((o - 1) * n for o, n in zip(where.out, steps[1:], strict=True))
+            places, wide, moves = (1 + last // itemsize,), (where.out[0], *self.image[2:]), [itemsize]
+        taps = [n * d for n, d in zip(steps[1:], where.dilations, strict=True)]
+        self.seen, self.strides = (shape[1], *where.kernel, *places), (steps[0], *taps, *moves)
+        self.matrix = shape[1] * math.prod(where.kernel), math.prod(places)
+        self.products, self.wide = (filters, math.prod(wide)), (1, filters, *wide)
+        self.out = (..., *map(slice, where.out))
+
+
+class Convolving:
+    """Convolves one image after the other, of one layout."""
+
+    def __init__(self, layout: WindowLayout, dtype: np.dtype) -> None:
+        image, products = np.zeros(layout.image, dtype), np.empty(layout.products, dtype)
+        self.inside = image[layout.inside]
+        self.windows = np.ndarray(layout.seen, dtype, image, 0, layout.strides)
+        self.columns = np.empty(layout.seen, dtype)
+        self.matrix = self.columns.reshape(layout.matrix)
+        self.products = products[:, : layout.matrix[1]]
+        self.output = products.reshape(layout.wide)[layout.out]
 
     def __call__(self, x: np.ndarray, w: np.ndarray, *bias_and_out: np.ndarray) -> None:
         """Write the products of filters with the windows of an image, plus the filters' bias."""
@@ -195,4 +210,6 @@ def convolving(types: Sequence[Any], result: Any, **attrs: Any) -> Callable[[], 
         return None
     named = {name: attrs.get(name) for name in ("dilations", "pads", "strides")}
     where = windows(shape[2:], weights[2:], **named, auto_pad=attrs.get("auto_pad", "NOTSET"))
-    return None if 0 in where.out else functools.partial(Convolving, where, shape, weights[0], result.dtype)
+    if 0 in where.out:
+        return None
+    return functools.partial(Convolving, WindowLayout(where, shape, weights[0], result.dtype.itemsize), result.dtype)
