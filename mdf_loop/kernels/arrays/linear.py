@@ -97,29 +97,7 @@ def einsum(*operands, equation):
 _LARGE = 8192
 
 
-def quantised_rule(b_place: int) -> Rule:
-    """The rule of MatMul where scales and zero points, which stay as they are, stand behind the first matrix."""
-
-    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        places = (0, b_place)
-        matrices = all(args[k].ndim - stacked[k] >= 2 for k in places)
-        others = [args[k] for k in range(len(args)) if k not in places]
-        if any(s for k, s in enumerate(stacked) if k not in places):
-            return None
-        if not matrices and any(other is not None and other.size > 1 for other in others):
-            return None
-
-        def product(a: Any, b: Any) -> Any:
-            given = list(args)
-            given[0], given[b_place] = a, b
-            return run(*given, **attrs)
-
-        return matmul_rule(product, [args[k] for k in places], [stacked[k] for k in places], {})
-
-    return rule
-
-
-@kernel("MatMulInteger", since=10, batch=quantised_rule(1))
+@kernel("MatMulInteger", since=10, batch=by_step)
 def matmul_integer(a, b, a_zero_point=None, b_zero_point=None):
     """The product of 8-bit matrices, less their zero points, in 32 bits."""
     return _product_of_bytes(a, a_zero_point, b, b_zero_point)
@@ -135,7 +113,7 @@ def per_row(parameter: np.ndarray) -> np.ndarray:
     return parameter[:, None] if parameter.ndim == 1 and parameter.size > 1 else parameter
 
 
-@kernel("QLinearMatMul", since=10, batch=quantised_rule(3))
+@kernel("QLinearMatMul", since=10, batch=by_step)
 def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
     """The product of quantised matrices, quantised again."""
     whole = _product_of_bytes(a, a_zero_point, b, b_zero_point)
@@ -184,3 +162,5 @@ def det(x):
 
 for _op in ("MatMul", "Gemm"):
     say(_op, multiplies_matrices=True, traced=True)
+for _op in ("MatMulInteger", "QLinearMatMul"):
+    say(_op, traced=True)

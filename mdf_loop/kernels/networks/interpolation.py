@@ -100,19 +100,10 @@ def weights(where: np.ndarray, axis: Axis, mode: str, cubic_coeff_a: float, anti
     return matrix
 
 
-MOST_TERMS = 8
-"""Elements of the input that count in one of the output up to which they are added up one after the other."""
-
-
-def terms_of(matrix: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """What a matrix of weights adds up: places in the input and what they count, each for all elements of the output.
-
-    None if many count in one.
-    """
+def terms_of(matrix: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What a matrix of weights adds up: places in the input and what they count, each for all elements of the output."""
     counts = (matrix != 0).sum(1)
     most = int(counts.max(initial=1))
-    if most > MOST_TERMS:
-        return None
     order = np.argsort(matrix == 0, 1, kind="stable")[:, :most]  # those that count first, in the order of their places
     order = np.where(np.arange(most) < counts[:, None], order, order[:, :1])
     shares = np.take_along_axis(matrix, order, 1) * (np.arange(most) < counts[:, None])
@@ -120,21 +111,10 @@ def terms_of(matrix: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]] | None:
 
 
 def _weighed(y: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
-    """A matrix of weights times an axis, in float64."""
-    y, terms = y.astype(np.float64, copy=False), terms_of(matrix)
-    if terms is None:
-        front = np.moveaxis(y, axis, 0)
-        found = np.dot(matrix, front.reshape(len(front), -1))
-        return np.moveaxis(found.reshape(len(matrix), *front.shape[1:]), 0, axis)
-    total: Any = None
-    for places, shares in terms:
-        part = y.take(places, axis)
-        part *= shares.reshape(-1, *(1,) * (y.ndim - 1 - axis))
-        if total is None:
-            total = part
-        else:
-            total += part
-    return total
+    """A matrix of weights times an axis, in float64; an element that does not count may be infinite."""
+    y = y.astype(np.float64, copy=False)
+    spread = (-1, *(1,) * (y.ndim - 1 - axis))
+    return functools.reduce(np.add, (y.take(places, axis) * shares.reshape(spread) for places, shares in terms_of(matrix)))
 
 
 def resized(
