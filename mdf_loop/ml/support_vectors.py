@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, rows_of, transformed
 from mdf_loop.ops.registry import kernel, say
 
 BLOCK = 1 << 15
@@ -132,7 +132,7 @@ class SvmRegression:
         return transformed(scores, self.post_transform)
 
 
-@kernel("SVMRegressor", domain=ML, batch=row_by_row, prepare=regressor)
+@kernel("SVMRegressor", domain=ML, prepare=regressor)
 def svm_regressor(x, *, prepared):
     """A weighted sum over support vectors; its sign if there is but one class."""
     return prepared(x)
@@ -327,7 +327,7 @@ def _couple(q: np.ndarray, p: np.ndarray, qp: np.ndarray, pqp: np.ndarray) -> No
     p /= whole
 
 
-@kernel("SVMClassifier", domain=ML, batch=row_by_row, prepare=classifier)
+@kernel("SVMClassifier", domain=ML, prepare=classifier)
 def svm_classifier(x, *, prepared):
     """The class of each row, and the probability of each class, or the decisions of the pairs of classes."""
     return prepared(x)

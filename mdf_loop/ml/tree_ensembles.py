@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.ml.forests import LEAF, MEMBER, MODES, Forest, TreeNodes
-from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, rows_of, transformed
 from mdf_loop.ops.registry import kernel
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -261,7 +261,7 @@ def regressor(
     return TreeRegression(Ensemble(nodes, votes, base, aggregate_function), post_transform)
 
 
-@kernel("TreeEnsembleRegressor", domain=ML, batch=row_by_row, prepare=regressor)
+@kernel("TreeEnsembleRegressor", domain=ML, prepare=regressor)
 def tree_ensemble_regressor(x, *, prepared):
     """Scores of the leaves that each row reaches, in single precision."""
     return prepared(x)
@@ -343,7 +343,7 @@ class TwoClasses:
         return transformed(np.concatenate([first, score], 1), self.post_transform)
 
 
-@kernel("TreeEnsembleClassifier", domain=ML, batch=row_by_row, prepare=classifier)
+@kernel("TreeEnsembleClassifier", domain=ML, prepare=classifier)
 def tree_ensemble_classifier(x, *, prepared):
     """The class of each row, and the scores of all classes in single precision."""
     return prepared(x)

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from mdf_loop.kernels.numbers.wide import centred, product, widened
-from mdf_loop.ops.batching import Result, Rule, all_stacked, by_step
+from mdf_loop.ops.batching import Result, all_stacked, by_step
 from mdf_loop.ops.batching import matmul as matmul_rule
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import kind_of
@@ -143,16 +143,7 @@ def _single(scale: np.ndarray) -> np.ndarray:
     return scale.astype(np.float32)
 
 
-def last_axes(least: int) -> Rule:
-    """Only so many last axes are worked on, so one more in front changes nothing where the input has them."""
-
-    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        return all_stacked(run(*args, **attrs)) if args[0].ndim > least else None
-
-    return rule
-
-
-@kernel("Det", since=11, batch=last_axes(2))
+@kernel("Det", since=11)
 def det(x):
     """The determinant of each square matrix."""
     if x.itemsize < 4:  # LAPACK knows single and double precision

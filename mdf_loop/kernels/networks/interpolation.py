@@ -294,22 +294,14 @@ def _places(normalized: np.ndarray, length: int, align_corners: int) -> np.ndarr
     return (normalized + 1) / 2 * (length - 1) if align_corners else ((normalized + 1) * length - 1) / 2
 
 
-MANY = 8
-"""Channels from which on it is faster to have those of a place side by side."""
-
-
 class _Looking:
     """Looks up elements at whole positions, of which some may lie outside; behind all places there is one of zeros."""
 
     def __init__(self, x: np.ndarray, padding_mode: str, align_corners: int) -> None:
         samples, channels, *self.spatial = x.shape
         size = math.prod(self.spatial)
-        self.axis = 0 if channels >= MANY else 1  # of the places, in the table of a sample
-        self.table = np.zeros_like(
-            x, order="C", shape=(samples, *((size + 1, channels) if self.axis == 0 else (channels, size + 1)))
-        )
-        by_channel = self.table.swapaxes(1, 2) if self.axis == 0 else self.table
-        by_channel[..., :size] = x.reshape(samples, channels, size)
+        self.table = np.zeros_like(x, order="C", shape=(samples, channels, size + 1))
+        self.table[..., :size] = x.reshape(samples, channels, size)
         self.padding_mode, self.align_corners = padding_mode, align_corners
 
     def up(self, places: Sequence[np.ndarray], weight: np.ndarray | None = None) -> np.ndarray:
@@ -322,10 +314,9 @@ class _Looking:
             index = index * n + np.clip(np.nan_to_num(place), 0, n - 1).astype(np.intp)
         if self.padding_mode == "zeros":
             index = np.where(inside, index, math.prod(self.spatial))
-        found = np.stack([sample.take(at.reshape(-1), self.axis) for sample, at in zip(self.table, index, strict=True)])
+        found = np.stack([sample.take(at.reshape(-1), 1) for sample, at in zip(self.table, index, strict=True)])
         if weight is not None:
-            found = found * weight.reshape(len(weight), *((-1, 1) if self.axis == 0 else (1, -1)))
-        found = found.swapaxes(1, 2) if self.axis == 0 else found
+            found = found * weight.reshape(len(weight), 1, -1)
         return found.reshape(len(index), -1, *index.shape[1:])
 
 
