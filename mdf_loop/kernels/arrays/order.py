@@ -39,10 +39,11 @@ def _best(x: Any, k: int, axis: int, largest: int) -> tuple[Any, Any]:
     if k == 1 and largest:  # the likeliest of a hundred thousand words is found without sorting
         where = x.argmax(axis, keepdims=True)
         return np.take_along_axis(x, where, axis), where
-    order = np.flip(x, axis).argsort(axis, "stable") if largest else x.argsort(axis, "stable")
-    order = length - 1 - np.flip(order, axis) if largest else order  # the best first, and equal ones in their order
-    where = order[(slice(None),) * axis + (slice(k),)].astype(np.int64, order="C", copy=False)
-    return np.take_along_axis(x, where, axis), where
+    ahead = (slice(None),) * axis
+    turned = (*ahead, slice(None, None, -1 if largest else 1))  # from behind, so that equal ones are in their order in the end
+    where = x[turned].argsort(axis, "stable")[turned][(*ahead, slice(k))]
+    where = (length - 1 - where if largest else where).astype(np.int64, order="C", copy=False)
+    return x.take(where) if x.ndim == 1 else np.take_along_axis(x, where, axis), where
 
 
 @kernel("Unique", since=11)
