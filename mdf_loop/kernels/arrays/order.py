@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import place
+from mdf_loop.kernels.arrays.axes import is_seen, place
 from mdf_loop.ops.batching import along
 from mdf_loop.ops.registry import kernel
 
@@ -39,11 +39,23 @@ def _best(x: Any, k: int, axis: int, largest: int) -> tuple[Any, Any]:
     if k == 1 and largest:  # the likeliest of a hundred thousand words is found without sorting
         where = x.argmax(axis, keepdims=True)
         return np.take_along_axis(x, where, axis), where
+    if is_seen(x) and x.ndim == 1 and 0 < 4 * k <= length and x.dtype.kind in "fiu":
+        left = _at_least_as_good(x, k, largest)
+        if len(left) < length:
+            found, where = _best(x[left], k, 0, largest)
+            return found, left[where]
     ahead = (slice(None),) * axis
     turned = (*ahead, slice(None, None, -1 if largest else 1))  # from behind, so that equal ones are in their order in the end
     where = x[turned].argsort(axis, "stable")[turned][(*ahead, slice(k))]
     where = (length - 1 - where if largest else where).astype(np.int64, order="C", copy=False)
     return x.take(where) if x.ndim == 1 else np.take_along_axis(x, where, axis), where
+
+
+def _at_least_as_good(x: np.ndarray, k: int, largest: int) -> np.ndarray:
+    """The places of what is at least as good as the k-th best: all that has to be sorted.  NaN is, as it passes no comparison."""
+    kth = len(x) - k if largest else k - 1
+    limit = np.partition(x, kth)[kth]
+    return np.flatnonzero(~(x < limit if largest else x > limit))
 
 
 @kernel("Unique", since=11)
