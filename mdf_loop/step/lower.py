@@ -14,7 +14,6 @@ import numpy as np
 
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.plan.comparisons import MOST, compared, part_computing, writes_nan
@@ -40,6 +39,7 @@ from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import collecting, with_lists
 from mdf_loop.step.trace import meaning_of
+from mdf_loop.types.elements import read_only
 
 Names = dict[str, Value]
 
@@ -158,7 +158,7 @@ class Lowering(OfBranches):
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
             raise CannotLower("state that the body does not declare")
-        names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
+        names = {**scope, **{name: self.b.const(read_only(value), self.exact) for name, value in body.constants.items()}}
         return self._computed(body.nodes, body.outputs, names)
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:

@@ -18,7 +18,6 @@ from onnx import AttributeProto, numpy_helper
 from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.well_formed import check_body
-from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
 from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
@@ -32,7 +31,7 @@ from mdf_loop.readers.onnx.opsets import (
     unmarked,
     version_among,
 )
-from mdf_loop.types.elements import DTYPES
+from mdf_loop.types.elements import DTYPES, read_only
 from mdf_loop.types.schemas import signature_of
 
 DEEPEST = 50
@@ -131,7 +130,7 @@ def _assemble(
     reads = [name for node in nodes for name in node.reads] + list(outputs)
     captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
     body = Body(path[-1], inputs, outputs, tuple(nodes), {}, captures, types, dict(opsets))
-    values = {name: value if name in inputs else unchangeable(value) for name, value in constants.items()}
+    values = {name: value if name in inputs else read_only(value) for name, value in constants.items()}
     return check_body(body.with_values(values), path)
 
 
