@@ -284,6 +284,9 @@ class TracedArray(Traced):
         self.is_fresh = False
         return self.trace.wrap(self.trace.builder.reshape(found.value, shape))
 
+    def __setitem__(self, *_: Any) -> None:
+        raise self._refused("changes an element")
+
     def __len__(self) -> int:
         if not self.shape:
             raise self._refused("asks for the length of a number")
