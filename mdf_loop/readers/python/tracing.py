@@ -85,7 +85,7 @@ class Trace:
         """A value as the function gets it: a tuple where there are several."""
         if value.items is not None:
             return tuple(self.wrap(item) for item in value.items)
-        return Variable(value, self)
+        return TracedVariable(value, self)
 
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """The result of an operator of expressions."""
@@ -247,14 +247,14 @@ for _name, _plain in IN_PLACE.items():  # numpy's mixin makes np.add(x, 1, out=x
     setattr(Traced, _name, _OF_NUMPY[_plain])
 
 
-class Variable(Traced):
+class TracedVariable(Traced):
     """A value of a user's function.
 
     ``x += 1`` makes a new x, and ``x[i] = 1`` gives this one another value.  As in numpy, a slice is a view: it has what its
     array has there now, and what is done to it in place is done to the array.
     """
 
-    def __init__(self, value: Value, trace: Trace, whole: Variable | None = None, index: Any = None) -> None:
+    def __init__(self, value: Value, trace: Trace, whole: TracedVariable | None = None, index: Any = None) -> None:
         self._value, self.trace, self.whole, self.index = value, trace, whole, index
         self.changes, self.seen = 0, whole.version if whole is not None else 0
 
@@ -275,7 +275,7 @@ class Variable(Traced):
         parts = index if isinstance(index, tuple) else (index,)
         if self.trace is not self.here or any(isinstance(each, Traced | np.ndarray | list) for each in parts):
             return part
-        return Variable(part.value, self.trace, self, index) if any(isinstance(each, slice) for each in parts) else part
+        return TracedVariable(part.value, self.trace, self, index) if any(isinstance(each, slice) for each in parts) else part
 
     def __setitem__(self, index: Any, new: Any) -> None:
         here = self.here
@@ -296,7 +296,7 @@ class Variable(Traced):
 
 
 def _in_place(plain: Any) -> Any:
-    def change(self: Variable, other: Any) -> Any:
+    def change(self: TracedVariable, other: Any) -> Any:
         if self.whole is None:
             return plain(self, other)
         self[...] = plain(self, other)
@@ -306,7 +306,7 @@ def _in_place(plain: Any) -> Any:
 
 
 for _name, _plain in IN_PLACE.items():
-    setattr(Variable, _name, _in_place(_OF_NUMPY[_plain]))
+    setattr(TracedVariable, _name, _in_place(_OF_NUMPY[_plain]))
 
 _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
 
