@@ -88,7 +88,7 @@ class Batches:
             )
         is_one = table.ndim == 1
         rows = table[None] if is_one else table
-        return self._batch(rows.T, conditions, len(rows), is_one)
+        return self._batch(list(rows.T), conditions, len(rows), is_one)
 
     def _batch(self, table: Sequence[np.ndarray], conditions: Mapping[str, Any], count: int, is_one: bool) -> RunBatch:
         columns = dict(zip(self.names, table, strict=True)) if self._are_plain else self._typed(table)
