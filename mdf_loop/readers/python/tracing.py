@@ -1,4 +1,4 @@
-"""Python functions read as bodies: called once with values that note what is done to them.
+"""Python functions read as bodies: called with values that note what is done to them.
 
 numpy asks such values what its functions and operators shall do (its protocols NEP 13 and NEP 18), and they answer with
 nodes of the body under construction.  Everything else of Python runs as it is, once: loops over ranges are unrolled,
@@ -48,6 +48,8 @@ class Trace:
         What is captured from there: its values by the names they have here.
     refusal : TracedBranch or None
         What was refused last: the function may have caught it, and gone another way than it would in an iteration.
+    lines : dict
+        In which line of the function each value is computed.
     """
 
     builder: BodyBuilder
@@ -55,6 +57,7 @@ class Trace:
     outer: Trace | None = None
     captured: dict[str, Value] = field(default_factory=dict)
     refusal: TracedBranch | None = None
+    lines: dict[str, int] = field(default_factory=dict)
 
     def value(self, given: Any) -> Value:
         """Anything as a value of this body: traced values, and numbers and arrays, which become constants.
@@ -85,6 +88,8 @@ class Trace:
         """A value as the function gets it: a tuple where there are several."""
         if value.items is not None:
             return tuple(self.wrap(item) for item in value.items)
+        if (frame := self._frame()) is not None:
+            self.lines.setdefault(value.name, frame.f_lineno)
         return Traced(value, self)
 
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
@@ -196,8 +201,31 @@ class Traced(NDArrayOperatorsMixin):
     def _refused(self, what: str) -> TracedBranch:
         return self.here.refused(what)
 
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self.copy()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        """What ``isinstance`` looks at where a value is of another type: that of the function's values is not known yet."""
+        if not _asked_by_library():
+            raise self._refused(
+                "asks for the type of a value that is known only when the loop runs; write it for the values that it gets"
+            )
+        return Traced
+
     def __repr__(self) -> str:
         return f"<traced {self.value.name or self.value.literal!r}>"
+
+
+def _asked_by_library() -> bool:
+    """Whether it is numpy or this package that asks for the class of a value; ``abc`` and ``typing`` ask for others."""
+    frame: Any = sys._getframe(2)
+    while (module := frame.f_globals.get("__name__", "").partition(".")[0]) in ("abc", "typing") and frame.f_back is not None:
+        frame = frame.f_back
+    return module in ("mdf_loop", "numpy")
 
 
 _A_NUMBER = (
