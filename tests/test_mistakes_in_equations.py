@@ -1,14 +1,17 @@
 """Equations and model files with the mistakes of a first day: what is meant is said, and the line is that of the mistake."""
 
+import json
 import textwrap
 import warnings
 
+import numpy as np
 import pytest
 
 import mdf_loop
 from mdf_loop.convert.locating import line_of_error
-from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.errors import LoopError, LoopWarning, MissingCapture
 from mdf_loop.integrations.checks.model_file import check
+from mdf_loop.readers.expressions.equation_texts import equations_in
 
 MODEL = textwrap.dedent("""\
     lif:
@@ -144,7 +147,8 @@ def test_a_name_is_no_suggestion_for_itself():
 def test_a_constant_that_is_read_in_the_place_of_a_parameter_is_noted(tmp_path):
     path = tmp_path / "m.yaml"
     path.write_text(MODEL.replace("dt / tau_m", "dt / tau"))
-    (found,) = check(path)
+    found, warned = check(path)
+    assert "tau is 2 pi" in warned.message
     assert "g/neuron/tau_m: nothing reads it; tau is read, which is a number of its own: did you mean 'tau_m'?" in found.message
 
 
@@ -154,3 +158,42 @@ def test_a_derivative_that_is_multiplied_by_the_step_itself_has_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mdf_loop.loop(3, True, 1.0, 0.0, body={"derivatives": {"v": "-v * t"}, "carried": {"t": "t + dt"}, "dt": 0.1})
+
+
+TIME_CONSTANT = "dv/dt: (I - v) / tau\ndt: 0.1"
+
+
+def test_tau_without_a_value_is_two_pi_with_a_warning():
+    with pytest.warns(LoopWarning, match=r"tau is 2 pi, where no value of that name is given; give tau=\.\.\., write 2 \* pi"):
+        alone = mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT + "  # not read before", I=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT, I=1.0, tau=2 * np.pi)
+        written = mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT.replace("tau", "math.tau"), I=1.0)
+        let = mdf_loop.loop(10, True, 0.0, body=f"{TIME_CONSTANT}\nlet tau: 2 * pi", I=1.0)
+    assert alone == given == written == let
+
+
+def test_check_reports_a_tau_that_the_node_does_not_have(tmp_path, capsys):
+    def checked(**values):
+        node = {"parameters": {"body": {"value": {"carried": {"x": "x + tau"}}}, **{k: {"value": v} for k, v in values.items()}}}
+        node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": 3, "x": 0.0, "body": "body"}}
+        node["output_ports"] = {"out": {"value": "run"}}
+        (tmp_path / "m.json").write_text(
+            json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}})
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return [problem.message for problem in check(tmp_path / "m.json")]
+
+    (warned,) = checked()
+    assert warned.startswith("g/n/body: tau is 2 pi")
+    assert checked(tau=3.0) == []
+
+
+def test_text_says_what_is_captured_and_the_step_as_a_mapping_does():
+    mapping = {"derivatives": {"v": "(I - v) / tau"}, "dt": "0.1", "captured": ["tau", "I"]}
+    assert equations_in(f"{TIME_CONSTANT}\ncaptured: tau, I").as_mapping() == equations_in(mapping).as_mapping()
+    with pytest.raises(MissingCapture, match="'tau'"):
+        mdf_loop.loop(10, True, 0.0, body=f"{TIME_CONSTANT}\ncaptured: tau", I=1.0)
+    assert mdf_loop.loop(3, True, 0, body="captured: captured + 1") == 3

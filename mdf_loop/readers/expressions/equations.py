@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean
+from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean, warn_user
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
@@ -120,7 +120,20 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
         body = findings.settled(lambda: _Reader(said, kind, findings).body())
     except NotCompiled as error:
         raise MalformedBody(f"equations: {error}, which is not possible here") from error
+    if reads_tau(said):
+        warn_user(f"equations: {TAU}")
     return check_body(body, (EQUATIONS,))
+
+
+TAU = (
+    "tau is 2 pi, where no value of that name is given; give tau=..., write 2 * pi, or require a value with a line captured: tau"
+)
+
+
+def reads_tau(said: Equations) -> bool:
+    """Whether ``tau`` is a number, since nothing has that name: most equations mean a time constant."""
+    own = {*said.names, *said.let, *said.captured, said.index}
+    return "tau" not in own and any("tau" in text and "tau" in variables(tree_of(text)) for *_, text in texts_of(said))
 
 
 class _Reader:
