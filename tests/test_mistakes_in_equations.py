@@ -12,6 +12,7 @@ from mdf_loop.convert.locating import line_of_error
 from mdf_loop.errors import LoopError, LoopWarning, MissingCapture
 from mdf_loop.integrations.checks.model_file import check
 from mdf_loop.readers.expressions.equation_texts import equations_in
+from mdf_loop.readers.expressions.expression_text import refuse_decimal_comma
 
 MODEL = textwrap.dedent("""\
     lif:
@@ -197,3 +198,27 @@ def test_text_says_what_is_captured_and_the_step_as_a_mapping_does():
     with pytest.raises(MissingCapture, match="'tau'"):
         mdf_loop.loop(10, True, 0.0, body=f"{TIME_CONSTANT}\ncaptured: tau", I=1.0)
     assert mdf_loop.loop(3, True, 0, body="captured: captured + 1") == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tau_m: {value: 20.0}", "tau_m: {value: '20,5'}"),
+        ("t: 0.0", "t: '20,5'"),
+        ("default_value: 1.5", "default_value: '20,5'"),
+    ],
+)
+def test_a_decimal_comma_is_an_error_in_its_line(tmp_path, old, new):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace(old, new))
+    with pytest.raises(LoopError, match=r"'20,5' is two numbers; a decimal point is written 20\.5") as caught:
+        mdf_loop.run(path)
+    assert "trusted" not in str(caught.value)
+    line = MODEL[: MODEL.index(old)].count("\n") + 1
+    assert line_of_error(path, caught.value) == line or old.startswith("t:")
+    assert any("20.5" in problem.message for problem in check(path) if problem.kind == "error")
+
+
+@pytest.mark.parametrize("written", ["1, 2", "(1,2)", "[1,2]"])
+def test_two_numbers_with_a_space_or_brackets_are_two_numbers(written):
+    refuse_decimal_comma(written)

@@ -97,6 +97,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
         It does not parse, or is too large; says where.
     """
     refuse_length(text, path)
+    refuse_decimal_comma(text, path)
     try:
         return tree_of(text)
     except SyntaxError as error:
@@ -106,6 +107,20 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
         raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
+
+
+def refuse_decimal_comma(text: Any, path: tuple[str, ...] = ()) -> None:
+    """See that a text is no number with a comma, which is a tuple in Python; one that is meant has brackets or a space.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if isinstance(text, str) and (found := _DECIMAL_COMMA.fullmatch(text)):
+        raise MalformedBody(f"{text.strip()!r} is two numbers; a decimal point is written {found[1]}.{found[2]}", path)
+
+
+_DECIMAL_COMMA = re.compile(r"\s*([-+]?\d+),(\d+)\s*")
 
 
 def tree_of(text: str) -> ast.expr:
