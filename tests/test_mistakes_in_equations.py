@@ -1,6 +1,7 @@
 """Equations and model files with the mistakes of a first day: what is meant is said, and the line is that of the mistake."""
 
 import json
+import re
 import textwrap
 import warnings
 
@@ -222,3 +223,26 @@ def test_a_decimal_comma_is_an_error_in_its_line(tmp_path, old, new):
 @pytest.mark.parametrize("written", ["1, 2", "(1,2)", "[1,2]"])
 def test_two_numbers_with_a_space_or_brackets_are_two_numbers(written):
     refuse_decimal_comma(written)
+
+
+OUTPUTS = " " * 20 + "output_ports:"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("mean(run.path)", r"expression 'mean\(run.path\)', .*; write numpy.mean\(run.path\)$"),
+        ("2 * pi", "it reads 'pi', which the node does not have; write numpy.pi"),
+        ("random.gauss(0, 1)", r"reads 'random', .*; write mean \+ spread \* noise\(\) in the equations of a loop"),
+    ],
+)
+def test_functions_and_numbers_of_numpy_in_ports_say_what_is_written_there(tmp_path, written, meant):
+    path, port = tmp_path / "m.yaml", f"{OUTPUTS}\n                        mine: {{value: '{written}'}}"
+    path.write_text(MODEL.replace(OUTPUTS, port))
+    problem, *_ = [each for each in check(path) if each.kind == "error"]
+    assert re.search(meant, problem.message)
+    assert written in path.read_text().split("\n")[problem.line - 1]
+    with pytest.raises(LoopError, match=meant.removesuffix("$")) as caught:
+        mdf_loop.run(path)
+    assert line_of_error(path, caught.value) == problem.line
+    assert "trusted" not in str(caught.value)

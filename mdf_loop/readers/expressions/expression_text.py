@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
@@ -329,7 +330,18 @@ def _called(node: ast.Call) -> str:
     """What to write in the place of a call of something that is no function."""
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func)
+    if name := bare_function(node):
+        return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
+
+
+def bare_function(node: ast.AST) -> str:
+    """The function of numpy or math that a call has by its name alone; empty for any other."""
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    if not name or name in BUILTINS:
+        return ""
+    load_kernels()
+    return next((full for full in (f"numpy.{name}", f"math.{name}") if op_of(full)), "")
 
 
 def _as_function(node: ast.Attribute) -> str:

@@ -20,6 +20,7 @@ from mdf_loop.readers.expressions.expression_text import (
     DEEPEST,
     LONGEST,
     as_name,
+    bare_function,
     refuse_decimal_comma,
     refuse_depth,
     tree_if_any,
@@ -375,6 +376,8 @@ def _placed(text: Any, results: Mapping[str, NamedResults], path: tuple[str, ...
     try:
         tree = tree_of(text)
         refuse_depth(tree, text, path)
+        if any(map(bare_function, ast.walk(tree))):
+            return text  # reading it raises an error that has the text as it is written
         placing = _Placing(results)
         tree = placing.visit(tree)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
