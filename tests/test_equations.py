@@ -210,3 +210,30 @@ def test_a_body_has_the_names_of_its_equations():
     body = read("x: x + step\ncollect path: x")
     assert body.captures == ("step",)
     assert [str(node) for node in body.nodes] == ["x_next = add (x, step)"]
+
+
+RUNNING = "s: s + x\ncollect p: s\nscan: x"
+
+
+@pytest.mark.parametrize("nothing", [[], np.zeros(0)])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_empty_list_is_an_array_without_elements(engine, nothing):
+    with mdf_loop.options(engine=engine):
+        last, path = mdf_loop.scan(0.5, nothing, num_scan_inputs=1, body=RUNNING)
+        assert (last, path.shape) == (0.5, (0,))
+        x, xs = mdf_loop.loop(3, True, nothing, body="x: x + 1\ncollect p: x")
+        assert (x.shape, xs.shape, x.dtype) == ((0,), (3, 0), float)
+
+
+def test_a_list_stays_a_list_for_bodies_that_make_sequences():
+    insert = "b (int64 i, bool c, s) => (bool c, t) { t = SequenceInsert (s, i) }"
+    assert len(mdf_loop.loop(2, True, [], body=insert)) == 2
+    assert mdf_loop.loop(2, True, [], body=lambda i, go, s: (True, s)) == []
+
+
+@pytest.mark.parametrize("body", [RUNNING, {"carried": {"s": "s + x"}, "collected": {"p": "s"}, "scanned": "x"}])
+def test_equations_say_how_many_values_are_scanned(body):
+    last, path = mdf_loop.scan(0.5, [1.0, 2.0], body=body)
+    assert (last, path.tolist()) == (3.5, [1.5, 3.5])
+    with pytest.raises(LoopError, match="num_scan_inputs must be a whole number"):
+        mdf_loop.scan(0.5, [1.0, 2.0], body="s: s + 1")

@@ -239,8 +239,7 @@ OUTPUTS = " " * 20 + "output_ports:"
 def test_functions_and_numbers_of_numpy_in_ports_say_what_is_written_there(tmp_path, written, meant):
     path, port = tmp_path / "m.yaml", f"{OUTPUTS}\n                        mine: {{value: '{written}'}}"
     path.write_text(MODEL.replace(OUTPUTS, port))
-    problem, *_ = [each for each in check(path) if each.kind == "error"]
-    assert re.search(meant, problem.message)
+    problem = next(each for each in check(path) if each.kind == "error" and re.search(meant, each.message))
     assert written in path.read_text().split("\n")[problem.line - 1]
     with pytest.raises(LoopError, match=meant.removesuffix("$")) as caught:
         mdf_loop.run(path)
