@@ -46,7 +46,7 @@ from mdf_loop.readers.expressions.equation_texts import (
 )
 from mdf_loop.readers.expressions.expression import Compiler
 from mdf_loop.readers.expressions.expression_text import DEEPEST, excerpt, filled, parse, tree_of, variables
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, op_of, signed
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, dotted, op_of, signed
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
@@ -293,15 +293,20 @@ class _Plain(ast.NodeTransformer):
             raise UnsupportedOp(
                 f"{name}() draws one number, {name}(x) as many as x has{more}; it takes nothing else: scale what it gives"
             )
-        if op_of(f"numpy.{name}") is not None:
-            tree.func = _dotted(f"numpy.{name}", tree)
-        elif op_of(f"math.{name}") is not None:
-            tree.func = _dotted(f"math.{name}", tree)
+        module = next((each for each in ("numpy", "math", "numpy.linalg") if op_of(f"{each}.{name}") is not None), "")
+        if module:
+            tree.func = _dotted(f"{module}.{name}", tree)
         else:
             drawn = f"; write {DRAWN[name]}" if name in DRAWN and name not in _MEANT else ""
             value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
             raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
         return tree
+
+    def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
+        """``A.T``, the matrix with its axes in the other order."""
+        self.generic_visit(tree)
+        is_transposed = tree.attr == "T" and dotted(tree) is None
+        return _at(ast.Call(_dotted("numpy.transpose", tree), [tree.value], []), tree) if is_transposed else tree
 
     def visit_BinOp(self, tree: ast.BinOp) -> ast.AST:
         """An operator; ``x ^ 2`` would be the exclusive or of two whole numbers."""

@@ -353,7 +353,10 @@ def _as_function(node: ast.Attribute) -> str:
 def instead_of(name: str) -> str:
     """What to write in the place of a function that no expression calls."""
     drawn = DRAWN.get(name.rpartition(".")[2])
-    return f"write {drawn}" if drawn else "a Python function as a body may call any"
+    return f"write {drawn}" if drawn else ANY_FUNCTION
+
+
+ANY_FUNCTION = "a plain Python function as a body may call any, and @mdf_loop.kernel makes it an operator (docs/extending)"
 
 
 def refused(node: Any, text: str, path: tuple[str, ...], what: str, meant: str = "") -> MalformedBody:

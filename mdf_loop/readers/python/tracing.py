@@ -24,6 +24,7 @@ from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mea
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.equations import DRAWS, FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
+from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
 
@@ -304,7 +305,7 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     op = op_of(name)
     if op is None:
         _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
-        instead = _INSTEAD.get(name.rpartition(".")[2], "")
+        instead = _INSTEAD.get(name.rpartition(".")[2], f"; {ANY_FUNCTION}")
         meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else instead
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
