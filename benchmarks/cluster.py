@@ -152,9 +152,9 @@ class Costs:
             store = SweepStore(Path(folder, "s.zarr"), self._task, self._labels, lambda: layout)
             writer, made, written = store.writer, [], []
             for block in range(9):
-                table, noted = rows_of(self._task, *layout.runs(block, block + 1)), Noted()
+                table = rows_of(self._task, *layout.runs(block, block + 1))
                 begun = time.process_time()
-                files = writer.files(block, table, noted)
+                files, noted = writer.files(block, table)
                 made.append(time.process_time() - begun)
                 begun = time.perf_counter()
                 for path, content in files.items():
@@ -169,7 +169,7 @@ class Nothing(BlockWriter):
 
     def run(self, start: int, stop: int, seconds: float = math.inf) -> Ran:
         """Nothing."""
-        return Ran((start, stop), [(self.layout.runs(start, stop), Noted())], 1.0, 0)
+        return Ran((start, stop), [(self.layout.runs(start, stop), Noted(blocks=(start, stop)))], 1.0, 0)
 
 
 def measured(task: Task, labels: Labels, layout: RowLayout) -> float:

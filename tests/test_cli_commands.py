@@ -147,10 +147,9 @@ def test_explain_as_json_says_how_each_node_runs(capsys):
     ways = {tuple(node["outputs"]): (node["how"], node["why"]) for node in loop["nodes"]}
     assert ways["h_out",] == ("stepped", "h of the iteration before is needed")
     assert {how for how, _ in ways.values()} <= {"alias", "hoisted", "batched", "recurrent", "stepped", "interpreted"}
-    text = subprocess.run(
-        [sys.executable, "-m", "mdf_loop", "explain", "examples/rnn.yaml"], capture_output=True, text=True, cwd=EXAMPLES.parent
-    )
-    assert all(node["node"] in text.stdout for node in loop["nodes"])
+    assert run_main("explain", EXAMPLES / "rnn.yaml") == 0
+    text = capsys.readouterr().out
+    assert all(node["node"] in text for node in loop["nodes"])
 
 
 def test_scheduled_models_are_explained_and_verified_with_steps(capsys):

@@ -309,10 +309,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_are_refused_in_no_time(name):
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(LoopError):
         run(HOSTILE[name])
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_a_long_sum_is_no_problem():

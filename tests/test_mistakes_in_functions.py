@@ -263,7 +263,6 @@ CONVERSIONS = {
     "__hash__": lambda v: {v: 1},
     "__str__": str,
     "__format__": lambda v: f"{v:.2f}",
-    "__setitem__": lambda v: v.__setitem__(0, 1.0),
     "__delitem__": lambda v: v.__delitem__(0),
 }
 

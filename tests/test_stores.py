@@ -77,9 +77,8 @@ def test_each_run_is_in_one_block_and_blocks_are_runs_in_a_row(shape, rows, each
     assert [*itertools.pairwise(bounds)] == spans
     assert bounds[-1] == np.prod(shape, dtype=int) * each
     for block, span in enumerate(spans):
-        assert layout.blocks(span) == (block, block + 1)
         assert span[1] - span[0] == np.prod(layout.block_shape(block), dtype=int) * each
-    assert layout.blocks((0, bounds[-1])) == (0, layout.count)
+    assert layout.runs(0, layout.count) == (0, bounds[-1])
 
 
 @settings(max_examples=20, deadline=None)

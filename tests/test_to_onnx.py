@@ -33,7 +33,7 @@ from test_mdf_body import SAME_AS_MDF
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.backends.onnx.lowering import lower
-from mdf_loop.convert.checked import write_checked
+from mdf_loop.convert.mdf_to_onnx import write_checked
 from mdf_loop.errors import ArgumentError, KindError, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir import Node as Operator

@@ -116,11 +116,9 @@ def prepared_loop(
         arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=captured)
         return prepare_loop(inner, len(carried) + 1), arguments
     inner = read_once(within(body, named) if named else body, len(carried), "loop")
-    carried, named = arranged(inner.inputs[2:], carried, named, inner.captures, "loop")
-    if is_listed and len(inner.inputs) == 3 and len(carried) != 1:
-        carried = [carried]  # a list was meant as one vector
+    carried, named = _arranged(inner, m, cond, carried, named, is_listed)
     prepared = prepare_loop(inner, len(carried))
-    return prepared, prepared.arguments(carried, _of_same_name([inner], named, M=m, cond=cond), m, cond)
+    return prepared, prepared.arguments(carried, named, m, cond)
 
 
 @public
@@ -299,13 +297,20 @@ def _loop_arguments(given: list[Any], named: dict[str, Any]) -> tuple[Any, Any, 
     return m, cond, list(carried) if is_listed else [carried], is_listed
 
 
-def given_arguments(args: Sequence[Any], named: dict[str, Any], bodies: list[Body]) -> tuple[Any, Any, list[Any], dict[str, Any]]:
-    """M, cond, the carried values and the captures of a call of a loop whose bodies are known."""
+def given_arguments(args: Sequence[Any], named: dict[str, Any], body: Body) -> tuple[Any, Any, list[Any], dict[str, Any]]:
+    """M, cond, the carried values and the captures of a call of a loop whose body is known."""
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
-    carried, named = arranged(bodies[0].inputs[2:], carried, named, bodies[0].captures, "loop")
-    if is_listed and len(bodies[0].inputs) == 3 and len(carried) != 1:
+    return m, cond, *_arranged(body, m, cond, carried, named, is_listed)
+
+
+def _arranged(
+    body: Body, m: Any, cond: Any, carried: list[Any], named: dict[str, Any], is_listed: bool
+) -> tuple[list[Any], dict[str, Any]]:
+    """The carried values in order, and the captures, of what a call gives."""
+    carried, named = arranged(body.inputs[2:], carried, named, body.captures, "loop")
+    if is_listed and len(body.inputs) == 3 and len(carried) != 1:
         carried = [carried]  # a list was meant as one vector
-    return m, cond, carried, _of_same_name(bodies, named, M=m, cond=cond)
+    return carried, _of_same_name([body], named, M=m, cond=cond)
 
 
 def _positional_or_named(name: str, given: list[Any], named: dict[str, Any]) -> Any:

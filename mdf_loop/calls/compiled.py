@@ -53,7 +53,7 @@ class Compiled:
         ):
             count, go, *inputs = args
         else:
-            count, go, inputs, named = given_arguments(args, named, [record.body])
+            count, go, inputs, named = given_arguments(args, named, record.body)
         arguments, run = prepared.arguments(inputs, named, count, go), start_run()
         prepared.endless.refuse(arguments, run)
         return results_of(prepared, arguments, run)

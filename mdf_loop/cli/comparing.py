@@ -32,9 +32,8 @@ def verify(
 ) -> None:
     """Run a model in every engine, with JAX and in onnxruntime, and compare.  The exit code is 1 if they disagree."""
     from mdf_loop.models.verifying import verify as compare
-    from mdf_loop.options import options
 
-    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
+    with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
         how = parameters.stepping(steps, time_increment)
         report = compare(file, parameters.given_inputs(set_, input_), seed, rtol, atol, **({"how": how} if how else {}))
     if json_:
@@ -99,9 +98,8 @@ def bench(
     The first run of each, which plans and compiles, has a column of its own and does not count.
     """
     from mdf_loop.models.benching import bench as measure
-    from mdf_loop.options import options
 
-    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
+    with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
         found = measure(file, parameters.given_inputs(set_, input_), seconds, seed, parameters.stepping(steps, time_increment))
     if json_:
         as_json({"file": str(file), "timings": [asdict(timing) for timing in found]})

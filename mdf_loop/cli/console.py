@@ -193,13 +193,15 @@ def plain(value: Any) -> Any:
     """A value as JSON can hold it; complex numbers become [real, imaginary]."""
     import numpy as np
 
+    from mdf_loop.models.written import widened
+
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if value is None or isinstance(value, str | bool):
         return value
-    array = _numpy_type(np.asarray(value))
+    array = widened(np.asarray(value))
     if array.dtype == object and array.ndim:
         return [plain(item) for item in array]
     return np.stack([array.real, array.imag], -1).tolist() if array.dtype.kind == "c" else array.tolist()
@@ -209,10 +211,12 @@ def _arrays(name: str, value: Any) -> list[tuple[str, Any]]:
     """A value as named arrays: the elements of a sequence are numbered, those of a map have their keys."""
     import numpy as np
 
+    from mdf_loop.models.written import widened
+
     if isinstance(value, list | tuple | Mapping):
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
         return [pair for key, item in items for pair in _arrays(f"{name}.{key}", item)]
-    array = _numpy_type(_without_none(np.asarray(value)))
+    array = widened(_without_none(np.asarray(value)))
     return [(name, array.astype(str) if array.dtype == object else array)]
 
 
@@ -225,14 +229,6 @@ def _without_none(array: Any) -> Any:
     if not found or len(found) == len(array) or len({np.shape(row) for row in found}) > 1:
         return array
     return np.stack([np.full(np.shape(found[0]), np.nan) if row is None else row for row in array])
-
-
-def _numpy_type(array: Any) -> Any:
-    from mdf_loop.types.elements import CODES, kind_of
-
-    if CODES.get(array.dtype, 0) >= 16:
-        return array.astype({"float": "float32", "integer": "int8"}[kind_of(array.dtype)])
-    return array
 
 
 def describe(value: Any) -> tuple[str, str, str]:

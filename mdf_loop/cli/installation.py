@@ -205,22 +205,11 @@ def state() -> dict[str, Any]:
     from mdf_loop.backends.llvm.linking.object_code import FOLDER, disk
 
     kept = disk()
+    sizes = [] if kept is None else [each.size for each in kept.kept()]
+    found = {"path": None if kept is None else str(kept.path), "entries": len(sizes), "bytes": sum(sizes)}
     if kept is None:
-        return {
-            "path": None,
-            "entries": 0,
-            "bytes": 0,
-            "most_bytes": 0,
-            "refusal": f"{FOLDER} is off, or there is no home folder",
-        }
-    sizes = [each.size for each in kept.kept()]
-    return {
-        "path": str(kept.path),
-        "entries": len(sizes),
-        "bytes": sum(sizes),
-        "most_bytes": kept.most_bytes,
-        "refusal": kept.refusal(),
-    }
+        return {**found, "most_bytes": 0, "refusal": f"{FOLDER} is off, or there is no home folder"}
+    return {**found, "most_bytes": kept.most_bytes, "refusal": kept.refusal()}
 
 
 def in_words(found: dict[str, Any]) -> str:

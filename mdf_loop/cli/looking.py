@@ -29,9 +29,8 @@ def check(
     """
     from mdf_loop.integrations.checks.model_file import ERROR
     from mdf_loop.integrations.checks.model_file import check as look_at
-    from mdf_loop.options import options
 
-    with at_work(file), options(trusted=trusted):
+    with at_work(file, trusted=trusted):
         found = look_at(file, parameters.given_inputs(set_, input_))
     if json_:
         as_json({"file": str(file), "problems": [asdict(problem) for problem in found]})
@@ -64,9 +63,8 @@ def explain(
     --steps.
     """
     from mdf_loop.models.explaining import explain_model, plans_of
-    from mdf_loop.options import options
 
-    with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
+    with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
         inputs = parameters.given_inputs(set_, input_) | parameters.stepping(steps, time_increment)
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, inputs)})
@@ -95,10 +93,9 @@ def draw(
 
     Nothing is run, so no values are needed.
     """
-    from mdf_loop.options import options
     from mdf_loop.pictures.drawing import draw as draw_model
 
-    with at_work(file), options(trusted=trusted):
+    with at_work(file, trusted=trusted):
         drawing = draw_model(file, steps=steps, time_increment=time_increment, level=level)
         written = drawing.save(output) if output else None
     if json_:

@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -21,16 +22,19 @@ class Interrupted(Exception):
 
 
 @contextlib.contextmanager
-def at_work(file: Path | None = None) -> Iterator[None]:
-    """Work on a file: errors are reported with it.
+def at_work(file: Path | None = None, **chosen: Any) -> Iterator[None]:
+    """Work on a file, with these options: errors are reported with it.
 
     Raises
     ------
     Interrupted
         Ctrl-C.
     """
+    from mdf_loop.options import options
+
     try:
-        yield
+        with options(**chosen):
+            yield
     except KeyboardInterrupt as error:
         raise Interrupted from error
     except LoopError as error:
@@ -76,7 +80,7 @@ def as_typed(message: str, options: Collection[str]) -> str:
 
 
 _OPTION = re.compile(
-    r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+),?)?"
+    r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--[\w-]+ on the command line|on the command line --[\w-]+),?)?"
     r"|(?<![\w.-])(\w+)=(?=[\s,.;)]|$)(?:\.{3})?"
 )
 

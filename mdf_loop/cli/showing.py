@@ -55,13 +55,12 @@ def explore(
 
     Without --over there is a slider for each number of the model with a default.
     """
-    from mdf_loop.options import options
     from mdf_loop.pages.explore import explore as explore_model
 
     def say(address: str) -> None:
         print(json.dumps({"address": address}) if json_ else f"{file.name}: {address} (Ctrl-C ends it)", flush=True)
 
-    with at_work(file), options(trusted=trusted):
+    with at_work(file, trusted=trusted):
         given = parameters.given_inputs(set_, input_) | dict(map(_range, over or []))
         how: dict[str, Any] = {"trials": trials, "seed": seed, "record": record, "steps": steps, "time_increment": time_increment}
         explore_model(file, *names or (), **how, **given).show(port, browser, say)
@@ -99,11 +98,10 @@ def report(
     debug: parameters.Debug = False,
 ) -> None:
     """Write a report: a model, its drawing, a run and a sweep, as one HTML file."""
-    from mdf_loop.options import options
     from mdf_loop.pages.report import report as report_of
     from mdf_loop.writers.atomic_files import replacing
 
-    with at_work(file), options(trusted=trusted):
+    with at_work(file, trusted=trusted):
         if output.suffix.lower() not in (".html", ".htm"):
             raise MalformedBody(f"a report is written to an .html file; got {str(output)!r}")
         arguments = (

@@ -203,15 +203,13 @@ def sweep(
     debug: parameters.Debug = False,
 ) -> None:
     """Run a model over a grid of values, with trials at each point, and write the results with labels."""
-    from mdf_loop.options import options
-
     how: dict[str, Any] = {"trials": trials, "seed": seed, "workers": workers, "chunk": chunk}
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
     how |= {"checkpoint": checkpoint, "store": store, "fill": fill, "on_error": on_error}
     opts: dict[str, Any] = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition}
     opts["progress"] = parameters.listener(progress)
     opts |= parameters.asked_for(engine=engine)
-    with at_work(file), options(**opts):
+    with at_work(file, **opts):
         found = run_sweep(file, over or [], parameters.given_inputs(set_, input_), output, plot, how, outputs, reduce)
     _say(file, found, json_, store, output, plot)
 

@@ -102,9 +102,7 @@ def convert(
     debug: parameters.Debug = False,
 ) -> None:
     """Convert an ONNX or OpenVINO model to MDF, an MDF or OpenVINO model to ONNX, or an MDF model from YAML to JSON or back."""
-    from mdf_loop.options import options
-
-    with at_work(source), options(trusted=trusted):
+    with at_work(source, trusted=trusted):
         to_mdf = {"body": body, "inline": inline}
         to_onnx = {"inputs": inputs or (), "steps": steps, "time_increment": time_increment}
         constants = _convert(source, target, to_mdf, to_onnx)

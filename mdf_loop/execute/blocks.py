@@ -14,7 +14,7 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import Moment, Session, truth
 from mdf_loop.execute.iteration_columns import History
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.stepped_part import SteppedPart
+from mdf_loop.execute.stepped_part import Given, SteppedPart
 from mdf_loop.execute.tiers.paying import WATCHED
 from mdf_loop.ir import Node
 from mdf_loop.options import Run
@@ -61,35 +61,17 @@ class Blocks:
             batch.overran |= has_ended and batch.length < ran
         return batch, finals, going
 
-    def is_being_compiled(self, session: Session, same: dict[str, Any], slices: list[Any], patience: float) -> bool:
-        """Whether machine code that has been ordered is not there yet, even after some seconds of ``patience``."""
-        waiting = False
-        for stepped, once, streams, now in self._next(session, same, slices):
-            waiting |= stepped.is_being_compiled(once, streams, now, patience)
-        return waiting
-
-    def refusal(self, session: Session, same: dict[str, Any], slices: list[Any]) -> str:
-        """Why there is no machine code for a part, which is made now if it was not asked for before; empty if there is some."""
-        reasons = (stepped.refusal(*values) for stepped, *values in self._next(session, same, slices))
-        return next(filter(None, reasons), "")
-
-    def _next(
-        self, session: Session, same: dict[str, Any], slices: list[Any]
-    ) -> Iterator[tuple[SteppedPart, dict[str, Any], dict[str, History], dict[str, Any]]]:
+    def following(self, session: Session, same: dict[str, Any], slices: list[Any]) -> Iterator[tuple[SteppedPart, Given]]:
         """The stepped parts, and what they would be given in the next iteration."""
         batch = self._inputs(session, same, slices, 1)
         now = {name: self.now(session, name) for name in self.plan.carried if name not in self.plan.same}
         for stepped in self.stepped.values():
-            streams, once = self._read_by(batch, stepped)
-            yield stepped, once, streams, now
+            yield stepped, self._given(batch, stepped, now)
 
     @staticmethod
-    def _read_by(batch: Batch, stepped: SteppedPart) -> tuple[dict[str, History], dict[str, Any]]:
-        """What a stepped part reads: in each iteration, and the same in all."""
-        return (
-            {name: batch.history(name) for name in stepped.streams},
-            {name: batch.single(name) for name in stepped.once},
-        )
+    def _given(batch: Batch, stepped: SteppedPart, now: dict[str, Any]) -> Given:
+        """What a stepped part reads."""
+        return [now[name] for name in stepped.carried], [*map(batch.history, stepped.streams)], [*map(batch.single, stepped.once)]
 
     def _inputs(self, session: Session, same: dict[str, Any], slices: list[Any], length: int) -> Batch:
         start = session.moment.iteration
@@ -133,9 +115,8 @@ class Blocks:
     def _run_stepped(
         self, session: Session, batch: Batch, stepped: SteppedPart, now: dict[str, Any], finals: dict[str, Any]
     ) -> bool:
-        streams, same = self._read_by(batch, stepped)
         is_compiled = session.stage is not None and session.stage.is_compiled
-        stretch = stepped.run(batch.length, session.run, same, streams, now, is_compiled)
+        stretch = stepped.run(batch.length, session.run, self._given(batch, stepped, now), is_compiled)
         batch.head(stretch.done)
         batch.histories.update(stretch.histories)
         finals.update(stretch.finals)
@@ -248,16 +229,13 @@ def wanted_histories(plan: Plan) -> set[str]:
     known_at_end = {name for part in plan.parts if isinstance(part, Stepped) for name in part.carried}
     known_at_end |= {unit.name for unit in units if isinstance(unit, Idiom)}
     wanted |= {plan.carried[name] for name in loop.all_carried if name not in known_at_end}
-    wanted |= {plan.carried[unit.name] for unit in units if isinstance(unit, Shift)}
+    for unit in units:
+        wanted |= {plan.carried[unit.name]} if isinstance(unit, Shift) else set(unit.reads)
     for part in plan.parts:
-        if isinstance(part, Batched):
-            for unit in part.units:
-                wanted |= set() if isinstance(unit, Shift) else set(unit.reads)
-        else:
+        if isinstance(part, Stepped):
             written = {name for node in part.nodes for name in node.outputs if name}
-            carried = part.carried if isinstance(part, Stepped) else ()
-            reads = {name for node in part.nodes for name in node.reads} | {plan.carried[name] for name in carried}
-            wanted |= reads - written - set(carried)
+            reads = {name for node in part.nodes for name in node.reads} | {plan.carried[name] for name in part.carried}
+            wanted |= reads - written - set(part.carried)
     todo = list(wanted & set(plan.carried))
     while todo:
         output = plan.carried[todo.pop()]

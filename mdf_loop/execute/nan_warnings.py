@@ -154,17 +154,15 @@ def warn_of_new_nan(
     lasted : int
         How many iterations there were.
     """
-    for value in results[: len(given.carried)]:
-        if shows_nan(value):
-            break
-    else:
+    carried = results[: len(given.carried)]
+    if not any(map(shows_nan, carried)):
         return
     loop, key = executor.loop, (id(executor.loop.body), "nan")
     everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
     is_inner = getattr(run.outermost, "owner", None) is not executor  # the loop around it says so
     if is_inner or key in run.warned or not all(map(_is_finite, everything)) or writes_nan(loop.body):
         return
-    found = [k for k, value in enumerate(results[: len(given.carried)]) if shows_nan(value)]
+    found = [k for k, value in enumerate(carried) if shows_nan(value)]
     first, behind = _first(executor, found, given, run, drawn, lasted) if run.tells else (0, lasted)
     names = ", ".join(loop.carried[k].input for k in found)
     when = f"iteration {first}" if behind - first == 1 else f"between iterations {first} and {behind - 1}"

@@ -31,6 +31,9 @@ Types = tuple[tuple[Type, ...], tuple[Type, ...], tuple[Type, ...]]
 """Of what is carried, of the rows of streams, and of what is the same in all iterations."""
 
 
+Given = tuple[Sequence[Any], Sequence[History], Sequence[Any]]
+"""What a part is given: what is carried, at the start of a block; its streams, computed before; and what stays the same."""
+
 T = TypeVar("T")
 
 Written = tuple[Specialised | str, tuple[Type, ...]]
@@ -94,40 +97,18 @@ class SteppedPart:
             keep_going=self.condition or None,
         )
 
-    def run(
-        self,
-        n: int,
-        run: Run,
-        same: Mapping[str, Any],
-        streams: Mapping[str, History],
-        now: Mapping[str, Any],
-        is_compiled: bool = False,
-    ) -> Stretch:
-        """Step through up to ``n`` iterations.
+    def run(self, n: int, run: Run, given: Given, is_compiled: bool = False) -> Stretch:
+        """Step through up to ``n`` iterations."""
+        types = self._types(given)
+        found = self._by_machine_code(types, n, run, given) if is_compiled else None
+        return self._by_python(types, n, run, given) if found is None else found
 
-        Parameters
-        ----------
-        same : mapping
-            Values that are the same in every iteration.
-        streams : mapping
-            Values computed for the block before.
-        now : mapping
-            What is carried, at the start of the block.
-        """
-        once, carried = [same[name] for name in self.once], [now[name] for name in self.carried]
-        histories = [streams[name] for name in self.streams]
-        types = self._types(carried, histories, once)
-        found = self._by_machine_code(types, n, run, carried, histories, once) if is_compiled else None
-        return self._by_python(types, n, run, carried, histories, once) if found is None else found
-
-    def is_being_compiled(
-        self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any], patience: float
-    ) -> bool:
-        """Whether machine code for such values, as ``run`` is given, is not there yet, even after some seconds of ``patience``.
+    def is_being_compiled(self, given: Given, patience: float) -> bool:
+        """Whether machine code for such values is not there yet, even after some seconds of ``patience``.
 
         The first who asks orders it.
         """
-        types = self._types_of(same, streams, now)
+        types = self._types(given)
         if self._machine.get(types) is not None:
             return False
         order, kept = self._orders.of(types, lambda: self._made(types, lambda region: Order(region, is_block=True)))
@@ -138,23 +119,19 @@ class SteppedPart:
         self._machine.of(types, lambda: (found, kept))
         return False
 
-    def refusal(self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> str:
+    def refusal(self, given: Given) -> str:
         """Why there is no machine code for such values, which is made if it was not asked for before; empty if there is some."""
-        made, _ = self._machine_code(self._types_of(same, streams, now))
+        made, _ = self._machine_code(self._types(given))
         return made if isinstance(made, str) else ""
-
-    def _types_of(self, same: Mapping[str, Any], streams: Mapping[str, History], now: Mapping[str, Any]) -> Types:
-        """The types of what ``run`` is given."""
-        histories = [streams[name] for name in self.streams]
-        return self._types([now[name] for name in self.carried], histories, [same[name] for name in self.once])
 
     def _machine_code(self, types: Types) -> Written:
         return self._machine.of(types, lambda: self._made(types, lambda region: in_machine_code(region, is_block=True)))
 
-    def _types(self, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]) -> Types:
+    def _types(self, given: Given) -> Types:
+        carried, streams, once = given
         return (
             tuple(type_of_value(value, self.exact) for value in carried),
-            tuple(history.type for history in histories),
+            tuple(history.type for history in streams),
             tuple(type_of_value(value, self.exact) for value in once),
         )
 
@@ -165,17 +142,15 @@ class SteppedPart:
             shared = self._shared = types, lower_block(self.record, *types, self.calls.bound)
         return shared[1]
 
-    def _by_machine_code(
-        self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
-    ) -> Stretch | None:
+    def _by_machine_code(self, types: Types, n: int, run: Run, given: Given) -> Stretch | None:
         """What machine code gives for a block; None if there is none, or it leaves the block to others."""
         made, kept = self._machine_code(types)
         if isinstance(made, str):
             self.why = made
             return None
-        drawn = run.stream.save() if self.draws else None
+        drawn, (carried, streams, once) = run.stream.save() if self.draws else None, given
         try:
-            found = made.call(run, np.int64(n), *carried, *[history.stacked() for history in histories], *once)
+            found = made.call(run, np.int64(n), *carried, *[history.stacked() for history in streams], *once)
         except (FallBack, NotStackable):
             if drawn is not None:
                 run.stream.restore(drawn)
@@ -183,10 +158,8 @@ class SteppedPart:
         self.latest, self.why = made, ""
         return self._stretch(found, kept)
 
-    def _by_python(
-        self, types: Types, n: int, run: Run, carried: Sequence[Any], histories: Sequence[History], once: Sequence[Any]
-    ) -> Stretch:
-        is_careful = types in self._careful
+    def _by_python(self, types: Types, n: int, run: Run, given: Given) -> Stretch:
+        is_careful, (carried, streams, once) = types in self._careful, given
 
         def write(region: Region) -> Specialised:
             return in_python(region, 0, is_careful, self.why, is_block=True)
@@ -195,7 +168,7 @@ class SteppedPart:
         assert isinstance(made, Specialised)
         self.latest = made
         try:
-            found = made.call(run, np.int64(n), *carried, *[history.rows() for history in histories], *once)
+            found = made.call(run, np.int64(n), *carried, *[history.rows() for history in streams], *once)
         except (ValueError, ArithmeticError):
             if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
                 self._careful.add(types)

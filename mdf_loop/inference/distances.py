@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,15 +14,8 @@ Simulated = Mapping[str, np.ndarray]
 """For each output an array of rows, trials, and the output's own axes."""
 
 
-class Objective(Protocol):
-    """What is made small."""
-
-    @property
-    def outputs(self) -> Sequence[str]:
-        """The outputs that are looked at."""
-
-    def __call__(self, simulated: Simulated) -> np.ndarray:
-        """A number for each row."""
+Objective = Callable[[Simulated], np.ndarray]
+"""What is made small: a number for each row."""
 
 
 class Distance:
@@ -96,34 +89,29 @@ class Distance:
         return varying
 
 
-class OfOutput:
+def mean_of(name: str) -> Objective:
     """The mean of an output, such as a negative log likelihood."""
 
-    def __init__(self, name: str) -> None:
-        self.outputs: Sequence[str] = (name,)
-
-    def __call__(self, simulated: Simulated) -> np.ndarray:
-        values = simulated[self.outputs[0]]
+    def loss(simulated: Simulated) -> np.ndarray:
+        values = simulated[name]
         if values.ndim != 2:
-            raise ArgumentError(f"loss={self.outputs[0]!r} must be an output that is one number; it has {values.ndim - 2} axes")
+            raise ArgumentError(f"loss={name!r} must be an output that is one number; it has {values.ndim - 2} axes")
         return values.mean(axis=1)
 
+    return loss
 
-class OfFunction:
+
+def of_function(function: Any, data: Mapping[str, np.ndarray]) -> Objective:
     """What a function of the caller's gives for simulated and observed values."""
 
-    def __init__(self, function: Any, data: Mapping[str, np.ndarray], outputs: Sequence[str]) -> None:
-        self.function, self.data = function, data
-        self.outputs: Sequence[str] = tuple(outputs)
+    def loss(simulated: Simulated) -> np.ndarray:
+        found = [function(dict(zip(simulated, row, strict=True)), data) for row in zip(*simulated.values(), strict=True)]
+        for value in found:
+            if np.ndim(value) or np.asarray(value).dtype.kind not in "biuf":
+                raise KindError(f"loss(simulated, data) must give a number; got {value!r:.80}")
+        return np.array([float(value) for value in found])
 
-    def __call__(self, simulated: Simulated) -> np.ndarray:
-        count, found = len(simulated[self.outputs[0]]), []
-        for row in range(count):
-            loss = self.function({name: simulated[name][row] for name in self.outputs}, self.data)
-            if np.ndim(loss) or np.asarray(loss).dtype.kind not in "biuf":
-                raise KindError(f"loss(simulated, data) must give a number; got {loss!r:.80}")
-            found.append(float(loss))
-        return np.array(found)
+    return loss
 
 
 def _is_single(name: str, values: np.ndarray, shape: tuple[int, ...]) -> bool:

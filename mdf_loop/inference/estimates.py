@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, warn_user
-from mdf_loop.inference.distances import Distance, Objective, OfFunction, OfOutput
+from mdf_loop.inference.distances import Distance, Objective, mean_of, of_function
 from mdf_loop.inference.simulators import Simulator
 from mdf_loop.models.model import Model, unknown_name
 from mdf_loop.models.opening import prepare
@@ -143,6 +143,7 @@ class Search:
         self._tally = Tally(current_options().progress or None, model.name, self._most, unit="simulations")
         self._failure: BaseException | None = None
         self._tried: list[tuple[np.ndarray, np.ndarray]] = []
+        self._is_own = callable(loss)
         with options(progress=None):
             self.objective = self._objective(loss)
 
@@ -156,9 +157,9 @@ class Search:
 
     def _objective(self, loss: Any) -> Objective:
         if isinstance(loss, str):
-            return OfOutput(loss)
+            return mean_of(loss)
         if callable(loss):
-            return OfFunction(loss, self.data, self.simulator.outputs)
+            return of_function(loss, self.data)
         if loss is not None:
             raise KindError(f"loss is a function of (simulated, data), or the name of an output; got {loss!r:.80}")
         middle = self.simulator.by_name(np.array([(self.low + self.high) / 2]), 0)
@@ -253,7 +254,7 @@ class Search:
 
         They are found once more with steps as large as the errors found first: smaller ones see noise, larger ones a curve.
         """
-        if isinstance(self.objective, OfFunction):
+        if self._is_own:
             return np.full(len(x), np.nan)
         width = self.high - self.low
         steps = STEP * width

@@ -24,7 +24,7 @@ from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.row_programs import row_program
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill, whole_column
 from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import current_crew, here
@@ -213,8 +213,7 @@ class Simulator:
         if self.reduce is None:
             return [rows.reshape(batch.count, times, *rows.shape[1:]) for rows in found]
         merging = Merging(self.reduce, times)
-        lengths = [np.full(len(rows), rows.shape[1]) if rows.ndim > 1 else None for rows in found]
-        chunk = Chunk(dict(zip(self.outputs, zip(found, lengths, strict=True), strict=True)))
+        chunk = Chunk(dict(zip(self.outputs, map(whole_column, found), strict=True)))
         merged = Merged(merging, batch.count)
         merged.add(0, merging.reduced(0, chunk, np.ones(count, bool)), count)
         return self._finished(merged)

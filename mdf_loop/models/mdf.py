@@ -15,7 +15,6 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import called, free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
@@ -23,9 +22,8 @@ from mdf_loop.integrations.model_constants import constants, told_apart, with_co
 from mdf_loop.integrations.required_inputs import open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
-from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
-from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
+from mdf_loop.models.once import Given, NotOnce, OnceGraph, Request, Runner
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
 from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
@@ -33,7 +31,7 @@ from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
 from mdf_loop.readers.mdf.node import is_stateful
-from mdf_loop.readers.mdf.signature import said_names
+from mdf_loop.readers.mdf.signature import output_ports, said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.types.fitting import as_array
 from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of

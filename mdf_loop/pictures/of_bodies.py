@@ -19,10 +19,10 @@ Scope = Mapping[str, str]
 
 
 class BodyDrawer:
-    """Adds bodies to a picture."""
+    """Adds bodies to a picture, of MDF at one of two levels: its equations, or the operators that they become."""
 
-    def __init__(self, picture: Picture) -> None:
-        self.picture = picture
+    def __init__(self, picture: Picture, of_operators: bool = False) -> None:
+        self.picture, self.of_operators = picture, of_operators
         self.count = 0
         self._seen: set[Arrow] = set()
         self._called: dict[str, tuple[str, ...]] = {}

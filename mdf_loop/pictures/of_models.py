@@ -24,7 +24,7 @@ from mdf_loop.readers.onnx.loop_records import as_loop
 def picture_of_graph(graph: Any, of_operators: bool = False) -> Picture:
     """An MDF graph: its equations, or the operators that they become."""
     picture = Picture(Cluster("top", str(graph.id)))
-    drawer = GraphDrawer(picture, of_operators)
+    drawer = BodyDrawer(picture, of_operators)
     senders: dict[tuple[str, str], str] = {}
     receivers: dict[tuple[str, str], str] = {}
     for node in graph.nodes:
@@ -70,16 +70,8 @@ def picture_of_loop(loop: Loop) -> Picture:
     return picture
 
 
-class GraphDrawer(BodyDrawer):
-    """Adds the nodes of an MDF graph to a picture, at one of two levels."""
-
-    def __init__(self, picture: Picture, of_operators: bool) -> None:
-        super().__init__(picture)
-        self.of_operators = of_operators
-
-
 def _node(
-    drawer: GraphDrawer,
+    drawer: BodyDrawer,
     node: Any,
     top: Cluster,
     when: str,
@@ -119,25 +111,20 @@ def _default(port: Any) -> str:
 
 def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:
     """An output port: the output of a loop under its name, or a box for an expression."""
-    text = str(port.value)
-    for id, outputs in found.items():
-        if text in outputs:
-            drawer.arrow(outputs[text], key := drawer.box(around, port.id, kind=OUTPUT))
-            return key
-        if text == id and outputs:
-            drawer.arrow(next(iter(outputs.values())), key := drawer.box(around, port.id, kind=OUTPUT))
-            return key
+    text, results = str(port.value), {name: tail for outputs in found.values() for name, tail in outputs.items()}
+    whole = {id: next(iter(outputs.values())) for id, outputs in found.items() if outputs} | results
+    if text in whole:
+        drawer.arrow(whole[text], key := drawer.box(around, port.id, kind=OUTPUT))
+        return key
     key = drawer.box(around, port.id, *broken(f"= {text}"), kind=OUTPUT)
-    results = {name: tail for outputs in found.values() for name, tail in outputs.items()}
-    read = [tail for name, tail in results.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
-    read += [tail for name, tail in scope.items() if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
-    for tail in dict.fromkeys(read):
+    known = [*results.items(), *scope.items()]
+    for tail in dict.fromkeys(tail for name, tail in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)):
         drawer.arrow(tail, key)
     return key
 
 
 def _control(
-    drawer: GraphDrawer,
+    drawer: BodyDrawer,
     thing: Any,
     around: Cluster,
     scope: Mapping[str, str],
@@ -166,7 +153,7 @@ def _read_as(id: str, names: Sequence[str], count: int) -> list[str]:
 
 
 def _equations(
-    drawer: GraphDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], said: Equations, names: Sequence[str]
+    drawer: BodyDrawer, thing: Any, around: Cluster, scope: Mapping[str, str], said: Equations, names: Sequence[str]
 ) -> dict[str, str]:
     """A Loop or Scan over equations; returns where its outputs come from."""
     args = thing.args

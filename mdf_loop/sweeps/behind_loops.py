@@ -13,8 +13,8 @@ from mdf_loop.execute.graphs import Graph
 from mdf_loop.ir import Body
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import draws
-from mdf_loop.sweeps.machine_runs import Columns, NotTogether, are_of_one_kind, are_the_same_bits, for_many, many_of_columns
-from mdf_loop.sweeps.vectors import Vectors, column_of_values
+from mdf_loop.sweeps.machine_runs import Columns, NotTogether, are_the_same_bits, column_of_values, for_many, many
+from mdf_loop.sweeps.vectors import Vectors
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +74,14 @@ class BehindLoop:
     def _run(self, points: Sequence[Values], columns: Columns, which: np.ndarray, run: Run) -> Sequence[Any] | None:
         first, rows = {**points[0], **self._first(columns)}, dict[int, np.ndarray]()
         for k, name in enumerate(self._reads):
-            column = self._rows_of(name, columns) if name in self._results else _swept([each[name] for each in points])
+            column = self._rows_of(name, columns) if name in self._results else column_of_values([each[name] for each in points])
             if column is not None:
                 rows[k] = column if name in self._results else column[which]
         values = [first[name] for name in self._reads]
         made = for_many(self._graph.machine_code(values, run.options), run.options)
         if made is None or not are_the_same_bits(made):  # a run alone computes them node by node, in every engine
             raise NotTogether("what is computed behind the loop has no machine code of the same bits")
-        return many_of_columns(made, self._vectors, values, rows, np.arange(len(columns.lengths)), None, run)
+        return many(made, self._vectors, values, rows, np.arange(len(columns.lengths)), None, run)
 
     def _first(self, columns: Columns) -> Values:
         """What the loop gave in the first run."""
@@ -97,12 +97,3 @@ class BehindLoop:
         if found is None or (columns.lengths != length).any():
             raise NotTogether("what is computed with collected values differs in length from run to run")
         return found[:, :length]
-
-
-def _swept(values: Sequence[Any]) -> np.ndarray | None:
-    """A value known before the loop, a row for each point; None where it is always the same."""
-    if all(value is values[0] for value in values):
-        return None
-    if not isinstance(values[0], bool | int | float | np.ndarray | np.generic) or not are_of_one_kind([[x] for x in values]):
-        raise NotTogether("a value before the loop is of another kind in some runs")
-    return column_of_values(values)

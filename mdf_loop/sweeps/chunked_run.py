@@ -77,14 +77,16 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             return _stored(task, run, workers, length, said)
         labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
         saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
-        with keeping(lambda: labelled(labels, table, _errors(task, table)), lambda: _far(task, table, said)):
+        with keeping(
+            lambda: labelled(labels, table, labels.failed(table.errors, task.described)), lambda: _far(task, table, said)
+        ):
             before = 0 if saved is None else fill(table, saved.chunks(), run)
             is_watched = bool(run.options.progress) or workers > 1 or said.client is not None
             pieces = Pieces(saved or Uncut(task.size, task.fitted), task.length(length), task.trials, is_watched)
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
             warn_of_runs(task, table)
-    return labelled(labels, table, _errors(task, table))
+    return labelled(labels, table, labels.failed(table.errors, task.described))
 
 
 def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) -> Any:
@@ -100,7 +102,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
 
     def there() -> Any:
         with contextlib.suppress(LoopError):  # perhaps it cannot be written, which is what ends the sweep
-            return store.results(_errors(task, store.counted))
+            return store.results(labels.failed(store.counted.errors, task.described))
 
     with keeping(lambda: None):
         store = SweepStore(said.store, task, labels, layout)
@@ -115,7 +117,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         found = _found(store.writer, pieces, run, workers, said.client, store)
         fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))
         warn_of_runs(task, store.counted)
-    return store.results(_errors(task, store.counted))
+    return store.results(labels.failed(store.counted.errors, task.described))
 
 
 def _far(task: Task, table: Table | Merged | StoreCounts, said: Said) -> str:
@@ -202,14 +204,6 @@ def _spread(task: Work, pieces: Pieces, run: Run, workers: int, client: Any) -> 
     if client is not None:
         return on_cluster(task, pieces, client, run.deadline)
     return in_threads(task, pieces, workers) if workers > 1 else here(task, pieces)
-
-
-def _errors(task: Task, table: Table | Merged | StoreCounts) -> list[str]:
-    """What went wrong, each with its place; of trials that are reduced the first at each point."""
-    failed = sorted(table.errors)
-    if task.reduce is not None:
-        failed = list({run // task.trials: run for run in reversed(failed)}.values())[::-1]
-    return [f"{task.described(run)}: {table.errors[run]}" for run in failed]
 
 
 def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:

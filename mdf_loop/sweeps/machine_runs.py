@@ -22,11 +22,10 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.settings.random_streams import begun
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.seeds import Seeds
-from mdf_loop.sweeps.vectors import Vectors, column_of_values
+from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.sweeps.workers import current_crew
 
 WORTH, UNKNOWN, AROUND = 1 << 16, 1 << 8, 1 << 6
@@ -95,15 +94,24 @@ class MachineLoop:
         self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
 
     def run(
-        self, given: Sequence[Arguments], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float = math.inf
-    ) -> Columns | None:
-        """Do all runs of the loop, or the first ones; None if there is no machine code for all of them.
+        self,
+        given: Arguments,
+        columns: Mapping[int, np.ndarray],
+        which: np.ndarray,
+        seeds: Seeds | None,
+        run: Run,
+        seconds: float = math.inf,
+    ) -> Columns:
+        """Do all runs of the loop, or the first ones.
 
         Parameters
         ----------
-        given : sequence of Arguments
+        given : Arguments
+            Those of the first run.
+        columns : mapping of int to array
+            What differs of what the program is given, by its place: a row for each of several runs.
         which : array of int
-            For each run, which of them are its.
+            For each run, which row is its; runs with the same row come one after the other.
         seeds : Seeds, optional
             Of the random stream of each run, if the loop draws.
         run : Run
@@ -113,29 +121,13 @@ class MachineLoop:
         Raises
         ------
         NotTogether
-            A run came upon something that only running it alone finds out.
+            There is no machine code, or a run came upon something that only running it alone finds out.
         LoopTimeout
         """
-        forms = {(each.trip_count is None, each.go is None) for each in given}
-        values = [program_values(each) for each in given]
-        made = self.program(given[0], run.options) if len(forms) == 1 and are_of_one_kind(values) else None
-        return None if made is None else self._as_columns(many(made, self.vectors, values, which, seeds, run, seconds))
-
-    def run_columns(
-        self,
-        given: Arguments,
-        columns: Mapping[int, np.ndarray],
-        which: np.ndarray,
-        seeds: Seeds | None,
-        run: Run,
-        seconds: float = math.inf,
-    ) -> Columns | None:
-        """The same, of arguments that are those of one run but for some of the program's, which come as columns."""
-        made, values = self.program(given, run.options), program_values(given)
+        made = self.program(given, run.options)
         if made is None:
-            return None
-        results = many_of_columns(made, self.vectors, values, columns, which, seeds, run, seconds)
-        return None if results is None else self._as_columns(results)
+            raise NotTogether("there is no machine code for a loop")
+        return self._as_columns(many(made, self.vectors, program_values(given), columns, which, seeds, run, seconds))
 
     def program(self, given: Arguments, options: Options) -> Specialised | None:
         """The machine code of all runs, if there is some; as :func:`for_many`."""
@@ -171,13 +163,16 @@ def are_the_same_bits(made: Specialised) -> bool:
 def many(
     made: Specialised,
     vectors: Vectors,
-    values: Sequence[Sequence[Any]],
+    values: Sequence[Any],
+    columns: Mapping[int, np.ndarray],
     which: np.ndarray,
     seeds: Seeds | None,
     run: Run,
-    seconds: float,
+    seconds: float = math.inf,
 ) -> Sequence[Any]:
     """The results of a program (:func:`for_many`), each with a row for each run.
+
+    ``values`` are those of the first run, ``columns`` the rows of those that differ, by their places.
 
     Raises
     ------
@@ -185,45 +180,17 @@ def many(
         A run came upon something that only running it alone finds out.
     LoopTimeout
     """
-    from mdf_loop.backends.llvm.many_runs import run_many
+    from mdf_loop.backends.llvm.many_runs import RunColumns, streams_of
 
+    call: Any = made.call
     share = functools.partial(current_crew().share, seconds=seconds)
     with _left_to_others(), np.errstate(all="ignore"):
         if seeds is None:
-            columns = [column_of_values(column) for column in zip(*values, strict=True)]
-            found = vectors.run(made, values[0], columns, which, run, share)
+            found = vectors.run(made, values, [columns.get(k) for k in range(len(values))], which, run, share)
             if found is not None:
                 return found
-        call: Any = made.call
-        return run_many(call, values, which, seeds, run.pause, share)  # type: ignore[arg-type]
-
-
-def many_of_columns(
-    made: Specialised,
-    vectors: Vectors,
-    values: Sequence[Any],
-    columns: Mapping[int, np.ndarray],
-    which: np.ndarray,
-    seeds: Seeds | None,
-    run: Run,
-    seconds: float = math.inf,
-) -> Sequence[Any] | None:
-    """The same, of values that are those of one run but for some, which come as columns; None if streams are not numpy's own."""
-    from mdf_loop.backends.llvm.many_runs import RunColumns
-
-    if not columns:  # nothing that is swept is read
-        return many(made, vectors, [values], np.zeros_like(which), seeds, run, seconds)
-    call: Any = made.call
-    rows = [columns.get(k) for k in range(len(values))]
-    share = functools.partial(current_crew().share, seconds=seconds)
-    with _left_to_others(), np.errstate(all="ignore"):
-        results = vectors.run(made, values, rows, which, run, share) if seeds is None else None
-        words = None if seeds is None else seeds.words
-        if results is None and (seeds is None or words is not None):
-            each = {k: column[which] for k, column in columns.items()}
-            program = RunColumns(call, values, [[k] for k in each], range(len(made.step.results)), 1)
-            results = program.run([*each.values()], None if words is None else begun(words), run.pause, share)
-    return results
+        program = RunColumns(call, values, [[k] for k in columns], range(len(call.results)), np.bincount(which))
+        return program.run([*columns.values()], None if seeds is None else streams_of(seeds), run.pause, share)
 
 
 @contextlib.contextmanager
@@ -245,9 +212,35 @@ def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray
     return found
 
 
-def are_of_one_kind(values: Sequence[Sequence[Any]]) -> bool:
-    """Whether the values of all runs have the same types and shapes."""
-    return all(len(set(map(_kind_of, column))) == 1 for column in zip(*values, strict=True))
+def columns_of(values: Sequence[Sequence[Any]]) -> dict[int, np.ndarray]:
+    """What differs of the values of many runs, by its place: a row for each run.
+
+    Raises
+    ------
+    NotTogether
+        Values of one place are no numbers or arrays, or have other types or shapes.
+    """
+    columns = {k: column_of_values(column) for k, column in enumerate(zip(*values, strict=True))}
+    return {k: column for k, column in columns.items() if column is not None}
+
+
+def column_of_values(values: Sequence[Any]) -> np.ndarray | None:
+    """One value of many runs, a row for each; None where it is always the same.
+
+    Raises
+    ------
+    NotTogether
+    """
+    first = values[0]
+    if all(x is first for x in values):
+        return None
+    if not isinstance(first, bool | int | float | np.ndarray | np.generic) or len(set(map(_kind_of, values))) > 1:
+        raise NotTogether("a value is of another kind in some runs")
+    rows = np.array(values)
+    if rows.dtype.hasobject:
+        raise NotTogether("a number is too large for machine code")
+    bits = rows.view(np.uint8).reshape(len(rows), -1)
+    return None if (bits == bits[:1]).all() else rows
 
 
 def _kind_of(value: Any) -> Any:

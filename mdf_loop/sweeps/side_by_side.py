@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdf_loop.errors import let_through
 from mdf_loop.execute.nan_warnings import Compared
-from mdf_loop.models.between_loops import Request
+from mdf_loop.execute.programs import program_values
 from mdf_loop.models.model import Model, Wish
-from mdf_loop.models.once import OnceEvaluation
+from mdf_loop.models.once import OnceEvaluation, Request
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.behind_loops import BehindLoop
-from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, may_be_compiled, pays
+from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, columns_of, may_be_compiled, pays
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans, whole_column
 from mdf_loop.sweeps.seeds import Seeds, gc_paused
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
 
@@ -27,6 +28,32 @@ if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RunsAtOnce:
+    """Runs of a sweep that are done at once.
+
+    Attributes
+    ----------
+    task : Task
+    first : int
+        The point of the first of them.
+    which : array of int
+        For each run, which point it is of, counted from the first.
+    seeds : Seeds or None
+        Of their random streams, if the model draws.
+    run : Run
+    seconds : float
+        After which no further run is begun.
+    """
+
+    task: Task
+    first: int
+    which: np.ndarray
+    seeds: Seeds | None
+    run: Run
+    seconds: float
 
 
 class SideBySide:
@@ -76,49 +103,41 @@ class SideBySide:
     def _columns(self, task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
         first, source = start // task.trials, self.source
         which = np.arange(start, stop) // task.trials - first
-        seeds = task.seeds(start, stop) if self.source.draws else None
-        if (found := self._of_columns(task, first, which, seeds, run, seconds)) is not None:
+        runs = RunsAtOnce(task, first, which, task.seeds(start, stop) if source.draws else None, run, seconds)
+        taken = source.taken(task.columns) if source.loops == 1 else None
+        found = self._of_columns(source, taken, runs) if taken is not None and isinstance(source, OfNodes) else None
+        if found is not None:
             return found
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
         points = [task.inputs_of(point) for point in range(first, (stop - 1) // task.trials + 1)]
-        taken = source.taken(task.columns) if source.loops == 1 else None
         if taken is not None and (isinstance(source, OfNodes) or source.is_exact(points[0])):
             request = next(source.steps(points[0], outside))
-            machine = self._machine(request, set(taken.values()), task, run)  # others are begun if there is one
+            machine = self._machine(request, set(taken.values()), runs)  # others are begun if there is one
             with gc_paused():
                 requests = [request, *(next(source.steps(inputs, outside)) for inputs in points[1:])]
-            return self._chunk(task, self._looped(machine, requests, which, seeds, run, seconds), taken, requests, which)
+            return self._chunk(task, self._looped(machine, requests, runs), taken, requests, which)
         if not isinstance(source, OfNodes) and pays(run.options, task.size):
-            whole = source.whole(points, which, seeds, run, seconds)
+            whole = source.whole(points, which, runs.seeds, run, seconds)
             if whole is not None:
                 return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
         if isinstance(source, OfNodes) and source.loops == 1:
-            found = self._with_rest(
-                source, task, [source.begun(inputs, outside) for inputs in points], which, seeds, run, seconds
-            )
+            found = self._with_rest(source, [source.begun(inputs, outside) for inputs in points], runs)
             if found is not None:
                 return found
-        return self._stepwise([source.steps(points[k], outside) for k in which], seeds, run, task)
+        return self._stepwise([source.steps(points[k], outside) for k in which], runs)
 
     def _with_rest(
-        self,
-        source: OfNodes,
-        task: Task,
-        begun: Sequence[tuple[OnceEvaluation, list[Any], Request]],
-        which: np.ndarray,
-        seeds: Seeds | None,
-        run: Run,
-        seconds: float,
+        self, source: OfNodes, begun: Sequence[tuple[OnceEvaluation, list[Any], Request]], runs: RunsAtOnce
     ) -> Chunk | None:
         """The outputs of some runs, of which nodes behind the only loop compute some; None if these have no machine code."""
-        evaluation, requests = begun[0][0], [request for *_, request in begun]
+        evaluation, requests, task, run = begun[0][0], [request for *_, request in begun], runs.task, runs.run
         if any(each is not evaluation for each, *_ in begun):
             return None
         rest = self._rest.setdefault((id(evaluation), run.options.engine), (evaluation, BehindLoop(evaluation.body)))[1]
         if rest.is_left:
             return None
-        columns = self._looped(self._machine(requests[0], rest.wanted, task, run), requests, which, seeds, run, seconds)
-        which = which[: len(columns.lengths)]
+        columns = self._looped(self._machine(requests[0], rest.wanted, runs), requests, runs)
+        which = runs.which[: len(columns.lengths)]
         known = [{name: evaluation.value(env, name) for name in rest.before} for _, env, _ in begun]
         results = rest.run(known, columns, which, run)
         if results is None:
@@ -128,27 +147,23 @@ class SideBySide:
         chunk.columns = {name: self._column(task, name, outputs[name]) for name in task.columns}
         return chunk
 
-    def _of_columns(
-        self, task: Task, first: int, which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
-    ) -> Chunk | None:
+    def _of_columns(self, source: OfNodes, taken: Mapping[str, int], runs: RunsAtOnce) -> Chunk | None:
         """The outputs of some runs whose loop gets what is swept as it is: nothing of Python's for each point."""
-        columns, source = task.grid.columns(np.arange(first, first + which[-1] + 1)), self.source
-        if columns is None or not isinstance(source, OfNodes) or source.loops != 1:
-            return None
-        taken = source.taken(task.columns)
-        if taken is None:
+        task, which = runs.task, runs.which
+        columns = task.grid.columns(np.arange(runs.first, runs.first + which[-1] + 1))
+        if columns is None:
             return None
         try:
-            request, places = request_of_columns(source, task.inputs_of(first), list(columns), run)
+            request, places = request_of_columns(source, task.inputs_of(runs.first), list(columns), runs.run)
         except Exception as reason:  # something is computed with what is swept, or goes wrong: each point says what
             let_through(reason)
             return None
         rows = {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
-        machine = self._machine(request, set(taken.values()), task, run)
-        found = machine.run_columns(request.arguments, rows, which, seeds, run, seconds)
-        return None if found is None else self._chunk(task, found, taken, [request], np.zeros_like(which))
+        machine = self._machine(request, set(taken.values()), runs)
+        found = machine.run(request.arguments, rows, which, runs.seeds, runs.run, runs.seconds)
+        return self._chunk(task, found, taken, [request], np.zeros_like(which))
 
-    def _machine(self, request: Request, wanted: set[int] | None, task: Task, run: Run) -> MachineLoop:
+    def _machine(self, request: Request, wanted: set[int] | None, runs: RunsAtOnce) -> MachineLoop:
         """The machine code of a loop in all runs; of its results some are ``wanted``, or all.
 
         Raises
@@ -156,21 +171,22 @@ class SideBySide:
         NotTogether
             There is none, or it does not pay.
         """
-        prepared = request.prepared
-        if not pays(run.options, task.size, request.arguments.trip_count):
+        prepared, options = request.prepared, runs.run.options
+        if not pays(options, runs.task.size, request.arguments.trip_count):
             raise NotTogether("compiling takes longer than all runs")
         keeps = tuple(wanted is None or k in wanted for k in range(results_in(prepared.record)))
         known = self._made.get((id(prepared), keeps))
         if known is None:
             known = self._made[id(prepared), keeps] = prepared, MachineLoop(prepared.record, keeps)
         machine = known[1]
-        if machine.program(request.arguments, run.options) is None:
+        if machine.program(request.arguments, options) is None:
             raise NotTogether("there is no machine code for a loop")
         return machine
 
-    def _stepwise(self, begun: list[Steps], seeds: Seeds | None, run: Run, task: Task) -> Chunk:
+    def _stepwise(self, begun: list[Steps], runs: RunsAtOnce) -> Chunk:
         """Evaluate all runs up to their next loop, run those loops at once, and so on."""
-        if self.source.loops > 1 and seeds is not None:
+        task = runs.task
+        if self.source.loops > 1 and runs.seeds is not None:
             raise NotTogether("several loops draw from one stream")
         outputs: list[Any] = [None] * len(begun)
         waiting: dict[int, Request] = {}
@@ -178,15 +194,16 @@ class SideBySide:
         for k, steps in enumerate(begun):
             self._go_on(k, steps, None, waiting, outputs)
             if not k and waiting:
-                self._machine(waiting[k], None, task, run)  # others are begun if there is one
+                self._machine(waiting[k], None, runs)  # others are begun if there is one
         while waiting:
             step = next(iter(waiting.values())).step
             those = [k for k, request in waiting.items() if request.step == step]
             requests = [waiting.pop(k) for k in those]
-            if seeds is not None and len(those) != len(begun):
+            if runs.seeds is not None and len(those) != len(begun):
                 raise NotTogether("a loop that draws is not run by all")
             which = np.arange(len(those))
-            columns = self._looped(self._machine(requests[0], None, task, run), requests, which, seeds, run)
+            each = replace(runs, which=which, seconds=math.inf)
+            columns = self._looped(self._machine(requests[0], None, runs), requests, each)
             if self.source.loops == 1 and len(those) == len(begun):
                 chunk.iterations, chunk.stops = columns.lengths, _stops(requests, which, columns.lengths)
                 chunk.suspects = _ended_at_nan(requests[0], columns, chunk.stops)
@@ -218,16 +235,15 @@ class SideBySide:
             outputs[k] = end.value
 
     @staticmethod
-    def _looped(
-        machine: MachineLoop, requests: list[Request], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float = math.inf
-    ) -> Columns:
-        """Run one loop in all runs, or in the first that end in some time; ``which`` is the request of each."""
+    def _looped(machine: MachineLoop, requests: list[Request], runs: RunsAtOnce) -> Columns:
+        """Run one loop in all runs, or in the first that end in some time; there is a request for each of their points."""
         for request in requests:
-            refuse_other(request, requests[0].prepared, run)
-        columns = machine.run([request.arguments for request in requests], which, seeds, run, seconds)
-        if columns is None:
-            raise NotTogether("a loop is of other types in some runs")
-        return columns
+            refuse_other(request, requests[0].prepared, runs.run)
+        given = [request.arguments for request in requests]
+        if len({(each.trip_count is None, each.go is None) for each in given}) > 1:
+            raise NotTogether("a loop has a trip count or a condition in some runs alone")
+        columns = columns_of([*map(program_values, given)])
+        return machine.run(given[0], columns, runs.which, runs.seeds, runs.run, runs.seconds)
 
 
 def _ended_at_nan(request: Request, columns: Columns, stops: np.ndarray) -> dict[str, int]:
@@ -246,8 +262,7 @@ def _stops(requests: list[Request], which: np.ndarray, lengths: np.ndarray) -> n
 def _column(columns: Columns, place: int, fill: Any) -> Column:
     """One result of a loop in all runs; those that ended early are filled up behind their end."""
     if place < len(columns.values):
-        column = columns.values[place]
-        return column, np.full(len(column), column.shape[1]) if column.ndim > 1 else None
+        return whole_column(columns.values[place])
     found = columns.collected[place - len(columns.values)]
     assert found is not None
     return filled_up(found, columns.lengths, fill), columns.lengths

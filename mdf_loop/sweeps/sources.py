@@ -20,11 +20,10 @@ from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.ir import Body, Loop
-from mdf_loop.models.between_loops import BetweenLoops, Request, result_in
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.once import Given, NotOnce, OnceEvaluation, OnceGraph
+from mdf_loop.models.once import BetweenLoops, Given, NotOnce, OnceEvaluation, OnceGraph, Request, result_in
 from mdf_loop.models.recordings.recording import rep_with
 from mdf_loop.models.recordings.ways import Way, found_in, is_conditional
 from mdf_loop.ops.registry import changes
@@ -36,7 +35,7 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
 from mdf_loop.step.records import Region
 from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.machine_runs import NotTogether, are_of_one_kind, for_many, many
+from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, for_many, many
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.system.threads import Recent
@@ -256,10 +255,11 @@ class OfOperators:
     ) -> Mapping[str, Any] | None:
         """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
         given, graph = [self.values(inputs) for inputs in points], self.rep.graph
-        made = for_many(graph.machine_code(given[0], run.options), run.options) if are_of_one_kind(given) else None
+        made = for_many(graph.machine_code(given[0], run.options), run.options)
         if made is None:
             return None
-        return dict(zip(self.outputs, many(made, self._vectors, given, which, seeds, run, seconds), strict=False))
+        results = many(made, self._vectors, given[0], columns_of(given), which, seeds, run, seconds)
+        return dict(zip(self.outputs, results, strict=False))
 
 
 Evaluated: TypeAlias = OfNodes | OfOperators

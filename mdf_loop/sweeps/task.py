@@ -23,7 +23,7 @@ from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans, whole_column
 from mdf_loop.sweeps.scheduled_points import run_points
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
@@ -32,10 +32,6 @@ from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
 from mdf_loop.sweeps.workers import current_crew
 
 log = logging.getLogger(__name__)
-
-
-def _lengths(rows: np.ndarray) -> np.ndarray | None:
-    return np.full(len(rows), rows.shape[1]) if rows.ndim > 1 else None
 
 
 def _chosen_now() -> dict[str, Any]:
@@ -280,8 +276,8 @@ class Task:
             let_through(reason)
             log.debug("%s: points are run one by one: %r", self.model.name, reason)
             return None
-        rows = {name: found[name][np.arange(start, stop) // self.trials - first] for name in self.names}
-        return Chunk({name: (row, _lengths(row)) for name, row in rows.items()})
+        which = np.arange(start, stop) // self.trials - first
+        return Chunk({name: whole_column(found[name][which]) for name in self.names})
 
     def _one_by_one(self, start: int, stop: int, run: Run, seconds: float) -> tuple[list[Found | str], list[int]]:
         """What runs gave, and which of them have something to warn of."""

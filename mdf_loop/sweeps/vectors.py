@@ -114,12 +114,3 @@ def _vectorised(made: Specialised, differs: tuple[bool, ...]) -> Made | None:
 def _part(run: Run) -> Run:
     """What a program is run by that draws nothing."""
     return Run(run.options, RandomStream(0))
-
-
-def column_of_values(values: Sequence[Any]) -> np.ndarray | None:
-    """What each run may be given, a row for each; None where that is always the same."""
-    if all(x is values[0] for x in values):
-        return None
-    rows = np.array(values)
-    bits = rows.view(np.uint8).reshape(len(rows), -1) if not rows.dtype.hasobject else rows[:0]
-    return None if (bits == bits[:1]).all() else rows

@@ -1,4 +1,4 @@
-"""One program run many times, once for each of many arguments, without anything of Python's between two runs."""
+"""One program run many times, with arguments as columns, without anything of Python's between two runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SeedWords(Protocol):
         """Made when they are asked for."""
 
 
-def _streams(seeds: SeedWords) -> np.ndarray:
+def streams_of(seeds: SeedWords) -> np.ndarray:
     """For each run a row of the state and the increment of its stream."""
     if seeds.words is not None:
         return begun(seeds.words)
@@ -53,43 +53,6 @@ def can_run_many(program: object) -> TypeGuard[MachineProgram]:
     return isinstance(program, MachineProgram) and not program.outside and not program.lists
 
 
-def run_many(
-    program: MachineProgram,
-    given: Sequence[Sequence[Any]],
-    which: np.ndarray,
-    seeds: SeedWords,
-    pause: Callable[[], None],
-    share: Share,
-) -> list[Rows]:
-    """The results of many runs, each with a row for each run that ``share`` had done.
-
-    Parameters
-    ----------
-    given : sequence of sequences
-        Arguments, which may be those of many runs.
-    which : array of int
-        For each run, which of them it is given.
-    seeds : SeedWords
-        Of the random stream of each run, where the program draws.
-    pause : callable
-        Called now and then, between two runs.
-    share : callable
-        Has the runs done, some at a time.
-
-    Raises
-    ------
-    FallBack, TooLong, MemoryError
-        A run came upon something that the program leaves to others.
-    """
-    kept = [[_plain(x) for x in program.exact(values)] for values in given]
-    tables = np.repeat(program.new_table().entries[None], len(which), axis=0)
-    tables[:, FIRST_OBJECT : FIRST_OBJECT + len(kept[0])] = np.array([[id(x) for x in row] for row in kept], np.uint64)[which]
-    streams = _streams(seeds) if program.draws else None
-    if streams is not None:
-        tables[:, STREAM] = _addresses(streams)
-    return _results(program, tables, (kept, streams), pause, share, range(len(program.results)))
-
-
 class RunColumns:
     """A program whose arguments are the same in all runs but for some: those come as columns, a row for each run or for several.
 
@@ -102,12 +65,17 @@ class RunColumns:
         For each column the arguments that it is.
     wanted : sequence of int
         The results that are wanted.
-    times : int
-        How many runs, one after the other, have the same row.
+    times : int, or array of int
+        How many runs, one after the other, have the same row: as many for each row, or the number for each.
     """
 
     def __init__(
-        self, program: MachineProgram, values: Sequence[Any], places: Sequence[Sequence[int]], wanted: Sequence[int], times: int
+        self,
+        program: MachineProgram,
+        values: Sequence[Any],
+        places: Sequence[Sequence[int]],
+        wanted: Sequence[int],
+        times: int | np.ndarray,
     ) -> None:
         self.program, self.places, self.wanted, self.times = program, places, wanted, times
         self.values = [_plain(x) for x in program.exact(values)]
@@ -118,18 +86,27 @@ class RunColumns:
     def run(
         self, columns: Sequence[np.ndarray], streams: np.ndarray | None, pause: Callable[[], None], share: Share
     ) -> list[Any]:
-        """The results that are wanted, as :func:`run_many` gives them.
+        """The results that are wanted, each with a row for each run that ``share`` had done.
 
         Parameters
         ----------
         columns : sequence of array
             Of the element types and the shapes that the arguments have, behind the first axis.
         streams : array, optional
-            For each run the state and the increment of its stream (``random_streams.begun``), where the program draws.
+            For each run the state and the increment of its stream (:func:`streams_of`), where the program draws.
+        pause : callable
+            Called now and then, between two runs.
+        share : callable
+            Has the runs done, some at a time.
+
+        Raises
+        ------
+        FallBack, TooLong, MemoryError
+            A run came upon something that the program leaves to others.
         """
-        rows = len(columns[0])
+        rows = len(columns[0]) if isinstance(self.times, int) else len(self.times)
         room = self._room(rows)
-        tables = room.tables[: rows * self.times]
+        tables = room.tables[: self.runs_of(rows)]
         kept = room.write(columns)
         if self.program.draws and streams is not None:
             tables[:, STREAM] = _addresses(streams)
@@ -137,6 +114,10 @@ class RunColumns:
         if rows <= KEPT:
             self._spare.append(room)
         return found
+
+    def runs_of(self, rows: int) -> int:
+        """How many runs so many rows are."""
+        return rows * self.times if isinstance(self.times, int) else int(self.times.sum())
 
     def _room(self, rows: int) -> _Room:
         """Tables for so many rows at least; two threads never share them."""
@@ -156,7 +137,7 @@ class _Room:
 
     def __init__(self, owner: RunColumns, rows: int) -> None:
         self.rows, self.places, self.times, width = rows, owner.places, owner.times, HEAD + 16
-        self.tables = np.repeat(owner.table[None], rows * owner.times, axis=0)
+        self.tables = np.repeat(owner.table[None], owner.runs_of(rows), axis=0)
         count = len(owner.places)
         self.memory = np.zeros((rows, count, width), np.uint8)  # no type stands there, so that nothing takes it for an array
         self.numbers: list[np.ndarray | None] = []

@@ -71,12 +71,18 @@ T = TypeVar("T")
 
 def is_being_compiled(blocks: Blocks, session: Session, stage: Stage, patience: float = 0.0) -> bool:
     """Whether another thread is at it; False as well where only running tells what is to be compiled."""
-    return _asked(session, lambda: blocks.is_being_compiled(session, stage.same, stage.slices, patience), False)
+
+    def ask() -> bool:
+        parts = [part.is_being_compiled(given, patience) for part, given in blocks.following(session, stage.same, stage.slices)]
+        return any(parts)  # each was asked, which orders it
+
+    return _asked(session, ask, False)
 
 
 def refusal(blocks: Blocks, session: Session, stage: Stage) -> str:
     """Why there is none, and all would be stepped through in Python; empty if there is some, or only running tells."""
-    return _asked(session, lambda: blocks.refusal(session, stage.same, stage.slices), "")
+    following = blocks.following(session, stage.same, stage.slices)
+    return _asked(session, lambda: next(filter(None, (part.refusal(given) for part, given in following)), ""), "")
 
 
 def _asked(session: Session, ask: Callable[[], T], unknown: T) -> T:

@@ -14,9 +14,8 @@ from typing import Any
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
-from mdf_loop.convert.importer import model_as_written
-from mdf_loop.convert.loading import find_files, load, model_of
-from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
+from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
+from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
@@ -80,7 +79,7 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
         warnings.simplefilter("ignore", LoopWarning)
         wrong = [*itertools.islice(wrong_with_model(content), MOST)]
         rest = salvaged(content, wrong)
-    problems = [*noted, *(Problem(ERROR, str(error), line_of(text, path.suffix.lower(), error.place)) for error in wrong)]
+    problems = [*noted, *(Problem(ERROR, str(error), line_of(text, error.place)) for error in wrong)]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", f"equations: {TAU[:12]}", LoopWarning)  # which is a finding
         problems += _of_content(rest, path, given or {}) if rest is not None else []
@@ -147,5 +146,4 @@ def _of_run(error: LoopError, graph: Any, path: Path) -> Problem:
 
 
 def _located(found: Finding, path: Path) -> Problem:
-    line = line_in_text(path, found.message, found.names) or line_of_names(path, found.names, found.message)
-    return Problem(found.kind, found.message, line)
+    return Problem(found.kind, found.message, line_of_names(path, found.names, found.message))

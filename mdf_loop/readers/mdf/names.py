@@ -86,7 +86,8 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
         text = getattr(thing, attribute, None)
         if isinstance(text, str) and _is_text(text, local):
-            yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}{_meant(text)}"
+            meant = f"{_meant(text)}{_of_odd(text, local)}"
+            yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}{meant}"
         elif isinstance(text, str) and text in ("true", "false") and text not in local:
             yield f"its {attribute} is the text {text!r}; without quotes it is a boolean"
     said = _attributes(function)
@@ -184,8 +185,15 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
         return  # a text, or an error that reading it raises
     for name in dict.fromkeys(names):
         if name not in known and name not in ALWAYS and name not in BUILTINS:
-            meant = f"; write numpy.{name}" if f"numpy.{name}" in CONSTANTS else _drawn(name, source) or did_you_mean(name, known)
+            constant = f"; write numpy.{name}" if f"numpy.{name}" in CONSTANTS else _drawn(name, source)
+            meant = constant or _of_odd(source, known) or did_you_mean(name, known)
             yield f"{name!r}, which the node does not have{meant}"
+
+
+def _of_odd(text: str, known: Iterable[str]) -> str:
+    """What to do about an id that no expression can read, such as ``x-1``."""
+    odd, found = next(((name, re.sub(r"\W", "_", name)) for name in known if not name.isidentifier() and name in text), ("", ""))
+    return f"; {odd!r} is not a name that an expression can read: rename it, such as {found}" if odd else ""
 
 
 def _drawn(name: str, source: str) -> str:

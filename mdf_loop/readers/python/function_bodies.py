@@ -21,7 +21,7 @@ from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, V
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.tracing import Trace, Traced, current, in_python
+from mdf_loop.readers.python.tracing import Trace, Traced, TracedVariable, current, in_python
 from mdf_loop.readers.python.two_readings import refuse_changing
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
@@ -147,10 +147,10 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
 
     def called() -> tuple[Trace, Any]:
         trace = Trace(BodyBuilder(findings, inputs, captured, DEFAULT_OPSET), code, current.get())
-        given = {name: Traced(Value(name, varies=False), trace) for name in captured}
+        given = {name: TracedVariable(Value(name, varies=False), trace) for name in captured}
         try:
             with holding(current, trace):
-                returned = function(*(Traced(Value(name), trace) for name in inputs), **given)
+                returned = function(*(TracedVariable(Value(name), trace) for name in inputs), **given)
         except Exception as error:
             let_through(error)
             if trace.refusal is None or isinstance(error, LoopError):

@@ -85,6 +85,14 @@ def is_stream(thing: Any) -> bool:
     return isinstance(thing, np.random.Generator | np.random.RandomState | random.Random)
 
 
+def asked_by_library() -> bool:
+    """Whether it is numpy or this package that asks for the class of a value; ``abc`` and ``typing`` ask for others."""
+    frame: Any = sys._getframe(2)
+    while (module := frame.f_globals.get("__name__", "").partition(".")[0]) in ("abc", "typing") and frame.f_back is not None:
+        frame = frame.f_back
+    return module in ("mdf_loop", "numpy")
+
+
 def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     inner = function_of(function)
     if id(inner) in seen or not hasattr(inner, "__globals__"):

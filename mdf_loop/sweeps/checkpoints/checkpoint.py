@@ -153,14 +153,15 @@ class Checkpoint:
         self._at, self._looked, self._took, self._is_shared = 0, 0.0, 0.0, False
         while not self._begin([name for name in self.place.names() if not name.startswith(UNFINISHED)]):
             continue  # another job began at the same time
-        self.size, self.trials = self._numbers()
+        self.size, self.trials = (task.size, task.trials) if self.layout is None else (self.layout.count, 1)
         self._taken = np.zeros(self.size, bool)  # done, or under way here
         self._done = f"complete_{self.size}_of_{self.trials}"
         self._missing = self._not_there(self.place.names())
 
-    def _numbers(self) -> tuple[int, int]:
-        """How many parts are to be done, and how many of them one point has."""
-        return self.task.size, self.task.trials
+    @property
+    def layout(self) -> RowLayout | None:
+        """The blocks that it consists of, where that is not runs."""
+        return None
 
     def _begin(self, names: list[str]) -> bool:
         """See that the folder is that of this sweep, and says so; False if another job was faster."""
@@ -213,12 +214,9 @@ class Checkpoint:
         arrays = {f"coordinate {name}": values for name, (_, values) in labels.coordinates.items()}
         known = vars(labels) | {"coordinates": {name: dim for name, (dim, _) in labels.coordinates.items()}}
         digest = digest_of_points(task.grid, 0, task.grid.size)
-        said = {"version": VERSION, "lines": self._lines, "digest": digest, "labels": known, "layout": self._layout_said()}
+        said = {"version": VERSION, "lines": self._lines, "digest": digest, "labels": known}
+        said["layout"] = None if self.layout is None else self.layout.said()
         return self.place.write(SWEEP, sealed(said, arrays, SWEEP), is_new)
-
-    def _layout_said(self) -> dict[str, Any] | None:
-        """How its arrays lie, in JSON; None if it has none."""
-        return None
 
     # What is done
 
@@ -302,10 +300,6 @@ class Checkpoint:
 
     # What is left
 
-    def _fitted(self, start: int, stop: int) -> int:
-        """Where something ends that shall end at ``stop`` or shortly before."""
-        return self.task.fitted(start, stop)
-
     def take(self, most: int) -> Span | None:
         """The next runs for this job, at most so many; None if others have done the rest.
 
@@ -318,7 +312,8 @@ class Checkpoint:
             span = free or self._next(most, done)
             if span is None:
                 return None
-            span = span[0], span[1] if span[1] - span[0] < most else self._fitted(*span)
+            is_cut = self.layout is None and span[1] - span[0] == most
+            span = span[0], self.task.fitted(*span) if is_cut else span[1]
             name = f"claim_{span[0]}_{span[1]}_of_{self.trials}_{self._job}"
             self._claim(name)
             self._look(self._is_shared or not self._at)

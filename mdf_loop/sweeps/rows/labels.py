@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,13 +86,10 @@ class Labels:
         merging = self.merging
         return Table(self.rows, self.fill) if merging is None else Merged(merging, self.points, self.fill)
 
-    def failed(self, errors: Mapping[int, str]) -> list[str]:
+    def failed(self, errors: Mapping[int, str], described: Callable[[int], str] | None = None) -> list[str]:
         """What went wrong, each with its place; of trials that are reduced the first at each point."""
-        if not self.reduces:
-            return [f"{self.described(row)}: {errors[row]}" for row in sorted(errors)]
-        first = {run // self.trials: run for run in sorted(errors, reverse=True)}
-        places = {run: [self.described(point), f"trial {run % self.trials}"] for point, run in sorted(first.items())}
-        return [f"{', '.join(filter(None, place))}: {errors[run]}" for run, place in places.items()]
+        first = {run // self.trials if self.reduces else run: run for run in sorted(errors, reverse=True)}
+        return [f"{(described or self.described)(run)}: {errors[run]}" for run in sorted(first.values())]
 
     @property
     def grid(self) -> str:
@@ -101,14 +98,13 @@ class Labels:
         said = "; ".join(f"{name}: {', '.join(map(str, values[:MOST]))}" for name, values in axes.items())
         return f"{said} ({self.points} points)" if said else "one point"
 
-    def described(self, row: int) -> str:
-        """A row in words."""
-        point, trial = (row, 0) if self.reduces else divmod(row, self.trials)
+    def described(self, run: int) -> str:
+        """A run in words, as far as coordinates say what it was given."""
+        point, trial = divmod(run, self.trials)
         lead = {dim: size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"}
         place = dict(zip(lead, np.unravel_index(point, tuple(lead.values())), strict=True)) if lead else {}
         values = [f"{name}={known[place[dim]]}" for name, (dim, known) in self.coordinates.items() if name != "trial"]
-        words = [f"point {point} ({', '.join(values)})"] if values else []
-        return ", ".join(words if self.reduces else [*words, f"trial {trial}"])
+        return ", ".join([*([f"point {point} ({', '.join(values)})"] if values else []), f"trial {trial}"])
 
 
 def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool = True) -> Labels:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, PartialResults, in_words
-from mdf_loop.models.labelled import rectangular
+from mdf_loop.models.labelled import padded, rectangular
 from mdf_loop.models.written import widened
 from mdf_loop.options import Run, part_of
 from mdf_loop.progress import Tally
@@ -83,23 +83,22 @@ def column_of(rows: Sequence[Any], fill: Any = np.nan) -> Column:
     known = [rectangular(row)[0] for row in rows if row is not None]
     if not known:
         return np.full(len(rows), fill, np.result_type(type(fill), np.float64)), None
-    rank, places = max(row.ndim for row in known), [k for k, row in enumerate(rows) if row is not None]
+    rank = max(row.ndim for row in known)
     known = [row.reshape(row.shape + (1,) * (rank - row.ndim)) for row in known]
-    lengths = None
-    if rank:
-        lengths = np.zeros(len(rows), np.int64)
-        lengths[places] = [row.shape[0] for row in known]
-    shape = tuple(max(row.shape[k] for row in known) for k in range(rank))
-    dtype = np.result_type(*{row.dtype for row in known})
-    is_whole = len(known) == len(rows) and all(row.shape == shape for row in known)
-    if is_whole:
-        return np.stack(known), lengths
-    wide = holding(dtype, fill)
-    out = np.full((len(rows), *shape), _filling(fill, wide), wide)
-    for k, row in zip(places, known, strict=True):
-        index: Any = (k, *map(slice, row.shape))
-        out[index] = row
-    return out, lengths
+    if len(known) == len(rows) and len({row.shape for row in known}) == 1:
+        return whole_column(np.stack(known))
+    are_texts = any(row.dtype.kind in "US" for row in known)
+    filled, short = padded(known, "" if are_texts else fill)
+    places = [k for k, row in enumerate(rows) if row is not None]
+    column = np.full((len(rows), *filled.shape[1:]), "" if are_texts else fill, filled.dtype)
+    lengths = np.zeros(len(rows), np.int64)
+    column[places], lengths[places] = filled, short
+    return column, lengths if column.ndim > 1 else None
+
+
+def whole_column(rows: np.ndarray) -> Column:
+    """Rows that are all as long."""
+    return rows, np.full(len(rows), rows.shape[1]) if rows.ndim > 1 else None
 
 
 def filled_up(rows: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:

@@ -23,13 +23,13 @@ from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
 from mdf_loop.sweeps.checkpoints.digest import sealed_by
 from mdf_loop.sweeps.checkpoints.storage import place_of
 from mdf_loop.sweeps.rows.merging import Merged
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table, earliest
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, Table, earliest
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_files
 from mdf_loop.sweeps.stores.tries import rows_of
 from mdf_loop.sweeps.task import Task
 
 MOST_ERRORS = 100
-"""Errors that are kept of one piece; the others are counted."""
+"""Errors that are kept of one piece, those of the first runs; the others are counted."""
 
 
 @dataclass
@@ -58,6 +58,8 @@ class Noted:
         Runs that may have something to warn of: the first one for each reason.
     damaged : str
         What was wrong with what was there before.
+    blocks : (int, int)
+        The first of the blocks, and the one behind the last; for the client alone.
     """
 
     errors: dict[int, str] = field(default_factory=dict)
@@ -70,16 +72,19 @@ class Noted:
     files: dict[str, str] = field(default_factory=dict)
     suspects: dict[str, int] = field(default_factory=dict)
     damaged: str = ""
+    blocks: Span = (0, 0)
 
-    def fail(self, errors: Mapping[int, str], first: int) -> None:
-        """Runs failed; they are numbered from ``first`` on."""
-        self.failed += len(errors)
-        more = itertools.islice(sorted(errors), max(MOST_ERRORS - len(self.errors), 0))
-        self.errors |= {first + run: errors[run] for run in more}
-
-    def rows(self, name: str, shape: tuple[int, ...]) -> None:
-        """Rows of an output are so large."""
-        self.shapes[name] = [*map(max, zip(shape, self.shapes.get(name, shape), strict=True))]
+    def add(self, other: Noted, most: int = MOST_ERRORS) -> None:
+        """More blocks are done; of the errors the first ones are kept."""
+        self.errors = dict(itertools.islice(sorted((self.errors | other.errors).items()), most))
+        self.failed += other.failed
+        larger = {name: [*map(max, shape, self.shapes.get(name, shape))] for name, shape in other.shapes.items()}
+        self.shapes = {**self.shapes, **larger}
+        self.ragged, self.absent = sorted({*self.ragged, *other.ragged}), sorted({*self.absent, *other.absent})
+        self.unclear = sorted({*self.unclear, *other.unclear})
+        self.chunks = dict(Counter(self.chunks) + Counter(other.chunks))
+        self.files |= other.files
+        self.suspects = earliest(self.suspects, other.suspects)
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,8 @@ class BlockWriter:
         with ThreadPoolExecutor(1, "mdf-loop store") as disk:  # it writes a block while the next one runs
             written: Iterator[Any] = iter(())
             while block < stop and (block == start or time.perf_counter() - begun < seconds):
-                files = self.files(block, rows_of(self.task, *self.layout.runs(block, block + 1)), noted)
+                files, more = self.files(block, rows_of(self.task, *self.layout.runs(block, block + 1)))
+                noted.add(more)
                 deque(written, 0)  # waits, and raises what went wrong
                 written = disk.map(place.write, files, files.values())
                 block += 1
@@ -135,7 +141,7 @@ class BlockWriter:
 
     def _ran(self, start: int, stop: int, noted: Noted, seconds: float) -> Ran:
         chunks = dict(Counter(path.partition("/")[0] for path in noted.files))
-        noted = replace(noted, chunks=chunks, files={})
+        noted = replace(noted, chunks=chunks, files={}, blocks=(start, stop))
         return Ran((start, stop), [(self.layout.runs(start, stop), noted)], seconds, 0)
 
     def _there(self, place: Place, name: str) -> tuple[Noted | None, str]:
@@ -155,14 +161,14 @@ class BlockWriter:
             return None, str(error)
         return (None if noted.errors and self.task.stops else noted), ""
 
-    def files(self, block: int, table: Table | Merged, noted: Noted) -> dict[str, bytes]:
-        """The chunks of a block by their paths, noted."""
-        noted.fail(table.errors, self.layout.runs(block, block + 1)[0])
-        noted.suspects = earliest(noted.suspects, table.suspects)
+    def files(self, block: int, table: Table | Merged) -> tuple[dict[str, bytes], Noted]:
+        """The chunks of a block by their paths, and what is known of it."""
+        first = self.layout.runs(block, block + 1)[0]
+        noted = Noted({first + run: error for run, error in table.errors.items()}, table.failed, suspects=table.suspects)
         arrays, _ = table.finish()
         files = dict(self._chunks(block, arrays, table.lengths if isinstance(table, Table) else {}, noted))
-        noted.files |= {path: sealed_by(content) for path, content in files.items()}
-        return files
+        noted.files = {path: sealed_by(content) for path, content in files.items()}
+        return files, noted
 
     def _chunks(
         self, block: int, arrays: Mapping[str, np.ndarray], lengths: Mapping[str, np.ndarray], noted: Noted
@@ -175,17 +181,17 @@ class BlockWriter:
             fill, (label, label_of_lengths) = form.filling(self.task.fill), self.labels[name]
             rows = arrays.get(name)
             if rows is None or (form.stands_in(self.task.fill) and rows.dtype != form.dtype):
-                noted.absent = sorted({*noted.absent, name})
+                noted.absent.append(name)
             if rows is not None:
                 if form.stands_in(self.task.fill) and (rows == fill).any():
-                    noted.unclear = sorted({*noted.unclear, name})
+                    noted.unclear.append(name)
                 rows = form.fitted(rows, name, self.task.fill)
-                noted.rows(name, rows.shape[1:])
+                noted.shapes[name] = [*rows.shape[1:]]
                 rows = rows.reshape((*shape, *rows.shape[1:]))
                 yield from chunk_files(label, rows, (*self.layout.chunk, *form.shape), fill, place)
             if not form.has_lengths:
                 continue
             known = lengths.get(name, np.zeros(math.prod(shape), np.int64))
             if (known != form.shape[0]).any():
-                noted.ragged = sorted({*noted.ragged, name})
+                noted.ragged.append(name)
                 yield from chunk_files(label_of_lengths, known.reshape(shape), self.layout.chunk, form.shape[0], place)

@@ -139,17 +139,6 @@ class RowLayout:
             row = row * size + at * part
         return row * self.each
 
-    def blocks(self, span: Span) -> Span:
-        """The blocks that some runs are."""
-        first, last = (self._of_row(run // self.each) for run in (span[0], span[1] - 1))
-        return first, last + 1
-
-    def _of_row(self, row: int) -> int:
-        if not self.shape:
-            return 0
-        places = zip(np.unravel_index(row, self.shape), self.chunk, strict=True)
-        return int(np.ravel_multi_index(tuple(at // part for at, part in places), self._grid))
-
     def said(self) -> dict[str, Any]:
         """All of it, in JSON."""
         return asdict(self)

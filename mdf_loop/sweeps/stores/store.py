@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
@@ -22,7 +21,7 @@ from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, chunk_names, num
 from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.checkpoints.storage import LocalPlace
 from mdf_loop.sweeps.rows.labels import Labels, labelled
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, earliest
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout, group_files
 from mdf_loop.sweeps.task import Task
@@ -31,7 +30,7 @@ MOST_ERRORS = 1000
 """Errors that are kept, those of the first runs; the others are counted."""
 
 
-class StoreCounts:
+class StoreCounts(Noted):
     """What is known of the runs that are done, in the place of a table of what they gave.
 
     Parameters
@@ -41,35 +40,21 @@ class StoreCounts:
     """
 
     def __init__(self, labels: Labels, layout: RowLayout) -> None:
-        self.count, self.fill, self._layout = labels.rows, labels.fill, layout
-        self.shapes = {name: form.shape for name, form in layout.forms.items()}
-        self.ragged, self.absent, self.unclear, self.errors = set[str](), set[str](), set[str](), dict[int, str]()
-        self.failed = self.complete = 0
-        self.suspects: dict[str, int] = {}
-        self.chunks = Counter[str]()
+        super().__init__(shapes={name: [*form.shape] for name, form in layout.forms.items()})
+        self.count, self.fill, self.complete, self._layout = labels.rows, labels.fill, 0, layout
 
-    def add(self, noted: Noted, count: int) -> bool:
+    def take(self, noted: Noted, count: int) -> bool:
         """So many more runs are done; whether their rows are larger than all before."""
+        before = self.shapes
         self.complete += count
-        self.failed += noted.failed
-        self.chunks.update(noted.chunks)
-        self.ragged.update(noted.ragged)
-        self.absent.update(noted.absent)
-        self.unclear.update(noted.unclear)
-        self.errors |= noted.errors
-        self.suspects = earliest(self.suspects, noted.suspects)
-        if len(self.errors) > 2 * MOST_ERRORS:
-            self.errors = dict(sorted(self.errors.items())[:MOST_ERRORS])
-        before = dict(self.shapes)
-        for name, shape in noted.shapes.items():
-            self.shapes[name] = tuple(map(max, zip(self.shapes[name], shape, strict=True)))
+        self.add(noted, MOST_ERRORS)
         return self.shapes != before
 
     def finish(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Arrays of the shapes and types of the results, which take no memory."""
         forms = {name: np.zeros((), form.stored(self.fill)) for name, form in self._layout.forms.items()}
         arrays = {name: np.broadcast_to(zero, (self.count, *self.shapes[name])) for name, zero in forms.items()}
-        return arrays, {name: np.broadcast_to(np.int64(0), (self.count,)) for name in sorted(self.ragged)}
+        return arrays, {name: np.broadcast_to(np.int64(0), (self.count,)) for name in self.ragged}
 
 
 class SweepStore(Checkpoint):
@@ -123,12 +108,6 @@ class SweepStore(Checkpoint):
 
     # What it says of itself
 
-    def _numbers(self) -> tuple[int, int]:
-        return self.layout.count, 1
-
-    def _layout_said(self) -> dict[str, Any]:
-        return self.layout.said()
-
     def _see_kind(self, layout: RowLayout | None) -> None:
         if layout is None:
             raise LoopError(f"{str(self.place)!r} is a checkpoint of a sweep: continue it with checkpoint=")
@@ -158,7 +137,7 @@ class SweepStore(Checkpoint):
         for name, form in self.layout.forms.items():
             label, filling = self.labels.label(name), form.filling(self.labels.fill)
             chunks[label], fills[label] = (*self.layout.chunk, *form.shape), filling
-            are_all_there = is_whole and name not in counted.ragged | counted.absent
+            are_all_there = is_whole and name not in (*counted.ragged, *counted.absent)
             if are_all_there and form.is_truth:
                 template[label].attrs["dtype"] = "bool"  # as xarray says it
             if form.stands_in(self.labels.fill) and name not in counted.unclear and not are_all_there:
@@ -173,7 +152,7 @@ class SweepStore(Checkpoint):
         """The Dataset, opened lazily."""
         self._publish(self.counted, errors)
         counted = self.counted
-        for name in counted.unclear if counted.failed else counted.unclear & (counted.ragged | counted.absent):
+        for name in counted.unclear if counted.failed else {*counted.unclear} & {*counted.ragged, *counted.absent}:
             filling = self.layout.forms[name].filling(self.labels.fill)
             warn_user(f"output {name!r} is {filling} in some runs, which also fills places without a value; give fill=")
         return opened(self.place)
@@ -197,9 +176,6 @@ class SweepStore(Checkpoint):
                 return start, stop
         return super().take(most)
 
-    def _fitted(self, start: int, stop: int) -> int:
-        return stop
-
     def _look(self, is_urgent: bool) -> None:
         was_shared = self._is_shared
         super()._look(not self._looked)
@@ -213,18 +189,19 @@ class SweepStore(Checkpoint):
 
     def write(self, span: Span, noted: Any) -> None:
         """Blocks are done, and written."""
-        blocks = self.layout.blocks(span)
-        self._seen.add(chunk_name(*blocks, 1))
+        start, stop = noted.blocks
+        name = chunk_name(start, stop, 1)
+        self._seen.add(name)
         if noted.damaged:
-            self._damaged[chunk_name(*blocks, 1)] = MalformedBody(noted.damaged)
-        for own in [own for own in self._own if own[1] == blocks[1]]:
+            self._damaged[name] = MalformedBody(noted.damaged)
+        for own in [own for own in self._own if own[1] == stop]:
             name = self._own.pop(own)
             if self._is_shared:
                 self.place.remove(name)
 
     def add(self, start: int, noted: Noted, count: int) -> None:
         """Count blocks that are done."""
-        if self.counted.add(noted, count):
+        if self.counted.take(noted, count):
             self._publish(self.counted, [])
 
     def _summary(self) -> bytes:
