@@ -245,3 +245,21 @@ def test_functions_and_numbers_of_numpy_in_ports_say_what_is_written_there(tmp_p
         mdf_loop.run(path)
     assert line_of_error(path, caught.value) == problem.line
     assert "trusted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "meant"),
+    [
+        ("dx/dt: -x\nmethod: RK4", r"line 2: method is euler, heun, rk4; got 'RK4'; did you mean 'rk4'\?"),
+        ("x: x + 1\nuntil: x > 6", r"line 2: a loop goes on while something is true: while: not \(x > 6\)"),
+        ("x: x + 1\ncollect: x", "line 2: what is collected has a name: collect path: x"),
+        ("x: exp x", r"a call has brackets: exp\(x\)"),
+    ],
+)
+def test_lines_that_are_meant_as_keys_or_calls_say_how_they_are_written(body, meant):
+    with pytest.raises(LoopError, match=meant):
+        mdf_loop.loop(3, True, 0.0, body=body, dt=0.1)
+
+
+def test_values_may_have_the_names_of_keys():
+    assert mdf_loop.loop(3, True, 9, 1, 2, body="until: until - 1\nmethod: method + 1\ncollect: collect + 1") == (6, 4, 5)

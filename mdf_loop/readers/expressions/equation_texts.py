@@ -236,10 +236,30 @@ def _of_text(text: str) -> Equations:
         except MalformedBody as error:
             together.add(error)
     together.settle()
+    _refuse_keys(said)
     if said.derivatives and number_in(said.carried.get(STEP, "")) is not None:
         said.let = {STEP: said.carried.pop(STEP), **said.let}
         said.lines[f"let {STEP}"] = said.lines.pop(f"carried {STEP}")
     return said
+
+
+def _refuse_keys(said: Equations) -> None:
+    """See that no line that is carried was meant as a key.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    method, until, collect = (said.carried.get(name, "") for name in (METHOD, "until", "collect"))
+    if said.derivatives and method.isidentifier():
+        meant = f"method is {', '.join(STAGES)}; got {method!r}{did_you_mean(method, STAGES)}"
+        raise MalformedBody(f"equations, line {said.lines[f'carried {METHOD}']}: {meant}")
+    if re.search("[<>]|==", until):
+        raise MalformedBody(f"equations, line {said.lines['carried until']}: {_UNTIL[2:-5]}({until})")
+    if collect.isidentifier() and collect != "collect":
+        raise MalformedBody(
+            f"equations, line {said.lines['carried collect']}: what is collected has a name: collect path: {collect}"
+        )
 
 
 def _read_line(said: Equations, line: str, number: int) -> None:

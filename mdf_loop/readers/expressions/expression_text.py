@@ -214,6 +214,8 @@ def _of_product(text: str) -> str:
     """What to do about a product that is written without its sign."""
     found = _PRODUCT.search(text)
     is_name = found is not None and found[2] not in _WORDS and found[1] not in _WORDS
+    if found is not None and is_name and (found[1] in BUILTINS or op_of(f"numpy.{found[1]}")):
+        return f"; a call has brackets: {found[1]}({found[2]})"
     return f"; a product is written {found[1]} * {found[2]}" if found is not None and is_name else ""
 
 
