@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.readers.python.tracing import PYTHONS, TracedBranch
 
 COUNT = 0
@@ -335,3 +335,11 @@ OUTSIDE = [
 @pytest.mark.parametrize("outside", [*OUTSIDE, np.ma.masked_array([1, 2], [0, 1]), np.zeros(2, [("a", "f4"), ("b", "i8")])])
 def test_any_array_may_be_outside(outside):
     assert read(lambda i, go, v: (True, v + outside.ndim)) == 0.5 + 2 * outside.ndim
+
+
+def test_an_async_function_is_no_body():
+    async def waits(i, go, v):
+        return True, v
+
+    with pytest.raises(KindError, match="waits is async: write def"):
+        mdf_loop.body(waits)

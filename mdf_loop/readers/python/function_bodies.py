@@ -92,6 +92,8 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     """
     if not callable(function):
         raise KindError(f"body takes a function; got {type(function).__name__}")
+    if inspect.iscoroutinefunction(function):
+        raise KindError(f"body takes a function; {_name(function)} is async: write def, a body cannot wait for anything")
     _parameters(function)
     return TracedFunction(function)
 
