@@ -109,6 +109,8 @@ UNSAID = {
     "gcd": "ONNX has no operator",
     "lcm": "ONNX has no operator",
     "interp": "ONNX has no operator",
+    "linalg.inv": "ONNX has no operator",
+    "linalg.solve": "ONNX has no operator",
 }
 """Functions of expressions that cannot be written, with the reason."""
 
@@ -120,6 +122,8 @@ IN_32_BITS = {"scipy.special.erf": "onnxruntime computes Erf of float32 alone, s
 def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number):
     op, _, inputs, attrs = SAMPLES[number]
     op = op.removeprefix("mdf::")
+    if op == "numpy.linalg.det":
+        pytest.skip("onnxruntime has Det for float32 alone; mdf_loop.backend runs it in test_equations.py")
     names = [f"x{k}" for k in range(len(inputs))]
     given = {name: value for name, value in zip(names, inputs, strict=True) if isinstance(value, np.ndarray)}
     constants = {name: value for name, value in zip(names, inputs, strict=True) if name not in given}
@@ -155,6 +159,8 @@ TEXTS = [text for text in listed(ARITHMETIC, LOGIC, INDEXING, FUNCTIONS) if text
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if text not in NOT_IN_ONNX])
 def test_an_expression_gives_what_mdf_says(text):
+    if any(f"linalg.{name}" in text for name in ("inv", "det", "solve")):
+        pytest.skip("not in onnxruntime: see UNSAID, and the determinant in test_equations.py")
     ports = [InputPort(id=name, shape=np.shape(v), type=np.asarray(v).dtype.name) for name, v in VALUES.items()]
     free = model_of(Node(id="A", input_ports=ports, output_ports=[OutputPort(id="y", value=text)]))
     assert_onnxruntime_agrees(free, **VALUES)

@@ -16,7 +16,8 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
-from mdf_loop.readers.expressions.equation_texts import Equations, is_equations, names_of
+from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations, names_of, within
+from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -61,6 +62,7 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
             if body is not None and not gaps:
                 yield from _of_results(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
                 yield from _of_captures(body, source, known, place)
+                yield from _of_tau(within(source, known), place)
                 yield from _of_end(body, node, thing, (*place[:2], thing.id)) if kind == "loop" else ()
 
 
@@ -93,6 +95,12 @@ def _of_captures(body: Body, source: Any, known: set[str], place: tuple[str, ...
             meant = did_you_mean(captured, [*known, *names_of(source), *named_in(body)])
             said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{meant}"
             yield Finding(ERROR, said, (*place, *map(str, place_of_reading(source, captured))))
+
+
+def _of_tau(source: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    """A time constant that is 2 pi, since the node has no value of that name."""
+    if is_equations(source) and reads_tau(equations_in(source)):
+        yield Finding(WARNING, f"{'/'.join(place)}: {TAU}", place)
 
 
 def _of_results(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> Iterator[Finding]:

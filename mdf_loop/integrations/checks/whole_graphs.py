@@ -22,7 +22,7 @@ from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS
-from mdf_loop.readers.expressions.expression_text import excerpt, number_in
+from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import refuse_text, texts_for_python
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -213,8 +213,10 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             if isinstance(value, list) and (said := _of_list(value)):
                 yield Finding(ERROR, f"{'/'.join(place)}: {said}", place)
         yield from _of_trip_count(parameter, node, place)
-        if said := _of_comma(parameter.value):
-            yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
+        try:
+            refuse_decimal_comma(parameter.value, place)
+        except MalformedBody as error:
+            yield Finding(ERROR, str(error), place)
     for thing in (*node.functions, *node.parameters):
         place = (str(graph.id), node.id, thing.id)
         args = thing.args or {}
@@ -229,12 +231,6 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
         if port.value is None:
             place = (str(graph.id), node.id, port.id)
             yield Finding(WARNING, f"{'/'.join(place)}: it has no value, so it is not an output; write value: ...", place)
-
-
-def _of_comma(text: Any) -> str:
-    """What is wrong with a decimal comma, which makes two numbers; empty for other values."""
-    found = re.fullmatch(r"\s*([-+]?\d+),(\d+)\s*", text) if isinstance(text, str) else None
-    return f"its value {text!r} is two numbers; a decimal point is written {found[1]}.{found[2]}" if found else ""
 
 
 def _of_default(port: Any) -> Iterator[tuple[str, str]]:

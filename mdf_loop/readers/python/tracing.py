@@ -1,4 +1,4 @@
-"""Python functions read as bodies: called once with values that note what is done to them.
+"""Python functions read as bodies: called with values that note what is done to them.
 
 numpy asks such values what its functions and operators shall do (its protocols NEP 13 and NEP 18), and they answer with
 nodes of the body under construction.  Everything else of Python runs as it is, once: loops over ranges are unrolled,
@@ -24,8 +24,10 @@ from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mea
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.equations import DRAWS, FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
+from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
+from mdf_loop.readers.python import surroundings
 
 
 class TracedBranch(LoopError, TypeError):
@@ -48,6 +50,8 @@ class Trace:
         What is captured from there: its values by the names they have here.
     refusal : TracedBranch or None
         What was refused last: the function may have caught it, and gone another way than it would in an iteration.
+    lines : dict
+        In which line of the function each value is computed.
     """
 
     builder: BodyBuilder
@@ -55,6 +59,7 @@ class Trace:
     outer: Trace | None = None
     captured: dict[str, Value] = field(default_factory=dict)
     refusal: TracedBranch | None = None
+    lines: dict[str, int] = field(default_factory=dict)
 
     def value(self, given: Any) -> Value:
         """Anything as a value of this body: traced values, and numbers and arrays, which become constants.
@@ -85,6 +90,8 @@ class Trace:
         """A value as the function gets it: a tuple where there are several."""
         if value.items is not None:
             return tuple(self.wrap(item) for item in value.items)
+        if (frame := self._frame()) is not None:
+            self.lines.setdefault(value.name, frame.f_lineno)
         return TracedVariable(value, self)
 
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
@@ -195,6 +202,21 @@ class Traced(NDArrayOperatorsMixin):
 
     def _refused(self, what: str) -> TracedBranch:
         return self.here.refused(what)
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self.copy()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        """What ``isinstance`` looks at where a value is of another type: that of the function's values is not known yet."""
+        if not surroundings.asked_by_library():
+            raise self._refused(
+                "asks for the type of a value that is known only when the loop runs; write it for the values that it gets"
+            )
+        return type(self)
 
     def __repr__(self) -> str:
         return f"<traced {self.value.name or self.value.literal!r}>"
@@ -338,7 +360,7 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     op = op_of(name)
     if op is None:
         _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
-        instead = _INSTEAD.get(name.rpartition(".")[2], "")
+        instead = _INSTEAD.get(name.rpartition(".")[2], f"; {ANY_FUNCTION}")
         meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else instead
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
