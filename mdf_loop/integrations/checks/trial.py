@@ -19,6 +19,7 @@ from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.execute.endless import computing
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
+from mdf_loop.integrations.checks.loop_bodies import values_of
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_graph
 from mdf_loop.integrations.registration import cutting_loops
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
@@ -29,7 +30,6 @@ from mdf_loop.options import options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of
-from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
@@ -138,7 +138,7 @@ def _is_of_kinds(error: BaseException | None) -> bool:
 def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
     """Divisors that are 0, and values of ``dt`` that are not positive, as far as the model or ``given`` says the values."""
     for node in graph_by_place(graph, read_once).nodes:
-        values = _values_of(graph, node, given)
+        values = values_of(graph, node, given)
         for thing in (*node.functions, *node.parameters):
             if thing.function not in CONTROL:
                 continue
@@ -151,14 +151,6 @@ def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Findi
             said = equations_of(node, thing)
             if said is not None and said.derivatives and (step := _number(said.let.get(STEP, known.get(STEP)))) is not None:
                 yield from _of_step(step, (*place, next((name for name in (STEP, "body") if name in values), thing.id)))
-
-
-def _values_of(graph: Any, node: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of ports and parameters of a node that no edge brings and nothing computes."""
-    fed = {edge.receiver_port for edge in graph.edges if edge.receiver == node.id}
-    values = {port.id: default_value_of(port) for port in node.input_ports if port.id not in fed}
-    values |= {each.id: each.value for each in node.parameters if each.function is None}
-    return values | {name: given.get(f"{node.id}.{name}", given.get(name, value)) for name, value in values.items()}
 
 
 def _of_divisors(body: Body, known: Mapping[str, Any], place: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[Finding]:
