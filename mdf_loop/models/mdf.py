@@ -28,6 +28,7 @@ from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
 from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
+from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
 from mdf_loop.readers.mdf.node import is_stateful
@@ -284,6 +285,8 @@ class MdfModel(Model):
         if not is_typed(self.graph):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
+            if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
+                run.warn_once((id(self.graph), STEP), said)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
@@ -338,6 +341,11 @@ class MdfModel(Model):
                     return None
                 given[node, id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
         return given
+
+    def full_name(self, name: str) -> str:
+        """An input with its node, where a name means one."""
+        places = self.places_of(name) if self.typed is None else ()
+        return f"{places[0][0]}.{places[0][1]}" if len(places) == 1 else name
 
     def places_of(self, name: str) -> Sequence[tuple[str, str, bool]]:
         """The places that a name means, by node and id, and whether each is an input port; none where it is unknown."""

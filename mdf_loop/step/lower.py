@@ -17,7 +17,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.comparisons import MOST, compared, part_computing, writes_nan
+from mdf_loop.plan.comparisons import MOST, compared, has_inf, part_computing, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.before_lowering import allows, of_constants
@@ -280,7 +280,8 @@ class Lowering(OfBranches):
         if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
             self._end_at_nan(record, carried, results, captured)  # type: ignore[arg-type]
         if self.sees_nan and not self.depth and not writes_nan(record.body):
-            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()])
+            sees_inf = not writes_nan(record.body, has_inf)
+            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()], sees_inf)
         return results
 
     def _end_at_nan(self, record: Loop, carried: Sequence[Value], results: Sequence[Value], captured: Names) -> None:
@@ -297,12 +298,13 @@ class Lowering(OfBranches):
                     ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
                     b.put_in("place_in", (b.cast(b.and_(self._has_nan(x), ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
 
-    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None]) -> None:
-        """End the program where a loop has made nan of finite numbers."""
+    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None], sees_inf: bool) -> None:
+        """End the program where a loop has made nan or infinity of finite numbers."""
         b = self.b
-        made = [self._has_nan(x) for x in _small_floats(results) if not any(x is y for y in given)]
+        made = [x for x in _small_floats(results) if not any(x is y for y in given)]
+        made = [self._has_nan(b.sub(x, x) if sees_inf else x) for x in made]  # infinity less itself is nan too
         if made:
-            others = [self._has_nan(b.sub(x, x)) for x in _small_floats(given)]  # infinity less itself is nan too
+            others = [self._has_nan(b.sub(x, x)) for x in _small_floats(given)]
             ended = functools.reduce(b.and_, map(b.not_, others), functools.reduce(b.or_, made))
             b.put_in("place_in", (b.cast(ended, INT64), b.const(np.int64(1))), Type(INT64, ()))
 

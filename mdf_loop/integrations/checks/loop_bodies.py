@@ -136,7 +136,7 @@ def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -
 
 
 def values_of(graph: Any, node: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of ports and parameters of a node that no edge brings and nothing computes, as the model or ``given`` says them."""
+    """The values of ports and parameters of a node that no edge brings and nothing computes: those given, or of the model."""
     fed = {edge.receiver_port for edge in graph.edges if edge.receiver == node.id}
     values = {port.id: default_value_of(port) for port in node.input_ports if port.id not in fed}
     values |= {each.id: each.value for each in node.parameters if each.function is None}
