@@ -102,7 +102,9 @@ def bench(
     from mdf_loop.options import options
 
     with at_work(file), options(trusted=trusted, obey_body_condition=obey_body_condition):
-        found = measure(file, parameters.given_inputs(set_, input_, file), seconds, seed, parameters.stepping(steps, time_increment))
+        found = measure(
+            file, parameters.given_inputs(set_, input_, file), seconds, seed, parameters.stepping(steps, time_increment)
+        )
     if json_:
         as_json({"file": str(file), "timings": [asdict(timing) for timing in found]})
     else:
