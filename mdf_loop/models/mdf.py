@@ -246,6 +246,13 @@ class MdfModel(Model):
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
+        if "steps" in how and "time_increment" not in how and (names := self._integrated):
+            warn_user(f"{', '.join(names)} stay as they begin: steps have no length; give time_increment=, the time between two")
+
+    @cached_property
+    def _integrated(self) -> list[str]:
+        """Parameters with a ``time_derivative``."""
+        return [f"{node.id}.{each.id}" for node in self.graph.nodes for each in node.parameters if each.time_derivative is not None]
 
     @cached_property
     def goes_on(self) -> bool:
