@@ -110,6 +110,10 @@ class FileError(LoopError, OSError):
     """A file that cannot be written.  An existing file is unchanged."""
 
 
+class MissingFile(MalformedBody, FileError, FileNotFoundError):
+    """A file that is to be read and is not there."""
+
+
 @contextlib.contextmanager
 def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Take whatever goes wrong while something is read for a sign that it is malformed.
