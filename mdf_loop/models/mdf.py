@@ -243,6 +243,9 @@ class MdfModel(Model):
 
     def refuse_how(self, how: Mapping[str, Any]) -> None:
         super().refuse_how(how)
+        for name in how:
+            if name != "seed" and (full := self.full_name(name)) != name:
+                warn_user(f"{name}= is an argument of the call here; the model has a value of that name: give it as {full!r}")
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
@@ -252,7 +255,9 @@ class MdfModel(Model):
     @cached_property
     def _integrated(self) -> list[str]:
         """Parameters with a ``time_derivative``."""
-        return [f"{node.id}.{each.id}" for node in self.graph.nodes for each in node.parameters if each.time_derivative is not None]
+        return [
+            f"{node.id}.{each.id}" for node in self.graph.nodes for each in node.parameters if each.time_derivative is not None
+        ]
 
     @cached_property
     def goes_on(self) -> bool:
@@ -294,12 +299,43 @@ class MdfModel(Model):
             self.refuse_missing(inputs)
             if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
                 run.warn_once((id(self.graph), STEP), said)
+            if self._whole:
+                self._warn_of_fractions(inputs, run)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
             return recorded_run(self, inputs, run, wish)
-        found = self.evaluated_once(inputs, run) if wish.steps is None else None
-        return found or self.in_other_ways(inputs, run, wish)
+        try:
+            found = self.evaluated_once(inputs, run) if wish.steps is None else None
+            return found or self.in_other_ways(inputs, run, wish)
+        except IterationError as error:
+            self._hint_at_arrays(error, inputs)
+            raise
+
+    def _hint_at_arrays(self, error: IterationError, inputs: Mapping[str, Any]) -> None:
+        """Say which input is an array where the model has a number: values of a sweep, perhaps."""
+        for name, value in inputs.items():
+            port = self.inputs.get(name)
+            if port is not None and isinstance(port.default, int | float) and np.ndim(value):
+                said = f"{name} is a number in the model; values to sweep go into mdf_loop.sweep(model, over={{{name!r}: [...]}})"
+                error.args = (f"{error}; {said}", *error.args[1:])
+                return
+
+    @cached_property
+    def _whole(self) -> dict[str, str]:
+        """The input ports that are declared to be whole numbers, by the names of inputs, each with its type."""
+        ports = {f"{node.id}.{port.id}": str(port.type) for node in self.graph.nodes for port in node.input_ports}
+        said = {name: ports.get(self.full_name(name), "") for name in self.inputs}
+        return {name: type for name, type in said.items() if type.startswith(("int", "uint"))}
+
+    def _warn_of_fractions(self, inputs: Mapping[str, Any], run: Run) -> None:
+        """Say of a fraction that its port is declared to be a whole number: MDF does not look at it."""
+        for name in self._whole.keys() & inputs.keys():
+            value = np.ravel(as_array(inputs[name], f"input {name!r}"))
+            parts = value[np.mod(value, 1) != 0] if value.dtype.kind == "f" else ()
+            if len(parts):
+                said = f"{name} is declared {self._whole[name]}, and is given {parts[0]}, which is used as it is"
+                run.warn_once((id(self.graph), name), said)
 
     def evaluated_once(
         self, inputs: Mapping[str, Any], run: Run, call: Runner = Request.run, record: Mapping[str, Key] = MappingProxyType({})

@@ -20,7 +20,6 @@ from mdf_loop.errors import (
     in_words,
     is_from_outside,
     keeps_results,
-    warn_user,
 )
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.ir import record
@@ -212,8 +211,7 @@ class Model:
     @cached_property
     def _step(self) -> Any:
         """The same where it is not given."""
-        port = self.inputs.get("dt")
-        return None if port is None else port.default
+        return port.default if (port := self.inputs.get("dt")) is not None else None
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
@@ -370,18 +368,11 @@ class Model:
             else:
                 inputs[name] = value
         self.refuse_how(how)
-        self._warn_of_hidden(how)
         return how, inputs
 
     def full_name(self, name: str) -> str:
         """An input as nothing else is called: of MDF with its node."""
         return name
-
-    def _warn_of_hidden(self, how: Iterable[str]) -> None:
-        """Say of arguments what an input of that name is called; a seed is hardly meant as one."""
-        for name in how:
-            if name != "seed" and (full := self.full_name(name)) != name:
-                warn_user(f"{name}= is an argument of the call here; the model has a value of that name: give it as {full!r}")
 
     def _names_of_its_own(self) -> Iterable[str]:
         """Inputs that may be called like an argument: those of ONNX, which have no other name."""
