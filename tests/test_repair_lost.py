@@ -31,7 +31,7 @@ def test_weights_that_were_lost_are_asked_for_by_name(name, tmp_path):
         mdf_loop.run(path, x=X)
     message = str(caught.value)
     for weight in onnx.load(MODELS / f"{name}.onnx").graph.initializer:
-        assert weight.name in message.partition("missing:")[2]
+        assert weight.name.replace(".", "_") in message.partition("missing:")[2]
     assert "Constant nodes" in message
     assert "run the .onnx file itself" in message
     assert any("model.json" in note for note in caught.value.__notes__)
@@ -51,7 +51,7 @@ def test_the_engine_itself_does_not_take_zeros_for_what_is_missing(tmp_path, cap
         EvaluableGraph(model.graphs[0]).evaluate(initializer={"x": X})
     evaluable = EvaluableGraph(model.graphs[0])
     evaluable.evaluate(initializer={"x": X, "n": 4})
-    np.testing.assert_array_equal(evaluable.enodes["/Loop"].get_output("x.4"), expected("for_ts", x=X, n=4)[0])
+    np.testing.assert_array_equal(evaluable.enodes["Loop"].get_output("x_4"), expected("for_ts", x=X, n=4)[0])
 
 
 @pytest.mark.parametrize("suffix", [".json", ".yaml"])

@@ -255,7 +255,7 @@ def line_of(text: str, place: Sequence[Any]) -> int | None:
 
 
 def _line_of(text: str, place: Sequence[Any]) -> int:
-    node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    node: Any = yaml.compose(_OF_JSON.sub("_", text), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if node is None:
         raise ValueError("the file is empty")
     line = node.start_mark.line
@@ -269,6 +269,10 @@ def _line_of(text: str, place: Sequence[Any]) -> int:
             break
         line, node = pairs[0][0].start_mark.line, pairs[0][1]
     return int(line) + 1
+
+
+_OF_JSON = re.compile(rf"\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|{yaml.reader.Reader.NON_PRINTABLE.pattern}")
+"""What texts of JSON may have and YAML does not read: halves of characters, and controls."""
 
 
 INDENT = 2

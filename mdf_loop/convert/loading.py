@@ -1,8 +1,7 @@
 """Reading model files: JSON and YAML as MDF models, ONNX and OpenVINO converted.
 
-MDF's ONNX importer writes models whose nodes are one operator of ONNX each.  :func:`repaired` adds the metadata of an ONNX graph
-(see :mod:`mdf_loop.readers.mdf.typed`): which ports are inputs and outputs, and the version of ONNX.  With that it is read like
-a graph that :func:`mdf_loop.convert` wrote, whatever its values and nodes are called.
+MDF's ONNX importer writes models whose nodes are one operator of ONNX each.  :func:`repaired` reads them as ONNX graphs (see
+:mod:`mdf_loop.readers.mdf.typed`) and writes them as :func:`mdf_loop.convert` does, with ids that MDF's engine can read.
 
 What is lost cannot be put right.  The importer keeps the nodes of a body, and neither its inputs nor its outputs: a body of a
 Loop or Scan is refused, unless its metadata names them.  The importer also drops the values of initializers, so a model reads
@@ -18,22 +17,22 @@ import copy
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import attrs
 import onnx
-from modeci_mdf.mdf import Edge, InputPort, Model
+from modeci_mdf.mdf import Model
 
 from mdf_loop.convert.file_text import decoded, line_of, parse, places_in
-from mdf_loop.convert.naming import REQUIRED
-from mdf_loop.convert.onnx_to_mdf import onnx_model, written_in_mdf
+from mdf_loop.convert.onnx_to_mdf import convert_body, onnx_model, written_in_mdf
 from mdf_loop.convert.weights import SUFFIXES, read_weights
 from mdf_loop.errors import LoopError, MalformedBody, let_through, malformed, warn_user
 from mdf_loop.ir import Body
 from mdf_loop.options import public
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.file_structure import Misplaced, check_model
-from mdf_loop.readers.mdf.signature import output_ports, ports_of
 from mdf_loop.readers.mdf.typed import IMPORTED, OPSET, function_of, has_conditions, is_typed
 from mdf_loop.readers.model_files import as_path, inside, read_bytes
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -48,9 +47,9 @@ log = logging.getLogger("mdf_loop.writers.atomic_files")
 def load(path: str | os.PathLike) -> Any:
     """Read an MDF model file, or an ONNX or OpenVINO one as an MDF model.
 
-    A model that MDF's ONNX importer wrote is an ONNX graph (see :func:`repaired`).  ``onnx_file``
-    paths of bodies, which are relative to the model file, become absolute, and separate files of weights are read.  Both must
-    be in the folder of the model, unless ``options(trusted=True)`` is set.
+    A model that MDF's ONNX importer wrote is an ONNX graph (see :func:`repaired`).  ``onnx_file`` paths of bodies, which are
+    relative to the model file, become absolute, and separate files of weights are read.  Both must be in the folder of the model,
+    unless ``options(trusted=True)`` is set.
 
     Parameters
     ----------
@@ -182,7 +181,7 @@ MODEL = "ONNX Model"
 
 
 def repaired(model: Any, where: str) -> Any:
-    """A model that MDF's importer wrote, as ONNX graphs; any other model as it is.  The one given is not changed.
+    """A model that MDF's importer wrote, as if it was converted; any other model as it is.  The one given is not changed.
 
     Parameters
     ----------
@@ -197,11 +196,12 @@ def repaired(model: Any, where: str) -> Any:
     """
     if model.id != MODEL or not any(map(_is_imported, model.graphs)):
         return model
-    model = copy.deepcopy(model)
-    for graph in filter(_is_imported, model.graphs):
-        with malformed("this model cannot be read", (where, graph.id)):
-            _sign(graph, _versions(model.onnx_opset_version), where)
-    return model
+    graphs = list(model.graphs)
+    for k, graph in enumerate(graphs):
+        if _is_imported(graph):
+            with malformed("this model cannot be read", (where, graph.id)):
+                graphs[k] = _as_converted(copy.deepcopy(graph), _versions(model.onnx_opset_version), where)
+    return Model(**{field.name: getattr(model, field.name) for field in attrs.fields(Model)} | {"graphs": graphs})
 
 
 def _is_imported(graph: Any) -> bool:
@@ -218,19 +218,15 @@ def _versions(written: Any) -> list[int]:
     return [*([] if said is None else [said]), DEFAULT_OPSET, *newer, *older]
 
 
-def _sign(graph: Any, versions: list[int], where: str) -> None:
-    """Write the metadata of an ONNX graph."""
-    said = graph.metadata or {}
+def _as_converted(graph: Any, versions: list[int], where: str) -> Any:
+    """The graph as :func:`mdf_loop.convert` writes it, with ids that MDF's engine can read."""
+    said = dict(graph.metadata or {})
     body = _read(graph, said, versions, where)
-    for node in body.nodes:
-        _connect(graph, next(each for each in graph.nodes if each.id == node.name), node.captures)
-    ports = ports_of(graph)
-    inputs = list(dict.fromkeys(port for _, port in ports.needy))
-    graph.metadata |= {"inputs": inputs, "outputs": list(output_ports(graph))}
-    for node in graph.nodes:
-        for port in node.input_ports:
-            if (node.id, port.id) in ports.needy:
-                port.metadata = {**(port.metadata or {}), REQUIRED: True}
+    read_names = {name for node in body.nodes for name in node.reads}
+    outputs = tuple(name for node in body.nodes for name in node.outputs if name and name not in read_names)
+    written = convert_body(replace(body, inputs=body.captures, captures=(), outputs=outputs)).graphs[0]
+    written.metadata = {**said, **written.metadata, IMPORTED: True}
+    return written
 
 
 def _read(graph: Any, said: Mapping[str, Any], versions: list[int], where: str) -> Body:
@@ -248,17 +244,6 @@ def _read(graph: Any, said: Mapping[str, Any], versions: list[int], where: str) 
         f'mdf_loop.convert("model.onnx", "model.yaml"); or run it: mdf_loop.run("model.onnx"). What is wrong here: {errors[0]}',
         (where,),
     ) from errors[0]
-
-
-def _connect(graph: Any, node: Any, captures: tuple[str, ...]) -> None:
-    """Give a node the values that its bodies capture: an input port each, with an edge where another node gives it."""
-    known = {name for each in (*node.input_ports, *node.parameters) for name in (each.id, f"{node.id}.{each.id}")}
-    for name in (name for name in captures if name not in known):
-        node.input_ports.append(InputPort(id=name))
-        for sender in graph.nodes:
-            if any(port.id == name for port in sender.output_ports):
-                edge = f"{sender.id}.{name}_{node.id}.{name}"
-                graph.edges.append(Edge(id=edge, sender=sender.id, sender_port=name, receiver=node.id, receiver_port=name))
 
 
 PORTS = ("input_ports", "output_ports")

@@ -168,7 +168,7 @@ class Model:
                 return self.run_once(inputs, None, wish)
         run, wish = start_run(), wish or PLAIN
         if wish.record_to is not None:
-            from mdf_loop.models.recordings.recorded_run import Folder
+            from mdf_loop.models.recordings.zarr_folder import Folder
 
             wish = replace(wish, record_to=Folder(wish.record_to, self._about(Found({}), inputs, run, wish), wish.record))
         try:

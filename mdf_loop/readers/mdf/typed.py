@@ -10,6 +10,8 @@ version of ONNX; ``opsets`` says those of other domains, whose operators are cal
 in the metadata of a node is the version of that node alone.  A node without a function holds constants alone; those with
 the name of an input are what the input is if it is not given.
 
+``imported: true`` says that MDF's importer wrote the graph: bodies in it that do not say their types are ONNX graphs as well.
+
 A body with ``types``, which may be empty, asks for the types of its operators like any ONNX body: numbers in it are
 constants of ONNX, and what comes in is converted.  Without ``types`` an MDF graph is read as MDF evaluates it
 (:mod:`mdf_loop.readers.mdf.body`).
