@@ -332,8 +332,8 @@ class MdfModel(Model):
         """Say of a fraction that its port is declared to be a whole number: MDF does not look at it."""
         for name in self._whole.keys() & inputs.keys():
             value = np.ravel(as_array(inputs[name], f"input {name!r}"))
-            parts = value[np.mod(value, 1) != 0] if value.dtype.kind == "f" else ()
-            if len(parts):
+            parts = value[np.mod(value, 1) != 0] if value.dtype.kind == "f" else value[:0]
+            if parts.size:
                 said = f"{name} is declared {self._whole[name]}, and is given {parts[0]}, which is used as it is"
                 run.warn_once((id(self.graph), name), said)
 
