@@ -370,3 +370,17 @@ def test_what_can_be_recorded_is_reported_once(tmp_path, monkeypatch, capsys):
     assert run_main("run", "decay.yaml", "--record", "zzz") == 1
     names = capsys.readouterr().err.partition("there are ")[2].partition(";")[0].split(", ")
     assert len(names) == len(set(names)) > 10
+
+
+def test_convert_says_which_inputs_the_file_has_and_onnxruntime_lists_those_that_were_asked_for(tmp_path, capsys):
+    model = EXAMPLES / "drift_diffusion.yaml"
+    for name, said in (
+        ("drift", "inputs in it: drift\n"),
+        ("bound", "inputs in it: drift (default 0.8), bound; onnxruntime lists"),
+    ):
+        assert run_main("convert", model, tmp_path / f"{name}.onnx", "--as-input", name) == 0
+        assert said in capsys.readouterr().err
+        runtime = pytest.importorskip("onnxruntime")
+        session = runtime.InferenceSession(tmp_path / f"{name}.onnx")
+        assert [each.name for each in session.get_inputs()] == [name]
+    assert printed(capsys, "convert", model, tmp_path / "m.onnx")["inputs"] == {"drift": 0.8}

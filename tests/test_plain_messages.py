@@ -209,7 +209,7 @@ def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
         (
             "0.5}}",
             "half}}",
-            "warning",
+            "error",  # the body multiplies by it
             "its default is the text 'half', not a number; if it is meant as a text, declare type: string",
         ),
         ("0.5}}", "half, type: float}}", "error", "its default is the text 'half', not a number; declared is float"),

@@ -33,7 +33,7 @@ from test_mdf_body import SAME_AS_MDF
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.backends.onnx.lowering import lower
-from mdf_loop.convert.mdf_to_onnx import write_checked
+from mdf_loop.convert.mdf_to_onnx import inputs_of, write_checked
 from mdf_loop.errors import ArgumentError, KindError, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir import Node as Operator
@@ -395,19 +395,23 @@ def test_what_onnx_cannot_express_is_refused_by_name(model, error, message):
     assert str(raised.value) == message
 
 
-def test_values_become_inputs_that_may_be_left_out():
+def test_values_that_are_asked_for_become_inputs_and_ports_may_be_left_out():
     node = Node(
         id="A",
-        input_ports=[InputPort(id="x", default_value=[1.0, 2.0])],
+        input_ports=[InputPort(id="x", default_value=2.0)],
         parameters=[Parameter(id="gain", value=3.0)],
         output_ports=[OutputPort(id="y", value="gain * x + 1")],
     )
-    written = mdf_loop.to_onnx(model_of(node), inputs=["x", "A.gain"])
+    written = mdf_loop.to_onnx(model_of(node), inputs=["A.gain"])
     assert [value.name for value in written.graph.input] == ["x", "gain"]
-    assert {"x", "gain"} <= {tensor.name for tensor in written.graph.initializer}
+    assert [tensor.name for tensor in written.graph.initializer if tensor.name in ("x", "gain")] == ["x"]
     prepared = backend.prepare(written)
-    assert prepared.run({})[0].tolist() == [4, 7]
-    assert prepared.run({"gain": np.float64(10), "x": np.float64([5, 0])})[0].tolist() == [51, 1]
+    assert prepared.run({"gain": np.float64(3)})[0] == 7
+    with pytest.raises(ArgumentError, match="missing: gain"):
+        prepared.run({})
+    assert inputs_of(written) == {"x": 2.0, "gain": None}
+    assert inputs_of(mdf_loop.to_onnx(model_of(node), inputs=["x", "A.gain"])) == {"x": None, "gain": None}
+    assert prepared.run({"gain": np.float64(10), "x": np.float64(5)})[0] == 51
     with pytest.raises(ArgumentError, match=r"^there is no value 'gian' that could be an input; did you mean 'gain'\?$"):
         mdf_loop.to_onnx(model_of(node), inputs=["gian"])
     with pytest.raises(ArgumentError, match="inputs= is for other MDF models"):

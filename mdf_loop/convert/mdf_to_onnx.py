@@ -72,8 +72,8 @@ def to_onnx(
         Write the ONNX model to this file as well.  If ``model`` is a small MDF file too, the new file keeps it in its
         metadata, and :func:`mdf_loop.convert` gives it back.
     inputs : sequence of str
-        Parameters that become inputs of the ONNX model too, by their ids or as ``node.id``.  Input ports with a default value
-        are inputs anyway.  The values of both are initializers of the same names, so they may be left out.
+        Parameters and input ports that become inputs of the ONNX model without a default, by their ids or as ``node.id``.
+        Other input ports with a default value are inputs that may be left out: an initializer of the same name has the value.
     steps : int, optional
         The number of evaluations of the model, as in :func:`mdf_loop.run`: its stateful parameters and its conditions of
         graph-scheduler become one Loop.  The default for a model with conditions is one evaluation.
@@ -125,6 +125,13 @@ def to_onnx(
         with replacing(path) as file:
             file.write(registry.get(form).serialize_proto(written))
     return written
+
+
+def inputs_of(model: onnx.ModelProto) -> dict[str, Any]:
+    """The inputs of an ONNX model, each with its default; None for those that must be given."""
+    held = {each.name: each for each in model.graph.initializer}
+    named = {port.name: held.get(port.name) for port in model.graph.input}
+    return {name: None if each is None else onnx.numpy_helper.to_array(each).tolist() for name, each in named.items()}
 
 
 def constants_of(path: Path, inputs: Sequence[str] = ()) -> list[str]:
@@ -215,9 +222,11 @@ def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
     asked = [each for each in known if each.is_port or each in chosen]
     read_as_it_is(freed(graph, chosen)[0], read)  # Python's lists are joined by +, not added: an input does not say what it is
     try:
-        return _written(graph, asked, [each for each in known if each not in asked])
+        found = _written(graph, asked, [each for each in known if each not in asked])
     except LoopError as reason:
-        return _written_where_possible(graph, chosen, [each for each in known if each not in chosen], reason)
+        found = _written_where_possible(graph, chosen, [each for each in known if each not in chosen], reason)
+    names = {each.name for each in chosen}  # which are to be given: other tools do not list inputs with an initializer
+    return replace(found, defaults={name: value for name, value in found.defaults.items() if name not in names})
 
 
 def _written_where_possible(graph: Any, chosen: Sequence[Named], others: Sequence[Named], reason: LoopError) -> Body:

@@ -196,6 +196,9 @@ def _meant(node: Node, values: Sequence[Any], error: Exception) -> str:
         text = value.item() if isinstance(value, np.ndarray | np.generic) and value.ndim == 0 else value
         if isinstance(text, str):
             return f"; {name!r} is the text {text[:40]!r}, no number"
+        among = [each for each in text.ravel()[:100] if isinstance(each, str)] if isinstance(text, np.ndarray) else []
+        if among:
+            return f"; {name!r} has the text {among[0][:40]!r} among its numbers"
     return ""
 
 

@@ -16,7 +16,7 @@ from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.comparisons import MOST, compared, part_computing, writes_nan
+from mdf_loop.plan.comparisons import MOST, compared, has_inf, part_computing, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.before_lowering import allows, of_constants
@@ -280,7 +280,8 @@ class Lowering(OfBranches):
         if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
             self._end_at_nan(record, carried, results, captured)  # type: ignore[arg-type]
         if self.sees_nan and not self.depth and not writes_nan(record.body):
-            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()])
+            sees_inf = not (record.body.typed or writes_nan(record.body, has_inf))
+            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()], sees_inf)
         return results
 
     def _end_at_nan(self, record: Loop, carried: Sequence[Value], results: Sequence[Value], captured: Names) -> None:
@@ -301,10 +302,11 @@ class Lowering(OfBranches):
             going = b.reduce(going, "all", range(going.type.rank or 0)) if going.type.shape else going
             b.put_in("no_nan", (b.not_(going), *found), Type(BOOL, ()), len(found))
 
-    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None]) -> None:
-        """End the program where a loop has made nan of finite numbers."""
+    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None], sees_inf: bool) -> None:
+        """End the program where a loop has made nan, or infinity, of finite numbers."""
         made = [x for x in _small_floats(results) if not any(x is y for y in given)]
         if made:
+            made = [self.b.sub(x, x) if sees_inf else x for x in made]  # infinity less itself is nan too
             self.b.put_in("no_nan", (self.b.const(np.True_), *made, *_small_floats(given)), Type(BOOL, ()), len(made))
 
     def loop(

@@ -117,22 +117,28 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
     for graph in model.graphs if model is not None else ():
         missing = [*wrong_with_inputs(graph, given)] if known is None else []
         found = [*wrong_with_graph(graph, rest, known is None), *missing]
+        is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
+        of_run = [*wrong_when_run(graph, given)] if is_sound else []
         for each in found:
-            problem = _located(each, path)
+            problem = _located(each if not _reads_text(each, of_run) else each._replace(kind=ERROR), path)
             if known is None or problem.line != known.line:
                 yield problem
-        is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
-        for wrong in wrong_when_run(graph, given) if is_sound else ():
+        for wrong in of_run:
             if isinstance(wrong, Finding):
                 yield _located(wrong, path)
             elif not _is_noted(wrong, graph, found):
                 yield _of_run(wrong, graph, path)
 
 
+def _reads_text(found: Finding, of_run: Sequence[Finding | LoopError]) -> bool:
+    """Whether a run fails as it computes with the text that was found."""
+    return any(isinstance(each, LoopError) and f"{found.names[-1]!r} is the text" in str(each) for each in of_run)
+
+
 def _is_noted(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
     """Whether something is reported already of the place where a run failed."""
     place = (str(graph.id), getattr(error, "mdf_node", ""), thing_of(error))
-    if any(f"{each.names[-1]!r} is the text" in str(error) for each in found):
+    if any(_reads_text(each, [error]) for each in found):
         return True
     return bool(place[-1]) and any(each.names == place and "nothing reads it" not in each.message for each in found)
 

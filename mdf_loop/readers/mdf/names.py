@@ -172,7 +172,16 @@ def surplus(function: Any, arguments: Mapping[str, Any], functions: Mapping[str,
     if function not in functions or function in CONTROL:
         return []
     taken = {*functions[function]["arguments"], *_attributes(function)}
-    return [name for name in arguments if name not in taken]
+    return [name for name in arguments if name not in taken and not _is_input(function, name)]
+
+
+def _is_input(function: str, name: str) -> bool:
+    """Whether an argument is an input of an operator of ONNX in its last version, of which one may be many: ``inputs_1``."""
+    schema = schema_of(function.removeprefix("onnx::"), LARGEST_VERSION) if function.startswith("onnx::") else None
+    many = re.sub(r"_\d+$", "", name)
+    return schema is not None and any(
+        formal.name == name or (formal.option == formal.option.Variadic and formal.name == many) for formal in schema.inputs
+    )
 
 
 def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
