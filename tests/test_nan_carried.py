@@ -110,12 +110,13 @@ def test_infinity_that_was_made_of_finite_numbers_is_said(case, engine):
         assert said.startswith(f"iteration {first} of Loop: {name} became infinite, though the loop was given finite numbers")
 
 
-@pytest.mark.parametrize("values", [(1.0, 0.0, True), (1.0, 1.0, False), (np.inf, 0.0, False)], ids=str)
-def test_a_graph_that_is_one_program_says_it(values, engine):
+def test_a_graph_of_onnx_may_make_infinity(engine):
+    """As the logarithm of 0 is in the probabilities of a hidden Markov model."""
     model = mdf_loop.backend.prepare(onnx.parser.parse_model(POLES))
     for _ in range(4):
-        said = warned(lambda: model.run([*values[:2]]))[1]
-        assert [text.partition(", though")[0].partition(": ")[2] for text in said] == ["x became infinite"] * values[2]
+        (found,), said = warned(lambda: model.run([1.0, 0.0]))
+        assert np.isinf(found)
+        assert said == []
 
 
 POLES = """<ir_version: 10, opset_import: ["" : 20]> g (double s, double z) => (double r) <int64 M = {9}, bool go = {1}> {
