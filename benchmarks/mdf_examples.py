@@ -18,8 +18,8 @@ import numpy as np
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import execute, lower
-from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import LoopError
+from mdf_loop.readers.mdf.signature import output_ports
 
 INCREMENT = 0.1
 

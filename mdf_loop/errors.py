@@ -110,6 +110,10 @@ class FileError(LoopError, OSError):
     """A file that cannot be written.  An existing file is unchanged."""
 
 
+class MissingFile(MalformedBody, FileError, FileNotFoundError):
+    """A file that is to be read and is not there."""
+
+
 @contextlib.contextmanager
 def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Take whatever goes wrong while something is read for a sign that it is malformed.
@@ -292,11 +296,15 @@ def is_from_outside(error: BaseException) -> bool:
     Python calls a handler with the number of the signal and the frame that it interrupts, which calls it, or calls the compiled
     code that does.  So an exception is a handler's if its traceback has a frame that was given these.  What a handler in C
     raises, and what ``PyThreadState_SetAsyncExc`` does, has no such frame: it is a failure of the work, unless it is no
-    ``Exception``.
+    ``Exception``.  What the function of ``options(progress=...)`` raises is as little a failure of the work.
     """
     if isinstance(error, PartialResults):
         return False
-    return not isinstance(error, Exception) or _is_of_handler(error)
+    return not isinstance(error, Exception) or getattr(error, OF_CALLBACK, False) or _is_of_handler(error)
+
+
+OF_CALLBACK = "_mdf_loop_of_callback"
+"""Marks what a function of the user raised that is called from time to time while something runs."""
 
 
 def keeps_results(error: BaseException) -> TypeGuard[PartialResults]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mdf_loop.errors import LoopStopped
+from mdf_loop.errors import OF_CALLBACK, LoopStopped
 
 log = logging.getLogger("mdf_loop.progress")
 
@@ -168,7 +168,12 @@ class Tally:
 
 
 def _tell(listener: Listener, report: Report) -> None:
-    if listener(report) is False:
+    try:
+        answer = listener(report)
+    except Exception as error:
+        setattr(error, OF_CALLBACK, True)
+        raise
+    if answer is False:
         raise LoopStopped("the function of options(progress=...) stops it here")
 
 

@@ -9,20 +9,8 @@ from typing import Any
 INTS = (-(2**63), -1, 0, 1, 2, 3, 7, 13, 16, 999, 2**40, 2**63 - 1)
 FLOATS = (0.0, -1.0, 1e300, float("nan"), float("inf"))
 BYTES = (b"", b"\xff\xfe", b"12345", b"x" * 40)
-TEXTS = (
-    "",
-    "nowhere",
-    "ai.onnx",
-    "ai.onnx.ml",
-    "com.microsoft",
-    "mdf.engine",
-    "record",
-    "Loop",
-    "If",
-    "Add",
-    "x" * 300,
-    "a b\n'\"{",
-)
+TEXTS = ("", "nowhere", "ai.onnx", "ai.onnx.ml", "com.microsoft", "mdf.engine", "record", "x" * 300, "a b\n'\"{", "é")
+TEXTS += ("Loop", "If", "Scan", "Add", "Mul", "Gather", "ReduceSum", "Constant", "../../x", "__import__('os')")
 
 
 def mutated(message: Any, rng: random.Random, count: int) -> Any:

@@ -27,6 +27,8 @@ SAMPLES = [
     *samples("invert", (INTS,), (A > 0,)),
     *samples("bitwise_and bitwise_or bitwise_xor right_shift left_shift", (INTS, BITS), (INTS, 1)),
     *samples("matmul", (A, B.T), (ROW, ROW), (A, ROW), (SQUARE, A), (np.stack([SQUARE, SQUARE]), SQUARE)),
+    *samples("inv det", (SQUARE,), (np.stack([SQUARE, SQUARE.T]),), prefix="numpy.linalg."),
+    *samples("solve", (SQUARE, ROW[:2]), (SQUARE, SQUARE), prefix="numpy.linalg."),
     *samples("and or", (SCALAR, np.array(0.0)), (np.array(True), np.array(False))),
     *samples("choose", (np.array(True), SCALAR, np.array(-1.0)), (SCALAR, np.array(1), np.array(2))),
     *samples("index", (A,), index=1),

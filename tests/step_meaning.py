@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.step.failing import FallBack
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Region, Value
 
@@ -32,6 +33,13 @@ def _put(v: Value, x: Any, update: Any, *where: Any) -> Any:
     out = x.copy()
     out[where] = update
     return out
+
+
+def _no_nan(v: Value, condition: Any, *floats: Any) -> Any:
+    made, given = floats[: v.attr], floats[v.attr :]
+    if condition and any(np.isnan(x).any() for x in made) and all(np.isfinite(x).all() for x in given):
+        raise FallBack
+    return np.False_
 
 
 def _shape(v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
@@ -60,6 +68,7 @@ MEANINGS: dict[str, Meaning] = {
     "gather": lambda v, x, index: np.take(x, index, v.attr),
     "place": lambda v, x, *where: x[where],
     "place_in": lambda v, index, length: np.int64(range(length)[index]),
+    "no_nan": _no_nan,
     "put": _put,
     "reduce": _reduced,
     "dot": lambda v, x, y: np.matmul(x, y),

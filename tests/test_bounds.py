@@ -19,7 +19,7 @@ from mdf_loop.cli import write_outputs
 from mdf_loop.cli.parameters import _read_inputs
 from mdf_loop.convert.file_text import DEEPEST, line_of, parse
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.readers.mdf.type_text import read_type_text
+from mdf_loop.readers.mdf.written_values import read_type_text
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.inlining import inline_functions
 from mdf_loop.readers.onnx.onnx_text import refuse_deep
@@ -62,14 +62,20 @@ def aliases(levels, width):
     return "m:\n" + "\n".join(lines)
 
 
+DEEP = "nested more than|exceeded maximum nesting depth"
+"""Newer versions of libyaml have a limit of their own."""
+
+MERGED = "maps are merged into more than|a model has no 'a0'"
+"""From PyYAML 6.0.4 on merged maps have each pair once: these are small then."""
+
 TEXTS = {
-    "brackets": ("m: " + "[" * 60_000, "nested more than"),
-    "maps in brackets": ("m: " + "{a: " * 60_000, "nested more than"),
+    "brackets": ("m: " + "[" * 60_000, DEEP),
+    "maps in brackets": ("m: " + "{a: " * 60_000, DEEP),
     "items on one line": ("- " * 20_000, "nested more than"),
     "keys that are maps": ("? " * 20_000, "nested more than"),
     "indented": ("\n".join(" " * k + "a:" for k in range(1_000)), "nested more than"),
     "a row of aliases": ("\n".join(f"a{k}: &a{k} [{f'*a{k - 1}' if k else 1}]" for k in range(5_000)), "nested more than"),
-    "merged maps": (merges(11, 9), "maps are merged into more than"),
+    "merged maps": (merges(11, 9), MERGED),
     "a map merged often": (
         f"a: &a {{{', '.join(f'k{k}: 1' for k in range(3_000))}}}\nb: {{<<: [{','.join(['*a'] * 3_000)}]}}",
         "maps are merged into more than",
@@ -88,7 +94,7 @@ def test_yaml_takes_what_its_size_allows(tmp_path):
         (tmp_path / f"{k}.yaml").write_text(text)
     said = refused_alone("mdf_loop.load('{}.yaml')", tmp_path, len(TEXTS))
     for k, (name, line) in enumerate(zip(TEXTS, said, strict=True)):
-        assert re.search(f"^'{k}.yaml' is not an MDF model: .*{TEXTS[name][1]}", line), name
+        assert re.search(f"^'{k}.yaml' is not an MDF model: .*({TEXTS[name][1]})", line), name
 
 
 @pytest.mark.parametrize(
@@ -124,11 +130,11 @@ def test_merged_maps_and_aliases_are_read():
 
 def test_lines_are_found():
     text = '{"a": [1,\n {"x":\n 3, "y" : \n[1,2,\n 3]}]}'
-    for suffix in (".json", ".yaml"):
-        assert line_of(text, suffix, ("a", 1, "y", 2)) == 5
-        assert line_of(text, suffix, ("a", 1, "x")) == 2
-        assert line_of(text, suffix, ()) == 1
-    assert line_of("a: &a {x: 1}\nb:\n  <<: *a\n", ".yaml", ("b", "x")) == 2, "merged into b from elsewhere"
+    assert line_of(text, ("a", 1, "y", 2)) == 5
+    assert line_of(text, ("a", 1, "x")) == 2
+    assert line_of(text, ()) == 1
+    assert line_of('{"a": "\\ud83d\\udca1 \x7f\\/",\n"b": 1}', ("b",)) == 2, "characters that YAML writes otherwise"
+    assert line_of("a: &a {x: 1}\nb:\n  <<: *a\n", ("b", "x")) == 2, "merged into b from elsewhere"
 
 
 def test_onnx_text_is_looked_at_in_linear_time(tmp_path):

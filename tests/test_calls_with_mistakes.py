@@ -2,12 +2,13 @@
 
 import warnings
 
+import numpy as np
 import onnx.parser
 import pytest
 from test_plain_messages import MODEL, model, told
 
 import mdf_loop
-from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.errors import LoopError, LoopWarning, MalformedBody
 
 LINEAR = "v: v + dt\nwhile: v < 1"
 
@@ -167,3 +168,56 @@ def test_steps_are_no_iterations(tmp_path):
         warnings.simplefilter("error")
         mdf_loop.run(model(tmp_path), steps=3, collect=True)
         mdf_loop.run(model(tmp_path, "rate: {value: 0.5}", "rate: {value: rate / 2, default_initial_value: 1.0}"), steps=3)
+
+
+SCALAR = """
+m:
+  graphs:
+    g:
+      nodes:
+        n:
+          input_ports: {u: {type: int, default_value: 2}}
+          parameters:
+            bound: {value: 5.0}
+            body: {value: {carried: {x: x + 1}, while: x < bound}}
+            run: {function: onnx::Loop, args: {M: 9, x: 0.0, body: body}}
+          output_ports: {x: {value: run.x}, y: {value: u + 1}}
+"""
+
+
+def scalar_model(tmp_path):
+    (tmp_path / "m.yaml").write_text(SCALAR)
+    return mdf_loop.prepare(tmp_path / "m.yaml")
+
+
+HINT = r"bound is a number in the model; values to sweep go into mdf_loop.sweep\(model, over="
+
+
+def test_values_of_a_sweep_that_are_given_as_an_input_are_said(tmp_path):
+    model = scalar_model(tmp_path)
+    with pytest.raises(mdf_loop.LoopError, match=HINT):
+        model(bound=[1, 2])
+    with pytest.warns(LoopWarning, match=HINT):
+        mdf_loop.sweep(model, bound=[1, 2])
+
+
+@pytest.mark.parametrize(("value", "is_said"), [(0.5, True), ([1, 2.5], True), (3, False), (3.0, False), ([1, 2], False)])
+def test_a_fraction_for_a_port_of_whole_numbers_is_said(value, is_said, tmp_path, recwarn):
+    scalar_model(tmp_path)(u=value)
+    assert ["u is declared int, and is given" in str(each.message) for each in recwarn] == [True] * is_said
+
+
+class WithGradient:
+    """As a parameter of PyTorch."""
+
+    def __array__(self, *args, **how):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+
+    def detach(self):
+        return np.float64(2.0)
+
+
+def test_a_parameter_with_a_gradient_is_an_array(tmp_path):
+    assert scalar_model(tmp_path)(bound=WithGradient())["x"] == 2
+    graph = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 20]> g (double x) => (double y) { y = Add (x, x) }')
+    assert mdf_loop.run(graph, x=WithGradient())["y"] == 4

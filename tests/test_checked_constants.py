@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import mdf_loop
+from mdf_loop.errors import LoopWarning
 from mdf_loop.integrations.checks.model_file import check
 
 PSYNEULINK = Path(__file__).parent / "models" / "psyneulink"
@@ -40,6 +42,8 @@ DIVIDES = "warning: g/n/tau: tau is 0, and the body divides by it"
             ["warning: g/n/tau: what is computed of tau is 0, and the body divides by it"],
         ),
         ({"derivative": "where(tau > 0, current / tau, 0)", "tau": 0}, []),
+        ({"derivative": "where(v > 1, 0, current / tau)", "tau": 0}, [DIVIDES]),
+        ({"derivative": "1e300 * 1e9 + v"}, ["warning: g/n/run: iteration 0 of Loop: v became infinite, "]),
         ({"tau": "10 - 10"}, ["warning: g/n/run: iteration 1 of Loop: v became nan, "]),
         ({"derivative": "sqrt(v - 3)"}, ["warning: g/n/run: iteration 0 of Loop: v became nan, "]),
         ({"dt": -0.005}, ["warning: g/n/dt: dt, the length of a step, is -0.005, so time runs backwards"]),
@@ -58,6 +62,15 @@ def test_given_values_count(tmp_path):
     assert check(model(tmp_path, tau=0), {"tau": 2.0}) == []
     (problem,) = check(model(tmp_path), {"n.tau": 0.0})
     assert "tau is 0" in problem.message
+
+
+@pytest.mark.parametrize(("step", "what"), [(-0.1, "is -0.1, so time runs backwards"), (0, "is 0, so nothing changes")])
+def test_a_step_that_is_given_and_not_positive_is_said_by_a_run_and_a_check(step, what, tmp_path):
+    path = model(tmp_path)
+    (problem,) = check(path, {"dt": step})
+    assert what in problem.message
+    with pytest.warns(LoopWarning, match=what):
+        mdf_loop.run(path, dt=step)
 
 
 LOST = {

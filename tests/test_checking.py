@@ -21,6 +21,28 @@ def test_nothing_is_wrong_with_the_examples(path):
     assert check(path) == []
 
 
+OF_ONNX = [path for folder in ("tests/models", "benchmarks/exported") for path in sorted((ROOT / folder).glob("*.onnx"))]
+
+
+@pytest.mark.parametrize("path", OF_ONNX, ids=lambda path: path.stem)
+def test_nothing_is_wrong_with_a_model_that_was_converted(path, tmp_path):
+    mdf_loop.convert(path, tmp_path / "m.mdf.yaml")
+    assert check(tmp_path / "m.mdf.yaml") == []
+
+
+@pytest.mark.parametrize("is_fed", [True, False])
+def test_a_condition_that_an_input_brings_is_not_taken_for_an_omitted_one(is_fed, tmp_path):
+    """An input without a value is missing; a loop that nothing ends is something else."""
+    inner = {"parameters": {"c": {"value": "1 > 2"}}, "output_ports": {"o": {"value": "c"}}}
+    args = {"M": None, "cond": "go", "x": 0.0, "body": "body"}
+    parameters = {"body": {"value": {"carried": {"x": "x + 1"}}}, "run": {"function": "onnx::Loop", "args": args}}
+    node = {"input_ports": {"go": {}}, "parameters": parameters, "output_ports": {"y": {"value": "run.x"}}}
+    edge = {"sender": "A", "sender_port": "o", "receiver": "B", "receiver_port": "go"}
+    graph = {"nodes": {"A": inner, "B": node}, "edges": {"e": edge}} if is_fed else {"nodes": {"B": node}}
+    (tmp_path / "m.json").write_text(json.dumps({"m": {"graphs": {"g": graph}}}))
+    assert not any("never end" in problem.message for problem in check(tmp_path / "m.json"))
+
+
 @pytest.mark.parametrize("names", [["zz"], [{"y": None}], "y"])
 def test_outputs_that_a_converted_graph_does_not_have_are_reported(names, tmp_path):
     path = tmp_path / "m.json"

@@ -125,20 +125,23 @@ def test_a_part_whose_beginnings_another_job_removes_is_written_all_the_same(who
     assert len(list((tmp_path / "c.zarr").glob("chunk_*.npz"))) == 1
 
 
-@pytest.mark.parametrize(("kind", "trials"), [("checkpoint", 4), ("store", 40)])
-def test_jobs_of_their_own_processes_end_well(kind, trials, tmp_path):
-    place = tmp_path / "c.zarr"
-    how = f"trials={trials}, seed=1, outputs={NAMES!r}, chunk=2, {kind}={str(place)!r}"
-    code = f"import mdf_loop; s = mdf_loop.sweep({str(DIFFUSION)!r}, {OVER!r}, {how}); print(s.attrs['complete'])"
-    jobs = [
-        subprocess.Popen([sys.executable, "-W", "error::UserWarning", "-c", code], stdout=-1, stderr=-1, text=True)
-        for _ in range(2)
-    ]
-    assert [job.communicate() for job in jobs] == [(f"{6 * trials}\n", "")] * 2
-    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=trials, seed=1, outputs=NAMES)
-    expected = expected if kind == "checkpoint" else expected.drop_vars("trial")  # which follows from its place there
-    assert mdf_loop.open(place).identical(expected)
-    assert not [path for path in place.iterdir() if path.name.startswith((".", "claim"))]
+def test_jobs_of_their_own_processes_end_well(tmp_path):
+    """Two of them, at one sweep after the other."""
+    sweeps = {"checkpoint": 4, "store": 24}
+    code = f"""if True:
+        import mdf_loop
+        for kind, trials in {sweeps!r}.items():
+            how = {{"seed": 1, "outputs": {NAMES!r}, "chunk": 2, kind: f"{tmp_path}/{{kind}}.zarr"}}
+            print(mdf_loop.sweep({str(DIFFUSION)!r}, {OVER!r}, trials=trials, **how).attrs["complete"])
+    """
+    command = [sys.executable, "-W", "error::UserWarning", "-c", code]
+    jobs = [subprocess.Popen(command, stdout=-1, stderr=-1, text=True) for _ in range(2)]
+    assert [job.communicate() for job in jobs] == [("24\n144\n", "")] * 2
+    for kind, trials in sweeps.items():
+        expected = mdf_loop.sweep(DIFFUSION, OVER, trials=trials, seed=1, outputs=NAMES)
+        expected = expected if kind == "checkpoint" else expected.drop_vars("trial")  # which follows from its place there
+        assert mdf_loop.open(tmp_path / f"{kind}.zarr").identical(expected)
+        assert not [path for path in (tmp_path / f"{kind}.zarr").iterdir() if path.name.startswith((".", "claim"))]
 
 
 @pytest.mark.parametrize("kind", ["checkpoint", "store"])

@@ -126,6 +126,8 @@ def test_options_are_named_as_they_are_typed():
     assert as_typed(said, {"timeout", "max_iterations", "trusted"}) == (
         "--timeout 2 stops it; --max-iterations or --trusted, not options(engine='jit')"
     )
+    said = "options(obey_body_condition=True), on the command line --obey-body-condition, stops there"
+    assert as_typed(said, {"obey_body_condition"}) == "--obey-body-condition stops there"
     said = "give store= alone, or fill=..., not steps=3, x.store= or seed="
     assert as_typed(said, {"store", "fill", "steps"}) == "give --store alone, or --fill, not steps=3, x.store= or seed="
 

@@ -147,10 +147,9 @@ def test_explain_as_json_says_how_each_node_runs(capsys):
     ways = {tuple(node["outputs"]): (node["how"], node["why"]) for node in loop["nodes"]}
     assert ways["h_out",] == ("stepped", "h of the iteration before is needed")
     assert {how for how, _ in ways.values()} <= {"alias", "hoisted", "batched", "recurrent", "stepped", "interpreted"}
-    text = subprocess.run(
-        [sys.executable, "-m", "mdf_loop", "explain", "examples/rnn.yaml"], capture_output=True, text=True, cwd=EXAMPLES.parent
-    )
-    assert all(node["node"] in text.stdout for node in loop["nodes"])
+    assert run_main("explain", EXAMPLES / "rnn.yaml") == 0
+    text = capsys.readouterr().out
+    assert all(node["node"] in text for node in loop["nodes"])
 
 
 def test_scheduled_models_are_explained_and_verified_with_steps(capsys):
@@ -371,3 +370,17 @@ def test_what_can_be_recorded_is_reported_once(tmp_path, monkeypatch, capsys):
     assert run_main("run", "decay.yaml", "--record", "zzz") == 1
     names = capsys.readouterr().err.partition("there are ")[2].partition(";")[0].split(", ")
     assert len(names) == len(set(names)) > 10
+
+
+def test_convert_says_which_inputs_the_file_has_and_onnxruntime_lists_those_that_were_asked_for(tmp_path, capsys):
+    model = EXAMPLES / "drift_diffusion.yaml"
+    for name, said in (
+        ("drift", "inputs in it: drift\n"),
+        ("bound", "inputs in it: drift (default 0.8), bound; onnxruntime lists"),
+    ):
+        assert run_main("convert", model, tmp_path / f"{name}.onnx", "--as-input", name) == 0
+        assert said in capsys.readouterr().err
+        runtime = pytest.importorskip("onnxruntime")
+        session = runtime.InferenceSession(tmp_path / f"{name}.onnx")
+        assert [each.name for each in session.get_inputs()] == [name]
+    assert printed(capsys, "convert", model, tmp_path / "m.onnx")["inputs"] == {"drift": 0.8}

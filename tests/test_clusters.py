@@ -26,6 +26,18 @@ def cluster_of(workers, **how):
     return distributed.LocalCluster(n_workers=workers, **known | how)
 
 
+@pytest.fixture(scope="module")
+def processes():
+    """A cluster of two processes that all tests of lost workers share: starting one takes longer than what it computes."""
+    with cluster_of(2, processes=True) as cluster:
+        yield cluster
+
+
+def kill(cluster):
+    for worker in cluster.workers.values():
+        os.kill(worker.pid, signal.SIGKILL)
+
+
 def swept(client, trials, **how):
     return mdf_loop.sweep(DIFFUSION, OVER, trials=trials, client=client, **HOW, **how)
 
@@ -62,15 +74,14 @@ def test_workers_that_come_late_work_too(reduce):
     assert found.identical(expected(40000, chunk=80000, reduce=reduce))
 
 
-def test_all_workers_may_die_and_come_again():
-    with cluster_of(2, processes=True) as cluster, distributed.Client(cluster) as client:
+def test_all_workers_may_die_and_come_again(processes):
+    with distributed.Client(processes) as client:
         calls = []
 
         def told(done, size):
             calls.append(done)
             if len(calls) == 3:
-                for worker in cluster.workers.values():
-                    os.kill(worker.pid, signal.SIGKILL)
+                kill(processes)
 
         found = swept(client, 300, chunk=50, progress=told)
     assert len(calls) == 24
@@ -109,41 +120,47 @@ def test_ctrl_c_keeps_pieces_and_cancels_the_others():
 # Stores
 
 
-@pytest.mark.parametrize(("how", "kills"), [({"outputs": ["reaction_time", "path"]}, True), ({"reduce": "mean"}, False)])
-def test_workers_that_write_a_store_may_die_and_come_late(how, kills, tmp_path):
-    with cluster_of(2, processes=kills) as cluster, distributed.Client(cluster) as client:
-        calls = []
+def stored(cluster, place, lost=lambda: None, **how):
+    """A sweep into a store, amid which something happens: as without a cluster.  The times that progress was reported."""
+    calls = []
 
-        def told(done, size):
-            calls.append(done)
-            if len(calls) == 2:
-                for worker in cluster.workers.values() if kills else ():
-                    os.kill(worker.pid, signal.SIGKILL)
-                cluster.scale(3)
+    def told(done, size):
+        calls.append(done)
+        if len(calls) == 2:
+            lost()
+            cluster.scale(3)
 
-        said = {"trials": 100, "seed": 1, **how}
-        found = mdf_loop.sweep(DIFFUSION, OVER, client=client, chunk=20, store=tmp_path / "s.zarr", progress=told, **said)
-    assert len(calls) == (4 if "reduce" in how else 20)
+    said = {"trials": 100, "seed": 1, **how}
+    with distributed.Client(cluster) as client:
+        found = mdf_loop.sweep(DIFFUSION, OVER, client=client, chunk=20, store=place, progress=told, **said)
     assert found.identical(mdf_loop.sweep(DIFFUSION, OVER, **said).drop_vars("trial", errors="ignore"))
+    return len(calls)
 
 
-def test_a_client_that_is_killed_and_started_again_goes_on(tmp_path):
+def test_workers_that_write_a_store_may_come_late(tmp_path):
+    with cluster_of(2) as cluster:
+        assert stored(cluster, tmp_path / "s.zarr", reduce="mean") == 4
+
+
+def test_workers_that_write_a_store_may_die_and_come_late(processes, tmp_path):
+    assert stored(processes, tmp_path / "s.zarr", lambda: kill(processes), outputs=["reaction_time", "path"]) == 20
+
+
+def test_a_client_that_is_killed_and_started_again_goes_on(processes, tmp_path):
     place = tmp_path / "s.zarr"
-    with cluster_of(2, processes=True) as cluster:
-        code = f"""if True:
-            import os, mdf_loop, distributed
-            told = lambda done, size: os.kill(os.getpid(), 9) if done > 200 else None
-            client = distributed.Client({cluster.scheduler_address!r})
-            over = {{"drift": {OVER["drift"].tolist()}}}
-            how = dict({HOW}, trials=200, chunk=20, store={str(place)!r})
-            mdf_loop.sweep({str(DIFFUSION)!r}, over, client=client, progress=told, **how)
-        """
-        assert subprocess.run([sys.executable, "-c", code]).returncode == -9
-        done = mdf_loop.open(place).attrs["complete"]
-        assert 200 <= done < 800
-        cluster.scale(3)
-        with distributed.Client(cluster) as client:
-            found = swept(client, 200, store=place)
+    code = f"""if True:
+        import os, mdf_loop, distributed
+        told = lambda done, size: os.kill(os.getpid(), 9) if done > 200 else None
+        client = distributed.Client({processes.scheduler_address!r})
+        over = {{"drift": {OVER["drift"].tolist()}}}
+        how = dict({HOW}, trials=200, chunk=20, store={str(place)!r})
+        mdf_loop.sweep({str(DIFFUSION)!r}, over, client=client, progress=told, **how)
+    """
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+    done = mdf_loop.open(place).attrs["complete"]
+    assert 200 <= done < 800
+    with distributed.Client(processes) as client:
+        found = swept(client, 200, store=place)
     assert found.identical(expected(200).drop_vars("trial"))
     assert mdf_loop.open(place).identical(found)
 

@@ -301,9 +301,9 @@ def test_a_list_grows_where_it_stands(way):
 
 
 def _seconds(prepared, inputs):
-    begun = time.perf_counter()
+    begun = time.thread_time()
     prepared.run(inputs)
-    return time.perf_counter() - begun
+    return time.thread_time() - begun
 
 
 def test_rows_put_in_and_taken_out_mean_what_numpy_says():

@@ -118,28 +118,38 @@ ADDED_UP = {f"numpy.{name}" for name in ADDED_UP} | {"matmul"}
 """Sums of floats, in another order where the definition itself is printed: programs call the kernel."""
 
 
+PROGRAMS = {}
+"""The programs of an operator, by its name, its attributes and the types of its arguments."""
+
+
+def programs(op, types, attrs):
+    """The program of an operator; and that of the definition alone, which the first does not use where numpy has a function."""
+    key = op, repr(attrs), types
+    if key not in PROGRAMS:
+        PROGRAMS[key] = [program(check(lower_graph(body_of(op, len(types), attrs), list(types))))[0]]
+        builder = Builder()
+        try:
+            given = [builder.param(type, k) for k, type in enumerate(types)]
+            found = definition_of(KERNELS["mdf", op][-1])(builder, *given, **attrs)
+            PROGRAMS[key].append(program(check(builder.closed([found])))[0])
+        except (CannotLower, ValueError, ZeroDivisionError):
+            pass
+    return PROGRAMS[key]
+
+
 def assert_as_kernel(op, args, attrs=None):
-    """The program gives what the kernel gives or falls back; whether it gave something is returned."""
+    """The programs give what the kernel gives or fall back; whether the definition gave something is returned."""
     attrs = attrs or {}
-    kernel, types = KERNELS["mdf", op][-1], [type_of_value(x, exact=True) for x in args]
-    wanted = tried(lambda *xs: kernel.run(*xs, **attrs), *args)
-    written, _ = program(check(lower_graph(body_of(op, len(args), attrs), types)))
-    ways = [lambda *xs: written(start_run(), *xs)]
-    builder = Builder()
-    try:  # the definition itself, which a program does not use where numpy has one function for arrays
-        given = [builder.param(type, k) for k, type in enumerate(types)]
-        alone, _ = program(check(builder.closed([definition_of(kernel)(builder, *given, **attrs)])))
-        ways.append(lambda *xs: alone(start_run(), *xs))
-    except (CannotLower, ValueError, ZeroDivisionError):
-        pass
-    for way, is_alone in zip(ways, (False, True), strict=False):
-        actual = tried(way, *args)
+    wanted = tried(lambda *xs: KERNELS["mdf", op][-1].run(*xs, **attrs), *args)
+    ways = programs(op, tuple(type_of_value(x, exact=True) for x in args), attrs)
+    found = [tried(way, start_run(), *args) for way in ways]
+    for actual, is_alone in zip(found, (False, True), strict=False):
         if isinstance(wanted, Exception):
             assert isinstance(actual, Exception), (op, args, wanted, actual)
         elif not isinstance(actual, Exception):
             ulp = 3 if op in APPROXIMATE else 40 if is_alone and op in ADDED_UP else 0
             assert same(actual[0], wanted, ulp), (op, args, attrs, wanted, actual[0])
-    return len(ways) > 1 and not isinstance(tried(ways[1], *args), Exception)
+    return len(found) > 1 and not isinstance(found[1], Exception)
 
 
 OF_ARRAYS = {f"mdf_loop.kernels.definitions.{name}" for name in ("mdf_reductions", "mdf_shapes")}

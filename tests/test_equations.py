@@ -8,7 +8,7 @@ import yaml
 from engines import ENGINES
 
 import mdf_loop
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, LoopWarning
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.equations import is_equations
 
@@ -210,3 +210,86 @@ def test_a_body_has_the_names_of_its_equations():
     body = read("x: x + step\ncollect path: x")
     assert body.captures == ("step",)
     assert [str(node) for node in body.nodes] == ["x_next = add (x, step)"]
+
+
+RUNNING = "s: s + x\ncollect p: s\nscan: x"
+
+
+@pytest.mark.parametrize("nothing", [[], np.zeros(0)])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_empty_list_is_an_array_without_elements(engine, nothing):
+    with mdf_loop.options(engine=engine):
+        last, path = mdf_loop.scan(0.5, nothing, num_scan_inputs=1, body=RUNNING)
+        assert (last, path.shape) == (0.5, (0,))
+        x, xs = mdf_loop.loop(3, True, nothing, body="x: x + 1\ncollect p: x")
+        assert (x.shape, xs.shape, x.dtype) == ((0,), (3, 0), float)
+
+
+def test_a_list_stays_a_list_for_bodies_that_make_sequences():
+    insert = "b (int64 i, bool c, s) => (bool c, t) { t = SequenceInsert (s, i) }"
+    assert len(mdf_loop.loop(2, True, [], body=insert)) == 2
+    assert mdf_loop.loop(2, True, [], body=lambda i, go, s: (True, s)) == []
+
+
+@pytest.mark.parametrize("body", [RUNNING, {"carried": {"s": "s + x"}, "collected": {"p": "s"}, "scanned": "x"}])
+def test_equations_say_how_many_values_are_scanned(body):
+    last, path = mdf_loop.scan(0.5, [1.0, 2.0], body=body)
+    assert (last, path.tolist()) == (3.5, [1.5, 3.5])
+    with pytest.raises(LoopError, match="num_scan_inputs must be a whole number"):
+        mdf_loop.scan(0.5, [1.0, 2.0], body="s: s + 1")
+
+
+KALMAN = """
+let xp: F @ x
+let Pp: F @ P @ F.T + Q
+let S: H @ Pp @ H.T + R
+let K: Pp @ H.T @ inv(S)
+x: xp + K @ (z[i] - H @ xp)
+P: (eye(2) - K @ H) @ Pp
+collect path: x
+collect d: linalg.det(S) + norm(x) + np.linalg.solve(S, z[i])[0]
+"""
+FILTERED = {"F": np.array([[1, 0.1], [0, 1]]), "H": np.array([[1.0, 0]]), "Q": 0.01 * np.eye(2), "R": np.array([[0.5]])}
+
+
+def filtered(i, go, x, P, *, F, H, Q, R, z):
+    xp, Pp = F @ x, F @ P @ F.T + Q
+    S = H @ Pp @ H.T + R
+    K = Pp @ H.T @ np.linalg.inv(S)
+    x, P = xp + K @ (z[i] - H @ xp), (np.eye(2) - K @ H) @ Pp
+    return True, x, P, x, np.linalg.det(S) + np.linalg.norm(x) + np.linalg.solve(S, z[i])[0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("body", [KALMAN, mdf_loop.body(filtered)])
+def test_a_kalman_filter_gives_what_numpy_gives(engine, body):
+    values = dict(FILTERED, z=np.random.default_rng(0).normal(size=(20, 1)))
+    with mdf_loop.options(engine=engine):
+        found = mdf_loop.loop(20, True, np.zeros(2), np.eye(2), body=body, **values)
+    expected = mdf_loop.loop(20, True, np.zeros(2), np.eye(2), body=filtered, **values)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_functions_without_a_kernel_say_what_to_do():
+    for body in ("x: np.linalg.eigvals(A)[0] * x", mdf_loop.body(lambda i, go, x, *, A: (go, np.linalg.eigvals(A)[0] * x))):
+        with pytest.raises(LoopError, match=r"eigvals.*a plain Python function as a body may call any"):
+            mdf_loop.loop(3, True, 1.0, body=body, A=np.eye(2))
+
+
+def test_a_determinant_is_written_to_onnx_and_an_inverse_is_refused_in_words(tmp_path):
+    matrix = {"shape": [2, 2], "type": "float", "default_value": [[1.0, 2.0], [3.0, 5.0]]}
+    node = {"input_ports": {"A": matrix}, "output_ports": {"o": {"value": "run"}}}
+    node["parameters"] = {"body": {"value": {"carried": {"x": "x + det(A)"}}}}
+    node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": 3, "x": 0.0, "body": "body"}}
+    model = {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}
+    path = tmp_path / "m.yaml"
+    path.write_text(yaml.safe_dump(model))
+    written = mdf_loop.to_onnx(path)
+    given = [np.array(matrix["default_value"])] * len(written.graph.input)
+    np.testing.assert_allclose(mdf_loop.backend.prepare(written).run(given)[0], -3.0, rtol=1e-6)
+    assert "Det" in [each.op_type for each in written.graph.node]
+    node["parameters"]["body"]["value"]["carried"]["x"] = "x + inv(A)[0, 0] * x"
+    path.write_text(yaml.safe_dump(model))
+    with pytest.warns(LoopWarning, match=r"numpy\.linalg\.inv has no ONNX operator"):
+        mdf_loop.to_onnx(path)

@@ -5,12 +5,10 @@ from engines import ENGINES
 from fuzz.outcome import compare, compare_values, to_the_bit
 from fuzz.outcome import outcome as outcome_of
 from generated import cases, write
-from generated_float import loops, scans
 from hypothesis import HealthCheck, given, note, settings
 from onnx import printer
 
-from mdf_loop import loop, scan
-from mdf_loop.errors import IterationError
+from mdf_loop import loop
 from mdf_loop.readers import read
 
 OTHERS = [engine for engine in ENGINES if engine != "interpret"]
@@ -53,27 +51,3 @@ def test_generated_exact_body_is_the_same_bit_for_bit(case):
         assert_same_on_every_engine(
             lambda: loop(case.trip_count, case.cond, *case.carried, body=body, **captured), obey_body_condition=obey
         )
-
-
-@settings(relaxed, max_examples=300)
-@given(loops())
-def test_generated_loop_of_floats_is_the_same(case):
-    note(printer.to_text(case.graph))
-    expected = assert_same_on_every_engine(
-        lambda: loop(case.trip_count, case.cond, *case.carried, body=case.graph, **case.captured),
-        case.exact,
-        block_bytes=case.block_bytes,
-    )
-    assert expected.error is None or isinstance(expected.error, IterationError)
-
-
-@settings(relaxed, max_examples=150)
-@given(scans())
-def test_generated_scan_is_the_same(case):
-    note(printer.to_text(case.graph))
-    body, n_scanned = case.graph, len(case.scanned)
-    expected = assert_same_on_every_engine(
-        lambda: scan(*case.carried, *case.scanned, body=body, num_scan_inputs=n_scanned, **case.attrs, **case.captured),
-        case.exact,
-    )
-    assert expected.error is None or isinstance(expected.error, IterationError)

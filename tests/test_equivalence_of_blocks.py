@@ -38,8 +38,12 @@ RECURRENCES = {
 }
 
 
-@pytest.mark.parametrize("k", LENGTHS)
-@pytest.mark.parametrize("dtype", ["double", "float", "float16", "int64", "int16", "uint8"])
+ENDED = [(dtype, k) for dtype in ("double", "int64") for k in LENGTHS]
+ENDED += [(dtype, k) for dtype in ("float", "float16", "int16", "uint8") for k in (5, 65, 2000)]
+"""Element types and lengths: where blocks begin and end is the same for all types, what happens there may not be."""
+
+
+@pytest.mark.parametrize(("dtype", "k"), ENDED)
 @pytest.mark.parametrize("how", RECURRENCES)
 def test_carried_value_when_a_batched_condition_ends_the_loop(how, dtype, k):
     text = f"""ended (int64 i, bool go, {dtype} y) => (bool go_out, {dtype} y_out, {dtype} before, {dtype} after) {{

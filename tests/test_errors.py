@@ -23,6 +23,7 @@ from mdf_loop.errors import (
     LoopWarning,
     MalformedBody,
     MissingCapture,
+    MissingFile,
     MissingOutput,
     NotLowered,
     PartialResults,
@@ -53,6 +54,7 @@ FORMS = "give equations, an ONNX graph or text, the path of an .onnx file, an MD
         (LoopTimeout, TimeoutError),
         (LoopStopped, RuntimeError),
         (FileError, OSError),
+        (MissingFile, (MalformedBody, FileError, FileNotFoundError)),
     ],
 )
 def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind, standard):
@@ -90,9 +92,31 @@ def test_the_table_above_is_complete():
             NotLowered,
             UnknownNode,
             FileError,
+            MissingFile,
         ),
     }
     assert mdf_loop.LoopError is LoopError
+
+
+@pytest.mark.parametrize("name", ["missing.nc", "missing.zarr", "missing.npz"])
+def test_a_file_of_results_that_is_not_there_is_a_missing_file(name, tmp_path):
+    (tmp_path / name.replace("ss", "s")).write_text("")
+    with pytest.raises(MissingFile, match=r"there is no file .*; did you mean 'mising"):
+        mdf_loop.open(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["model.yaml", "model.onnx"])
+def test_a_model_that_is_not_there_is_a_missing_file(name, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        mdf_loop.run(tmp_path / name)
+
+
+def test_results_name_an_output_that_was_meant_as_an_attribute():
+    results = mdf_loop.run("examples/drift_diffusion.yaml", seed=1)
+    with pytest.raises(AttributeError, match="did you mean 'reaction_time'"):
+        results.reaction_tme  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean 'recorded'"):
+        results.record  # noqa: B018
 
 
 # Bodies that cannot be used
@@ -287,7 +311,8 @@ def test_max_iterations_ends_an_endless_loop_and_keeps_its_results():
 
 def test_no_error_hides_its_cause():
     for source in ("b (int64 i) => (", "nowhere.onnx"):
-        assert raised(MalformedBody, 1, True, body=source).__cause__ is not None
+        kind = MissingFile if source == "nowhere.onnx" else MalformedBody
+        assert raised(kind, 1, True, body=source).__cause__ is not None
 
 
 def test_no_message_holds_an_address_or_a_line_break():

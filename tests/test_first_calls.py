@@ -8,11 +8,11 @@ import onnx.parser
 import pytest
 from fuzz.outcome import compare, to_the_bit
 from fuzz.outcome import outcome as outcome_of
+from fuzzed import first_call, fuzzed_loops
 from generated import cases, write
-from generated_float import loops, scans
 from hypothesis import HealthCheck, given, settings
 
-from mdf_loop import backend, loop, options, scan
+from mdf_loop import backend, loop, options
 from mdf_loop.calls import prepared
 from mdf_loop.execute import graphs, programs, specialised
 from mdf_loop.execute.programs import Programs, watched_programs
@@ -63,13 +63,13 @@ def in_a_hurry(entry, region):
     return in_machine_code(region, False, True)
 
 
-def assert_same_in_a_hurry(call):
+def assert_same_in_a_hurry(call, **chosen):
     """Machine code is the same bit for bit, however much time LLVM took for it."""
     found = []
     for how in (Programs._compiled, in_a_hurry):
         prepared._cache.clear()
         with mock.patch.object(Programs, "_compiled", staticmethod(how)), watched_programs() as ran:
-            found.append(outcome_of(call, engine="jit"))
+            found.append(outcome_of(call, engine="jit", **chosen))
         compiled = [one.latest for one in ran if one.latest is not None and one.latest.size]
         assert all(one.is_quick == (how is in_a_hurry) for one in compiled)
     compare(found[1], found[0], "in a hurry", to_the_bit)
@@ -83,19 +83,9 @@ def test_generated_exact_body_in_a_hurry(case):
     assert_same_in_a_hurry(lambda: loop(case.trip_count, case.cond, *case.carried, body=body, **captured))
 
 
-@relaxed
-@given(loops())
-def test_generated_loop_of_floats_in_a_hurry(case):
-    assert_same_in_a_hurry(lambda: loop(case.trip_count, case.cond, *case.carried, body=case.graph, **case.captured))
-
-
-@relaxed
-@given(scans())
-def test_generated_scan_in_a_hurry(case):
-    given_ = *case.carried, *case.scanned
-    assert_same_in_a_hurry(
-        lambda: scan(*given_, body=case.graph, num_scan_inputs=len(case.scanned), **case.attrs, **case.captured)
-    )
+def test_fuzzed_loops_in_a_hurry():
+    for case in fuzzed_loops(120):
+        assert_same_in_a_hurry(first_call(case), **case.chosen)
 
 
 @pytest.mark.parametrize("care", [0, 1 << 30], ids=["long", "short"])

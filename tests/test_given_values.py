@@ -17,8 +17,7 @@ from onnx import parser
 import mdf_loop
 from mdf_loop import backend, options
 from mdf_loop.errors import IterationLimit, LoopError
-from mdf_loop.models.explaining import needed_of
-from mdf_loop.models.verifying import drawn
+from mdf_loop.models.verifying import drawn, needed
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -264,7 +263,7 @@ def near(found, expected):
 @pytest.mark.parametrize(("path", "how"), RUNS, ids=[f"{path.stem}{path.suffix}{''.join(how)}" for path, how in RUNS])
 def test_every_input_of_the_projects_models_counts(path, how):
     model = mdf_loop.prepare(path)
-    given = drawn(needed_of(model), 0, set())
+    given = drawn(needed(model), 0, set())
     changed = law(model, given, how, FAST, most=1 if len(model.inputs) > 8 or path.stem == "lorenz" else 3)
     assert changed or not model.inputs or path.stem == "newton_fractal"  # where each start near by leads to the same root
 

@@ -1,9 +1,10 @@
 """What errors advise: each advice is followed, and then it works."""
 
 import pytest
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, LoopWarning
 from mdf_loop.readers.onnx.onnx_text import hint
 
 
@@ -112,3 +113,25 @@ def test_misspelt_names_in_a_model(tmp_path, right, wrong, told):
     with pytest.raises(LoopError) as caught:
         mdf_loop.run(path)
     assert told in "; ".join([str(caught.value), *caught.value.__notes__])
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"function": "linaer", "args": {"variable0": 1, "slope": 1}}, "there is no function 'linaer'; did you mean 'linear'?"),
+        ({"function": "linear", "args": {"variable0": 1, "slope": 1}}, "missing: intercept"),
+        ({"value": "x + rat"}, "it reads 'rat', which the node does not have; did you mean 'rate'?"),
+    ],
+)
+def test_misspelt_names_where_steps_are_asked_for(how, told):
+    """They keep the model from becoming a loop, and MDF's engine does not know what they mean."""
+    parameters = [
+        Parameter(id="rate", value=2.0),
+        Parameter(id="x", value="x + rate", default_initial_value=0.0),
+        Parameter(id="f", **how),
+    ]
+    node = Node(id="n", parameters=parameters, output_ports=[OutputPort(id="y", value="f")])
+    with pytest.warns(LoopWarning), pytest.raises(LoopError) as caught:
+        mdf_loop.run(Graph(id="g", nodes=[node]), steps=3)
+    assert str(caught.value).startswith("g/n/f: ")
+    assert told in str(caught.value)

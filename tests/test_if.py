@@ -158,3 +158,9 @@ def test_error_in_a_branch_keeps_its_cause():
         mdf_loop.if_(True, then_branch=fail, else_branch=fail)
     assert str(info.value) == "Python branch 'fail' failed on (): OSError: no disk"
     assert isinstance(info.value.__cause__, OSError)
+
+
+@pytest.mark.parametrize("go", [True, False])
+def test_branches_with_different_numbers_of_outputs_are_refused_whichever_runs(go):
+    with pytest.raises(ArgumentError, match="the same number of outputs; then_branch has 2, else_branch 1"):
+        mdf_loop.if_(go, then_branch="y: 1\nz: 2", else_branch="y: 2")

@@ -12,12 +12,12 @@ import onnx.parser
 import pytest
 from fuzz.outcome import compare, to_the_bit
 from fuzz.outcome import outcome as outcome_of
+from fuzzed import first_call, fuzzed_loops
 from generated import cases, write
-from generated_float import loops, scans
 from hypothesis import HealthCheck, given, settings
 
 import mdf_loop
-from mdf_loop import backend, loop, options, scan
+from mdf_loop import backend, loop, options
 from mdf_loop.backends.llvm.compiled_program import packed
 from mdf_loop.backends.llvm.linking.object_code import FOLDER
 from mdf_loop.calls import prepared
@@ -66,7 +66,7 @@ KNOWN = {}
 """The text of each program that had a key, in all examples."""
 
 
-def compiled_and_found(call):
+def compiled_and_found(call, **chosen):
     """What a call gives by machine code, and by the same read from disk: how many programs that were."""
     plain, lowered, seen = Programs._compiled, Programs._lowered, []
 
@@ -87,7 +87,7 @@ def compiled_and_found(call):
     for compiled in (plain, again):
         prepared._cache.clear()
         with mock.patch.object(Programs, "_compiled", staticmethod(compiled)), mock.patch.object(Programs, "_lowered", noting):
-            found.append(outcome_of(call, engine="jit"))
+            found.append(outcome_of(call, engine="jit", **chosen))
     compare(found[1], found[0], "found on disk", to_the_bit)
     for key, code, one in seen:
         assert KNOWN.setdefault(key, code.text) == code.text
@@ -103,17 +103,9 @@ def test_generated_exact_body_on_disk(case):
     compiled_and_found(lambda: loop(case.trip_count, case.cond, *case.carried, body=body, **captured))
 
 
-@relaxed
-@given(loops())
-def test_generated_loop_of_floats_on_disk(case):
-    compiled_and_found(lambda: loop(case.trip_count, case.cond, *case.carried, body=case.graph, **case.captured))
-
-
-@relaxed
-@given(scans())
-def test_generated_scan_on_disk(case):
-    given_ = *case.carried, *case.scanned
-    compiled_and_found(lambda: scan(*given_, body=case.graph, num_scan_inputs=len(case.scanned), **case.attrs, **case.captured))
+def test_fuzzed_loops_on_disk():
+    found = [compiled_and_found(first_call(case), **case.chosen) for case in fuzzed_loops(160)]
+    assert sum(found) > 60
 
 
 def test_numbers_are_drawn_as_before():

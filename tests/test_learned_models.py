@@ -127,21 +127,16 @@ def test_trees_are_walked_as_they_say(aggregate, how, seed):
         np.testing.assert_allclose(y, expected, 1e-5, 1e-5)
 
 
-def test_both_ways_to_walk_reach_the_same_leaves(monkeypatch):
+def test_rows_in_blocks_reach_the_leaves_that_they_should(monkeypatch):
     rng = np.random.default_rng(4)
     trees = Trees(rng, 20, 9, 5)
     forest = forests.Forest(tree_ensembles.named_nodes(**trees.attrs)[0], np.float32)
     x = values_for(rng, (50, 5), np.float32, True)
-    found = {}
-    for name, worth in (("asked first", 1 << 60), ("walked", -1), ("in blocks", -1)):
-        monkeypatch.setattr(forests.Forest, "_worth_asking", lambda self, rows, worth=worth: worth)
-        monkeypatch.setattr(forests, "FEW", 10 if name == "in blocks" else 1 << 60)
-        monkeypatch.setattr(forests, "BLOCK", 100 if name == "in blocks" else 1 << 15)
-        found[name] = forest.leaves(x)
     leaves = [tuple(node[:2]) for node in trees.nodes if node[3] == "LEAF"]
     expected = [[leaves.index(leaf) for leaf in trees.reached(row)] for row in x]
-    for actual in found.values():
-        np.testing.assert_array_equal(actual, expected)
+    for block in (100, 1 << 15):
+        monkeypatch.setattr(forests, "BLOCK", block)
+        np.testing.assert_array_equal(forest.leaves(x), expected)
 
 
 def test_the_trees_are_prepared_once_for_a_node(monkeypatch):
@@ -237,7 +232,7 @@ def test_trees_equal_onnxruntime(transform, dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nodes_truenodeids": [0, 0, 0]}, "leads to itself"),
+        ({"nodes_truenodeids": [0, 0, 0]}, "in a circle"),
         ({"nodes_modes": ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF"]}, "in a circle"),
         ({"nodes_truenodeids": [7, 0, 0]}, "no node 7 in tree 0"),
         ({"nodes_nodeids": [0, 1, 1]}, "the same number"),

@@ -1,14 +1,19 @@
 """Equations and model files with the mistakes of a first day: what is meant is said, and the line is that of the mistake."""
 
+import json
+import re
 import textwrap
 import warnings
 
+import numpy as np
 import pytest
 
 import mdf_loop
 from mdf_loop.convert.locating import line_of_error
-from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.errors import LoopError, LoopWarning, MissingCapture
 from mdf_loop.integrations.checks.model_file import check
+from mdf_loop.readers.expressions.equation_texts import equations_in
+from mdf_loop.readers.expressions.expression_text import refuse_decimal_comma
 
 MODEL = textwrap.dedent("""\
     lif:
@@ -144,7 +149,8 @@ def test_a_name_is_no_suggestion_for_itself():
 def test_a_constant_that_is_read_in_the_place_of_a_parameter_is_noted(tmp_path):
     path = tmp_path / "m.yaml"
     path.write_text(MODEL.replace("dt / tau_m", "dt / tau"))
-    (found,) = check(path)
+    found, warned = check(path)
+    assert "tau is 2 pi" in warned.message
     assert "g/neuron/tau_m: nothing reads it; tau is read, which is a number of its own: did you mean 'tau_m'?" in found.message
 
 
@@ -154,3 +160,106 @@ def test_a_derivative_that_is_multiplied_by_the_step_itself_has_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mdf_loop.loop(3, True, 1.0, 0.0, body={"derivatives": {"v": "-v * t"}, "carried": {"t": "t + dt"}, "dt": 0.1})
+
+
+TIME_CONSTANT = "dv/dt: (I - v) / tau\ndt: 0.1"
+
+
+def test_tau_without_a_value_is_two_pi_with_a_warning():
+    with pytest.warns(LoopWarning, match=r"tau is 2 pi, where no value of that name is given; give tau=\.\.\., write 2 \* pi"):
+        alone = mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT + "  # not read before", I=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT, I=1.0, tau=2 * np.pi)
+        written = mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT.replace("tau", "math.tau"), I=1.0)
+        let = mdf_loop.loop(10, True, 0.0, body=f"{TIME_CONSTANT}\nlet tau: 2 * pi", I=1.0)
+    assert alone == given == written == let
+
+
+def test_check_reports_a_tau_that_the_node_does_not_have(tmp_path, capsys):
+    def checked(**values):
+        node = {"parameters": {"body": {"value": {"carried": {"x": "x + tau"}}}, **{k: {"value": v} for k, v in values.items()}}}
+        node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": 3, "x": 0.0, "body": "body"}}
+        node["output_ports"] = {"out": {"value": "run"}}
+        (tmp_path / "m.json").write_text(
+            json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}})
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return [problem.message for problem in check(tmp_path / "m.json")]
+
+    (warned,) = checked()
+    assert warned.startswith("g/n/body: tau is 2 pi")
+    assert checked(tau=3.0) == []
+
+
+def test_text_says_what_is_captured_and_the_step_as_a_mapping_does():
+    mapping = {"derivatives": {"v": "(I - v) / tau"}, "dt": "0.1", "captured": ["tau", "I"]}
+    assert equations_in(f"{TIME_CONSTANT}\ncaptured: tau, I").as_mapping() == equations_in(mapping).as_mapping()
+    with pytest.raises(MissingCapture, match="'tau'"):
+        mdf_loop.loop(10, True, 0.0, body=f"{TIME_CONSTANT}\ncaptured: tau", I=1.0)
+    assert mdf_loop.loop(3, True, 0, body="captured: captured + 1") == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tau_m: {value: 20.0}", "tau_m: {value: '20,5'}"),
+        ("t: 0.0", "t: '20,5'"),
+        ("default_value: 1.5", "default_value: '20,5'"),
+    ],
+)
+def test_a_decimal_comma_is_an_error_in_its_line(tmp_path, old, new):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace(old, new))
+    with pytest.raises(LoopError, match=r"'20,5' is two numbers; a decimal point is written 20\.5") as caught:
+        mdf_loop.run(path)
+    assert "trusted" not in str(caught.value)
+    line = MODEL[: MODEL.index(old)].count("\n") + 1
+    assert line_of_error(path, caught.value) == line or old.startswith("t:")
+    assert any("20.5" in problem.message for problem in check(path) if problem.kind == "error")
+
+
+@pytest.mark.parametrize("written", ["1, 2", "(1,2)", "[1,2]"])
+def test_two_numbers_with_a_space_or_brackets_are_two_numbers(written):
+    refuse_decimal_comma(written)
+
+
+OUTPUTS = " " * 20 + "output_ports:"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("mean(run.path)", r"expression 'mean\(run.path\)', .*; write numpy.mean\(run.path\)$"),
+        ("2 * pi", "it reads 'pi', which the node does not have; write numpy.pi"),
+        ("random.gauss(0, 1)", r"reads 'random', .*; write mean \+ spread \* noise\(\) in the equations of a loop"),
+    ],
+)
+def test_functions_and_numbers_of_numpy_in_ports_say_what_is_written_there(tmp_path, written, meant):
+    path, port = tmp_path / "m.yaml", f"{OUTPUTS}\n                        mine: {{value: '{written}'}}"
+    path.write_text(MODEL.replace(OUTPUTS, port))
+    problem = next(each for each in check(path) if each.kind == "error" and re.search(meant, each.message))
+    assert written in path.read_text().split("\n")[problem.line - 1]
+    with pytest.raises(LoopError, match=meant.removesuffix("$")) as caught:
+        mdf_loop.run(path)
+    assert line_of_error(path, caught.value) == problem.line
+    assert "trusted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "meant"),
+    [
+        ("dx/dt: -x\nmethod: RK4", r"line 2: method is euler, heun, rk4; got 'RK4'; did you mean 'rk4'\?"),
+        ("x: x + 1\nuntil: x > 6", r"line 2: a loop goes on while something is true: while: not \(x > 6\)"),
+        ("x: x + 1\ncollect: x", "line 2: what is collected has a name: collect path: x"),
+        ("x: exp x", r"a call has brackets: exp\(x\)"),
+    ],
+)
+def test_lines_that_are_meant_as_keys_or_calls_say_how_they_are_written(body, meant):
+    with pytest.raises(LoopError, match=meant):
+        mdf_loop.loop(3, True, 0.0, body=body, dt=0.1)
+
+
+def test_values_may_have_the_names_of_keys():
+    assert mdf_loop.loop(3, True, 9, 1, 2, body="until: until - 1\nmethod: method + 1\ncollect: collect + 1") == (6, 4, 5)

@@ -1,13 +1,18 @@
 """Python bodies that do what happens once, when they are read: each is refused in its line, with what to write instead."""
 
+import collections
+import copy
 import functools
+import io
+import itertools
+import numbers
 import re
 
 import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError, KindError, LoopError
 from mdf_loop.readers.python.tracing import PYTHONS, TracedBranch
 
 COUNT = 0
@@ -176,6 +181,69 @@ def test_what_is_written_instead_of_a_draw_works():
     assert set(steps.tolist()) == {-1.0, 1.0}
 
 
+class Owner:
+    """An object that has the one that draws."""
+
+    def __init__(self):
+        self.model = Model()
+
+
+COUNTER, LINES, QUEUE, OWNER = itertools.count(), io.StringIO("a\nbb\nccc\n"), collections.deque(range(9)), Owner()
+GENERATOR, ONCE = (k for k in range(9)), iter([1.0])
+
+
+def remembers(kept=[]):  # noqa: B006
+    kept.append(1.0)
+    return len(kept)
+
+
+@pytest.mark.parametrize(
+    ("changing", "said"),
+    [
+        (lambda: next(COUNTER), "gives something else in each call"),
+        (lambda: next(GENERATOR), "gives something else in each call"),
+        (lambda: np.full(3, next(COUNTER)), "gives something else in each call"),
+        (lambda: len(LINES.readline()), "gives something else in each call"),
+        (lambda: next(ONCE), r"gives something else in each call.*\(StopIteration in the second call"),
+        (lambda: QUEUE.popleft(), "changes 'QUEUE', which is outside"),
+        (remembers, "changes 'a default of remembers', which is outside"),
+        (lambda: OWNER.model.rng.integers(0, 2), "draws random numbers while it is read"),
+        (lambda: OWNER.model.draw(0, True, 1.0)[1], "draws random numbers while it is read"),
+    ],
+)
+def test_what_another_call_gives_otherwise_is_not_frozen_in_the_body(changing, said):
+    def reads(i, go, v):
+        w = v * 2
+        w = w + changing()
+        return True, w
+
+    with pytest.raises(TracedBranch, match=said) as caught:
+        read(reads)
+    assert f"line {reads.__code__.co_firstlineno + 2}: 'w = w + changing()'" in str(caught.value)
+
+
+def test_a_function_that_makes_the_same_objects_again_is_read():
+    def makes(i, go, v):
+        table = np.array([np.nan, 1.0, -0.0])
+        inner = mdf_loop.loop(2, True, v, body=lambda j, go, s: (True, s + table[1]))
+        return True, inner + np.array(["a", "b"]).size
+
+    assert read(makes) == 0.5 + 2 * (2 + 2)
+
+
+@pytest.mark.parametrize("kind", [float, np.ndarray, (int, list), numbers.Number, collections.abc.Sequence])
+def test_the_type_of_a_value_is_not_known(kind):
+    def asks(i, go, v):
+        return True, (v + 1 if isinstance(v, kind) else v + 2)
+
+    with pytest.raises(TracedBranch, match="asks for the type of a value that is known only when the loop runs"):
+        read(asks)
+
+
+def test_a_copy_is_a_value():
+    assert read(lambda i, go, v: (True, copy.copy(v) + copy.deepcopy(v))) == 2.0
+
+
 @pytest.mark.parametrize("like", [0.1, 3, (2, 3)])
 @pytest.mark.parametrize("draw", [mdf_loop.body.noise, mdf_loop.body.uniform])
 def test_a_number_is_no_spread_and_no_count(draw, like):
@@ -195,7 +263,6 @@ CONVERSIONS = {
     "__hash__": lambda v: {v: 1},
     "__str__": str,
     "__format__": lambda v: f"{v:.2f}",
-    "__setitem__": lambda v: v.__setitem__(0, 1.0),
     "__delitem__": lambda v: v.__delitem__(0),
 }
 
@@ -268,3 +335,11 @@ OUTSIDE = [
 @pytest.mark.parametrize("outside", [*OUTSIDE, np.ma.masked_array([1, 2], [0, 1]), np.zeros(2, [("a", "f4"), ("b", "i8")])])
 def test_any_array_may_be_outside(outside):
     assert read(lambda i, go, v: (True, v + outside.ndim)) == 0.5 + 2 * outside.ndim
+
+
+def test_an_async_function_is_no_body():
+    async def waits(i, go, v):
+        return True, v
+
+    with pytest.raises(KindError, match="waits is async: write def"):
+        mdf_loop.body(waits)

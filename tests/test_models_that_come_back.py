@@ -13,7 +13,7 @@ import mdf_loop
 from mdf_loop import backend
 from mdf_loop.errors import LoopWarning
 from mdf_loop.ir import ValueType
-from mdf_loop.readers.mdf.type_text import read_type_text, write_type_text
+from mdf_loop.readers.mdf.written_values import read_type_text, write_type_text
 
 # Dictionaries
 

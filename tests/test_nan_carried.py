@@ -81,17 +81,47 @@ MEANT = {
     "it was infinite before": ("x: x - x", {"x": np.inf}),
     "a captured value is infinite": ("x: x * k", {"x": 0.0, "k": np.inf}),
     "a running maximum": ("x: maximum(x, i)", {"x": -np.inf}),
-    "it overflows": ("x: x * 1e200", {"x": 1.0}),
+    "the body writes infinity": ("x: where(x > 3, inf, x + 1)", {"x": 0.0}),
     "the body writes it": ("x: where(x > 3, nan, x + 1)", {"x": 0.0}),
     "only what is collected": ("x: x + 1\ncollect r: (x - 1) / (x - 1)", {"x": 0.0}),
 }
 
 
 @pytest.mark.parametrize("case", MEANT)
-def test_nan_that_is_meant_and_infinity_are_not_said(case, engine):
+def test_nan_and_infinity_that_are_meant_are_not_said(case, engine):
     body, values = MEANT[case]
     assert warned(lambda: mdf_loop.loop(20, True, body=body, **values))[1] == []
 
+
+INFINITE = {
+    "it overflows": ("x: x * 1e200", {"x": 1.0}, 1, "x"),
+    "an array does": ("x: x * 1e200", {"x": np.array([0.0, 1.0])}, 1, "x"),
+    "a pole": ("x: x + 1 / (a - i)\ny: y + 1", {"x": 0.0, "y": 0.0, "a": 7.0}, 7, "x"),
+    "only what is collected": ("x: x + 1\ncollect r: 1 / (x - a)", {"x": 0.0, "a": 4.0}, 3, "r"),
+    "of what comes back": ("x: where(x > 1, 0.0, x + 1 / a)\ncollect r: x", {"x": 0.0, "a": 0.0}, 0, "x"),
+}
+
+
+@pytest.mark.parametrize("case", INFINITE)
+def test_infinity_that_was_made_of_finite_numbers_is_said(case, engine):
+    body, values, first, name = INFINITE[case]
+    for _ in range(3):
+        (said,) = warned(lambda: mdf_loop.loop(20, True, body=body, **values))[1]
+        assert said.startswith(f"iteration {first} of Loop: {name} became infinite, though the loop was given finite numbers")
+
+
+def test_a_graph_of_onnx_may_make_infinity(engine):
+    """As the logarithm of 0 is in the probabilities of a hidden Markov model."""
+    model = mdf_loop.backend.prepare(onnx.parser.parse_model(POLES))
+    for _ in range(4):
+        (found,), said = warned(lambda: model.run([1.0, 0.0]))
+        assert np.isinf(found)
+        assert said == []
+
+
+POLES = """<ir_version: 10, opset_import: ["" : 20]> g (double s, double z) => (double r) <int64 M = {9}, bool go = {1}> {
+    r = Loop <body = b (int64 i, bool c, double x) => (bool c, double y) { q = Div (x, z) y = Add (q, x) }> (M, go, s) }
+"""
 
 MODEL = """
 cell:

@@ -209,7 +209,7 @@ def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
         (
             "0.5}}",
             "half}}",
-            "warning",
+            "error",  # the body multiplies by it
             "its default is the text 'half', not a number; if it is meant as a text, declare type: string",
         ),
         ("0.5}}", "half, type: float}}", "error", "its default is the text 'half', not a number; declared is float"),
@@ -218,7 +218,7 @@ def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
         ("{value: 1.0}", "{value: [[1.0], [1.0, 2.0]]}", "error", "its rows differ in length; an array has rows of one length"),
         ("{value: 10}", "{value: 10.5}", "error", "the trip count M is a whole number; got 10.5"),
         ("{value: 10}", "{value: 10.0}", "error", "the trip count M is a whole number; got 10.0; write 10"),
-        ("{value: 0.5}", "{value: '0,5'}", "warning", "its value '0,5' is two numbers; a decimal point is written 0.5"),
+        ("{value: 0.5}", "{value: '0,5'}", "error", "'0,5' is two numbers; a decimal point is written 0.5"),
         ("{value: 10}", "{value: -10}", "warning", "the trip count M is -10, so no iteration runs"),
         (
             RATE,

@@ -329,3 +329,14 @@ def test_a_notebook_without_widgets_gets_no_warning_from_the_bar(monkeypatch):
         show, close = progress._display(Report("a loop", 1, 10, 0.5))
     show(Report("a loop", 2, 10, 1.0))
     close()
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy"])
+def test_what_the_function_raises_has_the_results_so_far(engine):
+    def fails(report):
+        raise ZeroDivisionError("of the user")
+
+    with options(progress=fails, engine=engine), pytest.raises(ZeroDivisionError, match="of the user") as caught:
+        mdf_loop.loop(50_000_000, True, 0.0, body="x: x + sin(x) * 1e-3\ny: y + 1", y=0.0)
+    assert caught.value.iteration > 0
+    assert caught.value.partial[1] == caught.value.iteration

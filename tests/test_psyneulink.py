@@ -399,3 +399,11 @@ def test_a_threshold_finds_a_port_by_psyneulinks_name():
     given = inputs_of(graph, known["inputs"])
     alone, steps = run(model, "interpret", **given), run(model, "jit", steps=1, **given)
     assert np.ravel(alone["A_3_OutputPort_0"]) == np.ravel(steps["A_3_OutputPort_0"]) == 2.0
+
+
+def test_mdf_s_engine_reads_a_threshold_with_an_axis_more_than_the_port_declares():
+    """PsyNeuLink declares the shape of a port without the axis of its values; before the node runs, MDF has nothing else."""
+    (graph, model), known = opened("threshold_indices"), numbers("threshold_indices")
+    results = run(model, "interpret", **inputs_of(graph, known["inputs"]))  # one evaluation with conditions: MDF's engine
+    (first,) = known["trace"][0]["B-2"].values()
+    assert float(np.squeeze(results["B_2_RESULT"])) == pytest.approx(float(np.squeeze(first)), rel=1e-9)

@@ -1,4 +1,4 @@
-"""Models as MDF's ONNX importer writes them: loaded, repaired, run in MDF's engine and compared with onnxruntime."""
+"""Models as MDF's ONNX importer writes them: read as the ONNX graphs that they are, and compared with onnxruntime."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ from imported import X, expected, one_loop, only_graph, read_plain, write_import
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.convert.imported_models import repaired
+from mdf_loop.convert.loading import repaired
 from mdf_loop.errors import MalformedBody
 
 VECTOR = np.float32([1, 2, 3])
@@ -188,8 +188,7 @@ def test_imported_model_gives_what_onnxruntime_gives(name, suffix, tmp_path):
     for result, wanted in zip(results.values(), expected(source, **inputs), strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-6, atol=1e-6)
         assert result.shape == wanted.shape
-        if name != "abc":  # its last operator is run by MDF, which gives float64
-            assert result.dtype == wanted.dtype
+        assert result.dtype == wanted.dtype
 
 
 def test_a_float32_model_computes_in_float32_whatever_comes_in(tmp_path):
@@ -230,7 +229,6 @@ def test_symbolic_dimensions(tmp_path):
         np.testing.assert_allclose(result, expected(source, x=X, n=2)[0], rtol=1e-6)
         port = mdf_loop.load(path).graphs[0].nodes[0].input_ports[0]
         assert port.shape == ()
-        assert port.metadata["original_shape"] == ["N", 3]
 
 
 def test_a_model_in_memory_is_repaired_and_can_be_written(tmp_path):
@@ -241,13 +239,15 @@ def test_a_model_in_memory_is_repaired_and_can_be_written(tmp_path):
     for suffix, write in ((".json", made.to_json_file), (".yaml", made.to_yaml_file)):
         write(str(tmp_path / f"repaired{suffix}"))
         np.testing.assert_array_equal(
-            mdf_loop.run(tmp_path / f"repaired{suffix}", x=X, n=4)["acc_12"], expected("nested_ts", x=X, n=4)[0]
+            mdf_loop.run(tmp_path / f"repaired{suffix}", x=X, n=4)["acc.12"], expected("nested_ts", x=X, n=4)[0]
         )
 
 
 @pytest.mark.parametrize("name", ["for_ts", "scan", "loop_in_if"])
 def test_a_body_without_a_signature_is_refused_with_what_to_do(name, tmp_path):
-    with pytest.raises(MalformedBody, match=r"did not write which ports .* mdf_loop\.convert\(\"model.onnx\", \"model.yaml\"\)"):
+    with pytest.raises(
+        MalformedBody, match=r"does not write the inputs and outputs of .* mdf_loop\.convert\(\"model.onnx\", \"model.yaml\"\)"
+    ):
         mdf_loop.load(write_imported(MODELS_OF[name][0], tmp_path / "model.json"))
 
 
@@ -295,7 +295,7 @@ def test_a_function_may_be_called_like_its_node():
 
 def test_the_older_ways_to_write_bodies_and_shapes(tmp_path):
     content = read_plain(write_signed(ABC, tmp_path / "abc.json"))
-    wanted = mdf_loop.run(tmp_path / "abc.json", input=X, count=3)["y_1"]
+    wanted = mdf_loop.run(tmp_path / "abc.json", input=X, count=3)["y.1"]
     body = only_graph(content)["nodes"]["/B/Loop"]["parameters"]["body"]["value"]
     graph = {key: value for key, value in body["graph_sub"].items() if key != "id"}
     for k, form in enumerate(({"sub": graph}, {"graph_sub": {"sub": graph}})):
@@ -303,7 +303,7 @@ def test_the_older_ways_to_write_bodies_and_shapes(tmp_path):
         only_graph(older)["nodes"]["/B/Loop"]["parameters"]["body"]["value"] = copy.deepcopy(form)
         older = _with_older_shapes(older)
         (tmp_path / f"{k}.yaml").write_text(yaml.safe_dump(older, sort_keys=False))
-        np.testing.assert_array_equal(mdf_loop.run(tmp_path / f"{k}.yaml", input=X, count=3)["y_1"], wanted)
+        np.testing.assert_array_equal(mdf_loop.run(tmp_path / f"{k}.yaml", input=X, count=3)["y.1"], wanted)
 
 
 def _with_older_shapes(content):

@@ -8,31 +8,30 @@ import onnx
 import pytest
 import yaml
 from bodies import MODELS
-from imported import X, body_in, expected, one_loop, only_graph, read_plain, write_imported, write_signed
+from imported import X, body_in, expected, one_loop, read_plain, write_imported, write_signed
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 from onnx import numpy_helper
-from test_repair import IF, PASSED_ON, TWO_CARRIED, VECTOR
+from test_repair import IF, PASSED_ON, VECTOR
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import ArgumentError, MalformedBody
 
 # What is lost
 
 
 def weights_of(name):
-    return {t.name.replace(".", "_"): numpy_helper.to_array(t) for t in onnx.load(MODELS / f"{name}.onnx").graph.initializer}
+    return {t.name: numpy_helper.to_array(t) for t in onnx.load(MODELS / f"{name}.onnx").graph.initializer}
 
 
 @pytest.mark.parametrize("name", ["while_ts", "cond_dyn"])
 def test_weights_that_were_lost_are_asked_for_by_name(name, tmp_path):
     path = write_signed(name, tmp_path / "model.json")
-    with pytest.raises(MalformedBody) as caught:
+    with pytest.raises(ArgumentError) as caught:
         mdf_loop.run(path, x=X)
     message = str(caught.value)
     for weight in onnx.load(MODELS / f"{name}.onnx").graph.initializer:
-        assert weight.name in message
-    assert "'x'" not in message
+        assert weight.name.replace(".", "_") in message.partition("missing:")[2]
     assert "Constant nodes" in message
     assert "run the .onnx file itself" in message
     assert any("model.json" in note for note in caught.value.__notes__)
@@ -44,14 +43,6 @@ def test_weights_that_were_lost_can_be_given(name, tmp_path):
     for result, wanted in zip(results.values(), expected(name, x=X), strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-6)
         assert result.dtype == wanted.dtype
-
-
-def test_a_missing_input_names_the_nodes_that_read_it(tmp_path):
-    path = write_signed("while_ts", tmp_path / "model.json")
-    with pytest.raises(
-        MalformedBody, match=re.escape("'x', read by ReduceSum and Loop, 'lin_weight' (lin.weight in the ONNX model)")
-    ):
-        mdf_loop.run(path)
 
 
 def test_the_engine_itself_does_not_take_zeros_for_what_is_missing(tmp_path, capsys):
@@ -77,7 +68,7 @@ def test_what_the_message_says_can_be_written_into_the_file(suffix, tmp_path):
     with pytest.raises(MalformedBody) as caught:
         mdf_loop.load(path)
     assert "inputs: [iteration, condition, a.1, b.1], outputs: [condition, _a, _b]" in str(caught.value)
-    metadata = re.findall(r"metadata: (\{.*?\}\})", str(caught.value))
+    metadata = re.findall(r"metadata: (\{.*?\})", str(caught.value))
     content = read_plain(path)
     body_in(content, "/loop")["metadata"] = yaml.safe_load(metadata[0])
     path.write_text(json.dumps(content) if suffix == ".json" else yaml.safe_dump(content, sort_keys=False))
@@ -96,7 +87,7 @@ def test_an_initializer_is_not_taken_for_the_iteration_number(tmp_path):
         [add] a2 = Add (a, wide)
       }""")
     path = write_signed(source, tmp_path / "model.json")
-    with pytest.raises(MalformedBody, match="nothing gives a value to 'column', read by loop"):
+    with pytest.raises(ArgumentError, match="missing: column"):
         mdf_loop.run(path, x=X, n=3)
     np.testing.assert_allclose(mdf_loop.run(path, x=X, n=3, column=1)["y"], expected(source, x=X, n=3)[0], rtol=1e-6)
 
@@ -107,7 +98,7 @@ def test_a_constant_as_an_output_is_lost(tmp_path):
         then_branch: graph = t () => (float one) { [one] one = Constant <value = float {1}> () },
         else_branch: graph = e () => (float two) { [two] two = Constant <value = float {2}> () }>
     }"""
-    with pytest.raises(MalformedBody, match="did not write which ports of this graph"):
+    with pytest.raises(MalformedBody, match=r"mdf_loop\.convert\(.* What is wrong here: "):
         mdf_loop.load(write_imported(source, tmp_path / "model.json"))
 
 
@@ -116,7 +107,7 @@ def test_nodes_without_a_name_were_written_over_each_other(tmp_path):
         c2 = Identity (c)
         a2 = Add (a, a)
       }""")
-    with pytest.raises(MalformedBody, match=r"loop/body: a node has no name: .* Name the nodes before onnx_to_mdf"):
+    with pytest.raises(MalformedBody, match=r"or without one\. Convert .* output 'c2' is neither an output port nor an input"):
         mdf_loop.load(write_signed(source, tmp_path / "model.json"))
 
 
@@ -126,7 +117,7 @@ def test_nodes_of_one_name_were_written_over_each_other(tmp_path):
         [m] s = Sin (e)
         [n] a2 = Cos (s)
       }""")
-    with pytest.raises(MalformedBody, match="has 'a2'; where two ONNX nodes have one name"):
+    with pytest.raises(MalformedBody, match=r"several nodes of one name .* has 'a2'"):
         mdf_loop.load(write_imported(source, tmp_path / "model.json"))
 
 
@@ -135,7 +126,7 @@ def test_a_node_called_like_the_constant_it_reads(tmp_path):
         [two] two = Constant <value = float {2}> ()
         [B] a2 = Mul (a, two)
       }""")
-    with pytest.raises(MalformedBody, match="B: is called like a constant that it reads"):
+    with pytest.raises(MalformedBody, match="b/B: argument B is 'B', which is not a port or parameter of the node"):
         mdf_loop.load(write_signed(source, tmp_path / "model.json"))
 
 
@@ -150,21 +141,10 @@ def test_results_of_a_function_that_mdf_runs_are_distinguished(tmp_path):
         np.testing.assert_array_equal(results[name], wanted)
 
 
-def test_a_function_that_mdf_runs_with_too_few_outputs_is_refused(tmp_path):
+def test_a_function_with_any_number_of_results(tmp_path):
     source = "s (float[6] x) => (float[3] a, float[3] b) { [parts] a, b = Split <num_outputs = 2> (x) }"
-    with pytest.raises(UnsupportedOp, match="s/parts: MDF's engine runs onnx::Split with a single output"):
-        mdf_loop.load(write_signed(source, tmp_path / "model.json"))
-
-
-def test_one_port_of_a_loop_with_several_results_gives_the_first(tmp_path):
-    path = write_signed(TWO_CARRIED, tmp_path / "model.json")
-    mdf_loop.load(path).to_json_file(str(path))
-    content = read_plain(path)
-    only_graph(content)["nodes"]["loop"]["output_ports"] = {"x_end": {"value": "loop"}}
-    path.write_text(json.dumps(content))
-    results = mdf_loop.run(path, x=X, n=10, k=np.arange(4))
-    assert list(results) == ["x_end"]
-    np.testing.assert_allclose(results["x_end"], expected(TWO_CARRIED, x=X, n=10, k=np.arange(4))[0], rtol=1e-6)
+    results = mdf_loop.run(write_signed(source, tmp_path / "model.json"), x=np.arange(6, dtype=np.float32))
+    np.testing.assert_array_equal(results["b"], [3, 4, 5])
 
 
 def test_an_input_that_several_nodes_read_is_one_input(tmp_path):
@@ -173,7 +153,7 @@ def test_an_input_that_several_nodes_read_is_one_input(tmp_path):
     results = mdf_loop.run(path, x=VECTOR, y=2 * VECTOR)
     np.testing.assert_array_equal(results["a"], 3 * VECTOR)
     np.testing.assert_array_equal(results["b"], -VECTOR)
-    with pytest.raises(ArgumentError, match="called 'z'"):
+    with pytest.raises(ArgumentError, match="unknown: z"):
         mdf_loop.run(path, z=1)
 
 
@@ -227,9 +207,8 @@ def test_a_body_that_says_half_of_its_signature_is_left_to_its_reader(tmp_path):
     content = read_plain(path)
     body_in(content, "loop")["metadata"] = {"outputs": ["a2"]}
     path.write_text(json.dumps(content))
-    loaded = mdf_loop.load(path)
     with pytest.raises(MalformedBody, match="has to say its inputs"):
-        mdf_loop.run(loaded, x=X, n=2)
+        mdf_loop.load(path)
 
 
 def test_the_opset_that_a_model_says_is_taken(tmp_path):
@@ -237,7 +216,4 @@ def test_the_opset_that_a_model_says_is_taken(tmp_path):
     content = read_plain(path)
     content["ONNX Model"]["onnx_opset_version"] = "21"
     path.write_text(json.dumps(content))
-    choose = next(node for node in mdf_loop.load(path).graphs[0].nodes if node.id == "choose")
-    for name in ("then_branch", "else_branch"):
-        ((_, body),) = choose.get_parameter(name).value.items()
-        assert body["metadata"]["opset"] == 21
+    assert mdf_loop.load(path).graphs[0].metadata["opset"] == 21

@@ -236,7 +236,7 @@ def test_a_seed_may_be_given_to_run_for_onnx_and_openvino():
     own = onnx.parser.parse_model(text.replace("float x", "float seed").replace("x, n", "seed, seed"))
     assert mdf_loop.run(own, seed=7)["y"] == 14
     path = "examples/openvino_loop.xml"
-    outputs = mdf_loop.run(path, seed=7, **drawn(needed(mdf_loop.load(path)), 0, set()))
+    outputs = mdf_loop.run(path, seed=7, **drawn(needed(mdf_loop.prepare(path)), 0, set()))
     assert outputs
 
 

@@ -217,6 +217,21 @@ def test_forms_of_it():
     assert mdf_loop.simulator(DDM, NAMES, OUTPUTS, dtype="float32")(THETA).dtype == np.float32
 
 
+def test_whole_numbers_stay_whole():
+    """As trip counts have to be; a row is the point of a sweep."""
+    body = {"carried": {"x": "x * k + 1"}}
+    run = Parameter("run", function="onnx::Loop", args={"M": "n", "x": 1, "body": "body"})
+    ports = [InputPort("n", default_value=5), InputPort("k", default_value=2)]
+    node = Node("a", input_ports=ports, parameters=[Parameter("body", value=body), run])
+    node.output_ports.append(OutputPort("last", value="run.x"))
+    model = mdf_loop.prepare(Model("m", graphs=[Graph("g", nodes=[node])]))
+    f = mdf_loop.simulator(model, ["n", "k"])
+    theta = [[3, 2], [4, 3], [60, 3]]
+    points = [{"n": n, "k": k} for n, k in theta]
+    np.testing.assert_array_equal(f(theta)[:, 0], mdf_loop.sweep(model, points)["last"])
+    np.testing.assert_array_equal(f.dict(n=[3, 4], k=[2.5, 0.5])["last"].ravel(), [25.375, 1.9375])
+
+
 def test_rows_that_fail_are_nan_and_said():
     body = "b (int64 i, bool c, double x) => (bool c, double y) { k = Cast <to = 7> (a) s = Gather (w, k) y = Add (x, s) }"
     model = of_loop(body)

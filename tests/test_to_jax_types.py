@@ -51,3 +51,26 @@ def test_a_number_that_a_scan_without_rows_leaves_is_no_array(count):
         mdf_loop.to_jax(model)(**given)
     with mdf_loop.options(engine="jax"), pytest.warns(LoopWarning, match="not by JAX"):
         assert np.shape(mdf_loop.run(model, **given)["t"]) == np.shape(expected) == ()
+
+
+SHRINKS = """<ir_version: 8, opset_import: ["": 18]>
+g (float[n] x) => (float[m] y) <int64 no_limit = {9223372036854775807}, bool true = {1}> {
+  y = Loop <body = b (int64 i, bool c, float[p] x) => (bool go, float[q] y)
+    <int64 two = {2}, int64[1] none = {0}, int64[1] one = {1}, int64[1] last = {-1}, int64[1] no_end = {9223372036854775807}> {
+    front = Slice (x, none, last, none)
+    back = Slice (x, one, no_end, none)
+    y = Add (front, back)
+    size = Size (y)
+    go = Greater (size, two)
+  }> (no_limit, true, x) }"""
+
+
+def test_an_open_end_of_a_slice_needs_no_64_bits():
+    """As PyTorch exports ``x[1:]``: a loop that JAX has no form for said to turn on 64 bits, and had no form then either."""
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with mdf_loop.options(engine="jax"), pytest.warns(LoopWarning, match="not by JAX: .*lengths that stay the same"):
+            found = mdf_loop.run(onnx.parser.parse_model(SHRINKS), x=np.arange(6, dtype=np.float32))["y"]
+    finally:
+        jax.config.update("jax_enable_x64", True)
+    np.testing.assert_array_equal(found, [32.0, 48.0])

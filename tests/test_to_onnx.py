@@ -33,7 +33,7 @@ from test_mdf_body import SAME_AS_MDF
 import mdf_loop
 from mdf_loop import backend
 from mdf_loop.backends.onnx.lowering import lower
-from mdf_loop.convert.checked import write_checked
+from mdf_loop.convert.mdf_to_onnx import inputs_of, write_checked
 from mdf_loop.errors import ArgumentError, KindError, UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir import Node as Operator
@@ -109,6 +109,8 @@ UNSAID = {
     "gcd": "ONNX has no operator",
     "lcm": "ONNX has no operator",
     "interp": "ONNX has no operator",
+    "linalg.inv": "ONNX has no operator",
+    "linalg.solve": "ONNX has no operator",
 }
 """Functions of expressions that cannot be written, with the reason."""
 
@@ -120,6 +122,8 @@ IN_32_BITS = {"scipy.special.erf": "onnxruntime computes Erf of float32 alone, s
 def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number):
     op, _, inputs, attrs = SAMPLES[number]
     op = op.removeprefix("mdf::")
+    if op == "numpy.linalg.det":
+        pytest.skip("onnxruntime has Det for float32 alone; mdf_loop.backend runs it in test_equations.py")
     names = [f"x{k}" for k in range(len(inputs))]
     given = {name: value for name, value in zip(names, inputs, strict=True) if isinstance(value, np.ndarray)}
     constants = {name: value for name, value in zip(names, inputs, strict=True) if name not in given}
@@ -155,6 +159,8 @@ TEXTS = [text for text in listed(ARITHMETIC, LOGIC, INDEXING, FUNCTIONS) if text
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if text not in NOT_IN_ONNX])
 def test_an_expression_gives_what_mdf_says(text):
+    if any(f"linalg.{name}" in text for name in ("inv", "det", "solve")):
+        pytest.skip("not in onnxruntime: see UNSAID, and the determinant in test_equations.py")
     ports = [InputPort(id=name, shape=np.shape(v), type=np.asarray(v).dtype.name) for name, v in VALUES.items()]
     free = model_of(Node(id="A", input_ports=ports, output_ports=[OutputPort(id="y", value=text)]))
     assert_onnxruntime_agrees(free, **VALUES)
@@ -389,19 +395,23 @@ def test_what_onnx_cannot_express_is_refused_by_name(model, error, message):
     assert str(raised.value) == message
 
 
-def test_values_become_inputs_that_may_be_left_out():
+def test_values_that_are_asked_for_become_inputs_and_ports_may_be_left_out():
     node = Node(
         id="A",
-        input_ports=[InputPort(id="x", default_value=[1.0, 2.0])],
+        input_ports=[InputPort(id="x", default_value=2.0)],
         parameters=[Parameter(id="gain", value=3.0)],
         output_ports=[OutputPort(id="y", value="gain * x + 1")],
     )
-    written = mdf_loop.to_onnx(model_of(node), inputs=["x", "A.gain"])
+    written = mdf_loop.to_onnx(model_of(node), inputs=["A.gain"])
     assert [value.name for value in written.graph.input] == ["x", "gain"]
-    assert {"x", "gain"} <= {tensor.name for tensor in written.graph.initializer}
+    assert [tensor.name for tensor in written.graph.initializer if tensor.name in ("x", "gain")] == ["x"]
     prepared = backend.prepare(written)
-    assert prepared.run({})[0].tolist() == [4, 7]
-    assert prepared.run({"gain": np.float64(10), "x": np.float64([5, 0])})[0].tolist() == [51, 1]
+    assert prepared.run({"gain": np.float64(3)})[0] == 7
+    with pytest.raises(ArgumentError, match="missing: gain"):
+        prepared.run({})
+    assert inputs_of(written) == {"x": 2.0, "gain": None}
+    assert inputs_of(mdf_loop.to_onnx(model_of(node), inputs=["x", "A.gain"])) == {"x": None, "gain": None}
+    assert prepared.run({"gain": np.float64(10), "x": np.float64(5)})[0] == 51
     with pytest.raises(ArgumentError, match=r"^there is no value 'gian' that could be an input; did you mean 'gain'\?$"):
         mdf_loop.to_onnx(model_of(node), inputs=["gian"])
     with pytest.raises(ArgumentError, match="inputs= is for other MDF models"):

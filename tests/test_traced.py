@@ -166,11 +166,6 @@ def compares_in_python(i, go, x):
     return True, max(x, 1)
 
 
-def sets_an_element(i, go, x):
-    x[0] = 1
-    return True, x
-
-
 def asks_for_the_shape(i, go, x):
     return True, x.shape[0]
 
@@ -212,7 +207,6 @@ def static_axis(i, go, x):
         (uses_math, 1, "np.sqrt for math.sqrt"),
         (makes_an_array, 1, "np.stack"),
         (compares_in_python, 1, "np.minimum and np.maximum"),
-        (sets_an_element, 1, "np.where(np.arange(n) == i"),
         (asks_for_the_shape, 1, "np.shape(x)"),
         (repeats, 1, "mdf_loop.loop for a loop of so many"),
         (iterates, 1, "mdf_loop.scan"),

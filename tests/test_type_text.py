@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdf_loop.ir import ValueType
-from mdf_loop.readers.mdf.type_text import read_type_text, write_type_text
+from mdf_loop.readers.mdf.written_values import read_type_text, write_type_text
 from mdf_loop.types.elements import DTYPES
 
 FLOAT = np.dtype("float32")

@@ -122,7 +122,7 @@ def test_sequences_and_optionals_are_compared():
 
 def test_inputs_are_drawn_by_their_types():
     source = "g (float[N,2] x, int32[N] k, bool b, string t, seq(double[3]) s) => (float[N,2] y) { y = Identity (x) }"
-    kinds = needed(mdf_loop.convert(onnx_model(source)))
+    kinds = needed(mdf_loop.prepare(mdf_loop.convert(onnx_model(source))))
     values = drawn(kinds, 1, {"t"})
     assert {name: (v.dtype.name, v.shape) for name, v in values.items() if name != "s"} == {
         "x": ("float32", (2, 2)),

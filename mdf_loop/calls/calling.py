@@ -30,7 +30,7 @@ from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body
 from mdf_loop.options import Run, part_of, public, random_stream, start_run
 from mdf_loop.readers.arguments import arranged, is_read
-from mdf_loop.readers.expressions.equation_texts import is_equations, within
+from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, within
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.readers.python.function_bodies import is_traced, traced_if, traced_loop, traced_scan
 from mdf_loop.system.threads import holding
@@ -132,7 +132,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     body : graph, ONNX text, path, MDF graph, dict or callable
         A callable is ``(*carried, *parts) -> (*carried, *collected)``.
     num_scan_inputs : int
-        The number of scanned inputs.
+        The number of scanned inputs; equations say it themselves, ``scan: u``.
     scan_input_axes, scan_input_directions, scan_output_axes, scan_output_directions : sequence of int
         As in ONNX: axes default to 0, directions are 0 (forward) or 1 (reverse).
     **captured : array_like
@@ -162,6 +162,8 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     required(body, "scan", "body", named)
     attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     inner = None
+    if num_scan_inputs is None and is_equations(body):
+        num_scan_inputs = len(equations_in(body).scanned) or None
     if not is_callable(body):
         inner = read_once(within(body, named), _carried_by(inputs, num_scan_inputs), "scan", len(inputs))
         inputs, named = arranged(inner.inputs, inputs, named, inner.captures, "scan")  # type: ignore[assignment]
@@ -245,6 +247,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
         )
     for branch in branches:  # both, so that what is missing is found whichever runs
         captured_values(branch.body, {name: named[name] for name in branch.body.captures if name in named}, "if_")
+    _refuse_counts(branches)
     branch, other = branches if condition(cond) else reversed(branches)
     is_function = any(node.domain == DOMAIN for node in branch.body.nodes)
     run, captured = start_run(), branch.fit(named, other)
@@ -258,6 +261,21 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
             return alone_or_all(handed_out(results.pop() if is_function else results))
 
     return keeping(run, call)
+
+
+def _refuse_counts(branches: Sequence[PreparedBranch]) -> None:
+    """See that both branches have as many outputs; those of Python functions are not known before.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    bodies = [branch.body for branch in branches]
+    counts = [len(body.outputs) for body in bodies]
+    if counts[0] != counts[1] and not any(node.domain == DOMAIN for body in bodies for node in body.nodes):
+        raise ArgumentError(
+            f"if_: both branches have the same number of outputs; then_branch has {counts[0]}, else_branch {counts[1]}"
+        )
 
 
 def _branch(source: Any, name: str, named: dict[str, Any]) -> PreparedBranch:

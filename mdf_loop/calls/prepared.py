@@ -26,6 +26,7 @@ from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
 from mdf_loop.readers import read
 from mdf_loop.readers.arguments import meant
+from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
 from mdf_loop.types.fitting import as_untyped, fit_values, other_kind, refuse_nothing
@@ -244,12 +245,21 @@ def fit_to(body: Body, asked: Mapping[str, Asked], values: Mapping[str, Any]) ->
     refuse_nothing(body, values)
     if body.typed:
         return fit_values(asked, values)
+    if any(type(value) is list and not value for value in values.values()) and _is_of_arrays(body):
+        values = {n: np.array(value) if type(value) is list and not value else value for n, value in values.items()}
     untyped = {n: value if isinstance(value, Hidden) else as_untyped(value, f"value {n!r}") for n, value in values.items()}
     for name, value in untyped.items():
         declared = body.type_of(name)
         if (dtype := other_kind(value, declared)) is not None:
             raise KindError(f"value {name!r} must be {declared.dtype}, as body {body.name!r} declares it; got {dtype.name}")
     return untyped
+
+
+def _is_of_arrays(body: Body) -> bool:
+    """Whether a body computes with arrays alone, so that an empty list is one: other operators may take it for a sequence."""
+    return all(
+        all(_is_of_arrays(inner) for _, inner in node.bodies) if node.bodies else node.domain == DOMAIN for node in body.nodes
+    )
 
 
 def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def verify(
 
     with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
         how = parameters.stepping(steps, time_increment)
-        report = compare(file, parameters.given_inputs(set_, input_), seed, rtol, atol, **({"how": how} if how else {}))
+        report = compare(file, parameters.given_inputs(set_, input_, file), seed, rtol, atol, **({"how": how} if how else {}))
     if json_:
         as_json({"file": str(file), **_content(report)})
     else:
@@ -100,7 +100,9 @@ def bench(
     from mdf_loop.models.benching import bench as measure
 
     with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
-        found = measure(file, parameters.given_inputs(set_, input_), seconds, seed, parameters.stepping(steps, time_increment))
+        found = measure(
+            file, parameters.given_inputs(set_, input_, file), seconds, seed, parameters.stepping(steps, time_increment)
+        )
     if json_:
         as_json({"file": str(file), "timings": [asdict(timing) for timing in found]})
     else:

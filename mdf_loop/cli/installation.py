@@ -129,7 +129,7 @@ def diagnosis() -> dict[str, dict[str, tuple[str, str]]]:
     extras = {name: _extra(name, packages, what) for name, (packages, what) in EXTRAS.items()}
     others = {name: (_version(name), what) for name, what in OTHERS.items()}
     dot = shutil.which("dot")
-    tools = {"dot": ("yes" if dot else "no", dot or "mdf-loop draw writes Mermaid text; Graphviz would make .svg and .png")}
+    tools = {"dot": ("yes" if dot else "no", dot or "pictures are drawn with matplotlib; Graphviz is not needed")}
     return {"version": versions, "extra": extras, "package": others, "engine": _engines(), "tool": tools, "cache": _cache()}
 
 

@@ -65,7 +65,7 @@ def explain(
     from mdf_loop.models.explaining import explain_model, plans_of
 
     with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
-        inputs = parameters.given_inputs(set_, input_) | parameters.stepping(steps, time_increment)
+        inputs = parameters.given_inputs(set_, input_, file) | parameters.stepping(steps, time_increment)
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, inputs)})
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Iterable
@@ -50,15 +51,33 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 """Every command takes ``--json`` and ``--debug``; :func:`mdf_loop.cli.app.main` looks for them too."""
 
 
-def given_inputs(set_: list[str] | None, input_: Path | None) -> dict[str, Any]:
+def given_inputs(set_: list[str] | None, input_: Path | None, file: Path | None = None) -> dict[str, Any]:
     """The inputs that ``--input`` and ``--set`` give; the latter win.
+
+    Of the model in a file, those that are called like an argument in Python get the name of their node: ``node.steps``.
 
     Raises
     ------
     MalformedBody
         One of them cannot be read.
     """
-    return {**(_read_inputs(input_) if input_ else {}), **each_once("--set", map(_assignment, set_ or []))}
+    given = {**(_read_inputs(input_) if input_ else {}), **each_once("--set", map(_assignment, set_ or []))}
+    if file is None or not any(_is_argument(name) for name in given):
+        return given
+    from mdf_loop.models.opening import prepare
+
+    model = prepare(file)
+    return {model.full_name(name) if _is_argument(name) else name: value for name, value in given.items()}
+
+
+def _is_argument(name: str) -> bool:
+    """Whether a function that runs a model has an argument of a name."""
+    from mdf_loop.models.model import Model
+    from mdf_loop.models.opening import run
+    from mdf_loop.pages.explore import explore
+    from mdf_loop.sweeps.sweep import sweep
+
+    return any(name in inspect.signature(function).parameters for function in (run, sweep, explore, Model.explain))
 
 
 def each_once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

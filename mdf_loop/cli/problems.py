@@ -50,10 +50,14 @@ def iterations(count: int) -> str:
 
 @contextlib.contextmanager
 def telling_warnings(as_json: bool, options: Collection[str]) -> Iterator[None]:
-    """Report warnings as errors are, in paragraphs of their own, without the lines of Python that they come from."""
+    """Report warnings as errors are, in paragraphs of their own, without the lines of Python that they come from; each once."""
+    seen = set[str]()
 
     def tell(message: Warning | str, *_: object) -> None:
         said = as_typed(str(message), options)
+        if said in seen:
+            return
+        seen.add(said)
         if as_json:
             print(json.dumps({"warning": {"message": said}}), file=sys.stderr)
         else:
@@ -76,7 +80,7 @@ def as_typed(message: str, options: Collection[str]) -> str:
 
 
 _OPTION = re.compile(
-    r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--\w+ on the command line|on the command line --\w+),?)?"
+    r"options\((\w+)=([^()]*)\)(?:,(?: or)? (?:--[\w-]+ on the command line|on the command line --[\w-]+),?)?"
     r"|(?<![\w.-])(\w+)=(?=[\s,.;)]|$)(?:\.{3})?"
 )
 

@@ -59,7 +59,7 @@ def run(
     If it ends early, --output gets what is known of its outputs by then.
     """
     with at_work(file):
-        inputs = parameters.given_inputs(set_, input_) | parameters.stepping(steps, time_increment, collect=collect or None)
+        inputs = parameters.given_inputs(set_, input_, file) | parameters.stepping(steps, time_increment, collect=collect or None)
         inputs |= parameters.recording(trials, record, every, record_to)
         how = {"seed": seed, "max_iterations": max_iterations, "timeout": timeout, "trusted": trusted}
         how |= {"obey_body_condition": obey_body_condition, "progress": parameters.listener(progress)}

@@ -61,7 +61,7 @@ def explore(
         print(json.dumps({"address": address}) if json_ else f"{file.name}: {address} (Ctrl-C ends it)", flush=True)
 
     with at_work(file, trusted=trusted):
-        given = parameters.given_inputs(set_, input_) | dict(map(_range, over or []))
+        given = parameters.given_inputs(set_, input_, file) | dict(map(_range, over or []))
         how: dict[str, Any] = {"trials": trials, "seed": seed, "record": record, "steps": steps, "time_increment": time_increment}
         explore_model(file, *names or (), **how, **given).show(port, browser, say)
 
@@ -105,7 +105,7 @@ def report(
         if output.suffix.lower() not in (".html", ".htm"):
             raise MalformedBody(f"a report is written to an .html file; got {str(output)!r}")
         arguments = (
-            parameters.given_inputs(set_, input_)
+            parameters.given_inputs(set_, input_, file)
             | parameters.stepping(steps, time_increment, seed=seed)
             | parameters.recording(None, record, 1, None)
         )

@@ -210,7 +210,7 @@ def sweep(
     opts["progress"] = parameters.listener(progress)
     opts |= parameters.asked_for(engine=engine)
     with at_work(file, **opts):
-        found = run_sweep(file, over or [], parameters.given_inputs(set_, input_), output, plot, how, outputs, reduce)
+        found = run_sweep(file, over or [], parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)
     _say(file, found, json_, store, output, plot)
 
 

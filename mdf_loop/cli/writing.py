@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,19 +107,36 @@ def convert(
     with at_work(source, trusted=trusted):
         to_mdf = {"body": body, "inline": inline}
         to_onnx = {"inputs": inputs or (), "steps": steps, "time_increment": time_increment}
-        constants = _convert(source, target, to_mdf, to_onnx)
+        given, constants = _convert(source, target, to_mdf, to_onnx)
     if json_:
-        as_json({"read": str(source), "written": str(target), "constants": constants})
+        as_json({"read": str(source), "written": str(target), "inputs": given, "constants": constants})
         return
     say_written(target)
+    if given:
+        print(f"mdf-loop: {_of_inputs(given)}", file=sys.stderr)
     if constants:
         print(
             f"mdf-loop: constants in it: {', '.join(constants)} (--as-input {constants[0]} makes one an input)", file=sys.stderr
         )
 
 
-def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> list[str]:
-    """Convert by what the names of the files say, each way with its own settings; returns what ONNX has as constants."""
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _of_inputs(inputs: Mapping[str, Any]) -> str:
+    """The inputs of an ONNX file, and how a tool finds those with a default."""
+    said = [name if default is None else f"{name} (default {_short(json.dumps(default))})" for name, default in inputs.items()]
+    hidden = any(default is not None for default in inputs.values())
+    how = "; onnxruntime lists those with a default in get_overridable_initializers(), --as-input NAME writes one without"
+    return f"inputs in it: {', '.join(said)}{how if hidden else ''}"
+
+
+def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Convert by what the names of the files say, each way with its own settings.
+
+    Returns what an ONNX file that is written has as inputs, with their defaults, and what it has as constants.
+    """
     from mdf_loop.convert import converting, mdf_to_onnx
 
     if source.exists() and target.exists() and source.samefile(target):
@@ -126,8 +145,8 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
     if kinds in (("onnx", "mdf"), ("openvino", "mdf")):
         converting.convert(source, target, **to_mdf)
     elif kinds == ("mdf", "onnx"):
-        mdf_to_onnx.to_onnx(source, target, **to_onnx)
-        return mdf_to_onnx.constants_of(source, to_onnx["inputs"]) if to_onnx["steps"] is None else []
+        inputs = mdf_to_onnx.inputs_of(mdf_to_onnx.to_onnx(source, target, **to_onnx))
+        return inputs, mdf_to_onnx.constants_of(source, to_onnx["inputs"]) if to_onnx["steps"] is None else []
     elif kinds == ("mdf", "mdf"):
         converting.rewrite(source, target)
     elif kinds == ("openvino", "onnx"):
@@ -142,4 +161,4 @@ def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[s
             f"IN is .onnx, .xml, .yaml or .json and OUT .yaml, .json or .onnx, of another kind than IN; "
             f"got {str(source)!r} and {str(target)!r}"
         )
-    return []
+    return {}, []

@@ -11,9 +11,7 @@ from typing import Any
 import onnx
 
 from mdf_loop.convert.file_text import model_text, parse, places_in
-from mdf_loop.convert.imported_models import repaired
-from mdf_loop.convert.importer import model_as_written
-from mdf_loop.convert.loading import read_content
+from mdf_loop.convert.loading import model_as_written, read_content, repaired
 from mdf_loop.convert.mdf_to_onnx import LONGEST, SOURCE, files_in, to_onnx
 from mdf_loop.convert.onnx_to_mdf import FORMS, onnx_model, written_in_mdf
 from mdf_loop.convert.weights import save

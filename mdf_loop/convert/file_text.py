@@ -11,7 +11,6 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 import yaml
@@ -244,19 +243,19 @@ def _measure(content: Any, depth: int, known: dict[int, tuple[int, int]], most: 
     return known[place]
 
 
-def line_of(text: str, suffix: str, place: Sequence[Any]) -> int | None:
-    """The line in which something stands; ``place`` are the keys that lead to it, from the outermost on.
+def line_of(text: str, place: Sequence[Any]) -> int | None:
+    """The line of YAML or JSON in which something stands; ``place`` are the keys that lead to it, from the outermost on.
 
     None where it cannot be found.
     """
     try:
-        return _json_line(text, place) if suffix == ".json" else _yaml_line(text, place)
+        return _line_of(text, place)
     except (ValueError, IndexError, yaml.YAMLError):
         return None
 
 
-def _yaml_line(text: str, place: Sequence[Any]) -> int:
-    node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+def _line_of(text: str, place: Sequence[Any]) -> int:
+    node: Any = yaml.compose(_OF_JSON.sub("_", text), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if node is None:
         raise ValueError("the file is empty")
     line = node.start_mark.line
@@ -272,35 +271,8 @@ def _yaml_line(text: str, place: Sequence[Any]) -> int:
     return int(line) + 1
 
 
-def _json_line(text: str, place: Sequence[Any]) -> int:
-    at = _after_space(text, 0)
-    found = at
-    for key in place:
-        if text[at] not in "{[":
-            break
-        found, at = _json_item(text, at, key)
-    return text.count("\n", 0, found) + 1
-
-
-def _json_item(text: str, at: int, wanted: Any) -> tuple[int, int]:
-    """Where an item of an object or list begins, with its key and without; others are passed over."""
-    is_object, decoder = text[at] == "{", json.JSONDecoder()
-    at, count = _after_space(text, at + 1), 0
-    while True:
-        begin = at
-        key, at = scanstring(text, at + 1) if is_object else (count, at)
-        at = _after_space(text, _after_space(text, at) + 1) if is_object else at
-        if key == wanted:
-            return begin, at
-        _, at = decoder.raw_decode(text, at)
-        at = _after_space(text, at)
-        if text[at] != ",":
-            raise ValueError(f"{wanted!r} is not there")
-        at, count = _after_space(text, at + 1), count + 1
-
-
-def _after_space(text: str, at: int) -> int:
-    return int(WHITESPACE.match(text, at).end())
+_OF_JSON = re.compile(rf"\\u[dD][89a-fA-F][0-9a-fA-F]{{2}}|{yaml.reader.Reader.NON_PRINTABLE.pattern}")
+"""What texts of JSON may have and YAML does not read: halves of characters, and controls."""
 
 
 INDENT = 2

@@ -40,14 +40,13 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
     """
     if path.suffix.lower() not in SUFFIXES or _said(path, error) is not None:
         return _said(path, error)
-    text = read_bytes(path, "a model").decode("utf-8-sig")
+    text, content = _read(path)
     if place := getattr(error, "place", ()):
-        return line_of(text, path.suffix.lower(), place)
-    content = parse(text, path.suffix.lower())
-    if (line := _in_text(text, content, path.suffix.lower(), str(error))) is not None:
+        return line_of(text, place)
+    if (line := _in_text(text, content, str(error))) is not None:
         return line
     place = _in_equations(content, error) or _followed(content, _names(error))
-    return line_of(text, path.suffix.lower(), _of_argument(content, place, str(error))) if place else None
+    return line_of(text, _of_argument(content, place, str(error))) if place else None
 
 
 def thing_of(error: BaseException) -> str:
@@ -100,12 +99,13 @@ def _at(content: Any, place: Place) -> Any:
 def line_of_names(path: Path, names: Sequence[str], message: str = "") -> int | None:
     """The line of what names lead to, those of a graph, a node and so on; None where none of them is there.
 
-    If a message about it names one of its arguments, that is the line of the argument.
+    If a message about it names one of its arguments, or a line of an ONNX text there, that is the line.
     """
-    text = read_bytes(path, "a model").decode("utf-8-sig")
-    content = parse(text, path.suffix.lower())
+    text, content = _read(path)
     place = _in_graphs(content, names)
-    return line_of(text, path.suffix.lower(), _of_argument(content, place, message)) if place else None
+    if (line := _in_text(text, content, message, place)) is not None:
+        return line
+    return line_of(text, _of_argument(content, place, message)) if place else None
 
 
 def _of_argument(content: Any, place: Place, message: str) -> Place:
@@ -119,19 +119,17 @@ def _of_argument(content: Any, place: Place, message: str) -> Place:
     return (*place, "args", *named[:1]) if named or ("args" in message and arguments) else place
 
 
-def line_in_text(path: Path, message: str, names: Sequence[str]) -> int | None:
-    """The line of an ONNX text in a model file that a message tells of, below names; None for other messages."""
-    if not _IN_TEXT.search(message):
-        return None
-    text, suffix = read_bytes(path, "a model").decode("utf-8-sig"), path.suffix.lower()
-    content = parse(text, suffix)
-    return _in_text(text, content, suffix, message, _in_graphs(content, names))
+def _read(path: Path) -> tuple[str, Any]:
+    """The text of a model file, and what it says."""
+    text = read_bytes(path, "a model").decode("utf-8-sig")
+    return text, parse(text, path.suffix.lower())
 
 
-def _in_text(text: str, content: Any, suffix: str, message: str, below: Place = ()) -> int | None:
+def _in_text(text: str, content: Any, message: str, below: Place = ()) -> int | None:
+    """The line of an ONNX text in a model file that a message tells of; None for other messages."""
     inner = _IN_TEXT.search(message)
     block = _broken_text(content, below) if inner is not None else None
-    line = line_of(text, suffix, block) if block is not None else None
+    line = line_of(text, block) if block is not None else None
     if inner is None or line is None:
         return None
     is_block = text.split("\n")[line - 1].rstrip().endswith(("|", "|-", "|+", ">"))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 
-from mdf_loop.convert.importer import usable
+from mdf_loop.convert.loading import usable
 from mdf_loop.errors import ArgumentError, did_you_mean
 from mdf_loop.ir import ValueType, entity
 from mdf_loop.readers.mdf.input_ports import default_value_of

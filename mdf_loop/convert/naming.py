@@ -6,16 +6,22 @@ along each row of nested graphs: no body hides a value of the graphs around it.
 
 from __future__ import annotations
 
+import keyword
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.convert.identifiers import ORIGINAL, is_name
 from mdf_loop.ir import Body, Node
 from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.mdf.signature import said_names
+
+ORIGINAL = "original_id"
+"""In the metadata of a node, port or graph: what it is called in ONNX."""
+
+REQUIRED = "required"
+"""In the metadata of an input port: the model cannot run without a value for it."""
 
 RESERVED = frozenset({"body", "then_branch", "else_branch", "numpy", "math", "constant", "M", "cond"})
 """Names that mean something else in an MDF node."""
@@ -75,6 +81,16 @@ class Naming(NestedNames):
             name = f"{stem}_{self._counts[stem]}"
         self._taken.add(name)
         return name
+
+
+def is_name(text: Any) -> bool:
+    """Whether Python reads a text as one name, as it is written."""
+    return (
+        isinstance(text, str)
+        and text.isidentifier()
+        and not keyword.iskeyword(text)
+        and unicodedata.normalize("NFKC", text) == text
+    )
 
 
 def readable(text: str) -> str:

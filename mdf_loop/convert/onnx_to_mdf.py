@@ -21,16 +21,14 @@ import onnx
 from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 
 from mdf_loop import ir
-from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.imported_models import REQUIRED
-from mdf_loop.convert.naming import DOC_STRING, NAMES, Naming, readable, renamed, said_of_file
+from mdf_loop.convert.naming import DOC_STRING, NAMES, ORIGINAL, REQUIRED, Naming, readable, renamed, said_of_file
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.errors import KindError, LoopError, MalformedBody, UnsupportedOp, let_through
 from mdf_loop.readers import load_onnx, read_text
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
-from mdf_loop.readers.mdf.type_text import write_type_text
 from mdf_loop.readers.mdf.typed import OPSET
+from mdf_loop.readers.mdf.written_values import write_type_text
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.opsets import refuse_others
 from mdf_loop.types.schemas import schema_of

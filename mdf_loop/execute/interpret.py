@@ -15,10 +15,10 @@ from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInter
 from mdf_loop.execute.collect import Gathered, Gathering, Types
 from mdf_loop.execute.program import RUN, Program, no_boolean
 from mdf_loop.ir import Body, Loop, Scanned
-from mdf_loop.ops.prepared_constants import read_only
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.empty import empty_collected
 from mdf_loop.settings.random_streams import RandomStream
+from mdf_loop.types.elements import read_only
 from mdf_loop.types.fitting import other_kind
 
 T = TypeVar("T")

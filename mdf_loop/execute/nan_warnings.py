@@ -1,7 +1,7 @@
 """A run says where nan came up: a condition that compares it, which looks like an end, or a carried value that became it.
 
-No comparison holds for nan, so a loop ends there.  Infinity is left alone: it compares, a running maximum begins with it, and
-what overflows in a feedback is nan soon after.
+No comparison holds for nan, so a loop ends there.  Infinity compares, and a running maximum begins with it, so only one that was
+made of finite numbers is reported.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import math
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, Session
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
-from mdf_loop.plan.comparisons import MOST, compared, has_nan, shows_nan, writes_nan
+from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, shows_inf, shows_nan, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable
 from mdf_loop.settings.random_streams import RandomStream
 
@@ -141,6 +141,8 @@ def warn_of_new_nan(
 ) -> None:
     """Say that carried values became nan, if all that the loop was given is finite.
 
+    Also that carried or collected values became infinite, but of a body of ONNX: those count with the logarithm of 0.
+
     Parameters
     ----------
     executor : InterpretedLoop
@@ -154,30 +156,59 @@ def warn_of_new_nan(
     lasted : int
         How many iterations there were.
     """
-    carried = results[: len(given.carried)]
-    if not any(map(shows_nan, carried)):
+    loop, count = executor.loop, len(given.carried)
+    sees_inf = not loop.body.typed
+    for k, value in enumerate(results):
+        if (k < count and shows_nan(value)) or (sees_inf and shows_inf(value)):
+            break
+    else:
         return
-    loop, key = executor.loop, (id(executor.loop.body), "nan")
+    key = (id(loop.body), "nan")
     everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
     is_inner = getattr(run.outermost, "owner", None) is not executor  # the loop around it says so
-    if is_inner or key in run.warned or not all(map(_is_finite, everything)) or writes_nan(loop.body):
+    if is_inner or key in run.warned or not all(map(_is_finite, everything)):
         return
-    found = [k for k, value in enumerate(carried) if shows_nan(value)]
-    first, behind = _first(executor, found, given, run, drawn, lasted) if run.tells else (0, lasted)
-    names = ", ".join(loop.carried[k].input for k in found)
+    of_carried, what, is_odd, found = next(each for each in _odd_values(results, count, sees_inf) if each[-1])
+    if writes_nan(loop.body) or writes_nan(loop.body, is_odd):
+        return
+    first, behind = 0, lasted
+    if of_carried and run.tells:
+        first, behind = _first(executor, found, is_odd, given, run, drawn, lasted)
+    elif not of_carried and all(np.ndim(results[k]) and len(results[k]) == lasted for k in found):
+        first = min(next(row for row, value in enumerate(results[k]) if is_odd(value)) for k in found)
+        behind = first + 1
+    inputs = {c.output: c.input for c in loop.carried}
+    names = ", ".join(inputs.get(loop.results[k], loop.results[k]) for k in found)
     when = f"iteration {first}" if behind - first == 1 else f"between iterations {first} and {behind - 1}"
     place, causes = f"{when} of {loop.name or loop.body.name}", "a division by zero (a time constant of 0), the root or logarithm"
     run.warn_once(
         key,
-        f"{place}: {names} became nan, though the loop was given finite numbers; look for {causes} of a negative number, and "
+        f"{place}: {names} became {what}, though the loop was given finite numbers; look for {causes} of a negative number, and "
         "steps (dt) that are too long",
     )
 
 
+def _odd_values(
+    results: Sequence[Any], count: int, sees_inf: bool
+) -> Iterator[tuple[bool, str, Callable[[Any], bool], list[int]]]:
+    """Carried values that are nan, those that are infinite, and those with infinity that were collected."""
+    yield True, "nan", has_nan, [k for k, value in enumerate(results[:count]) if shows_nan(value)]
+    if not sees_inf:
+        return
+    yield True, "infinite", has_inf, [k for k, value in enumerate(results[:count]) if shows_inf(value)]
+    yield False, "infinite", has_inf, [k for k, value in enumerate(results) if k >= count and shows_inf(value)]
+
+
 def _first(
-    executor: InterpretedLoop, found: Sequence[int], given: Arguments, run: Run, drawn: Any, lasted: int
+    executor: InterpretedLoop,
+    found: Sequence[int],
+    is_odd: Callable[[Any], bool],
+    given: Arguments,
+    run: Run,
+    drawn: Any,
+    lasted: int,
 ) -> tuple[int, int]:
-    """Behind how many iterations there is no nan, and behind how many there is: as close as the time allows."""
+    """Behind how many iterations no value is odd, and behind how many one is: as close as the time allows."""
     begun, low, high = time.monotonic(), 0, lasted
     end = begun + SECONDS - _spent.get(executor, 0.0)
     if begun >= end or not all(map(is_repeatable, executor.loop.body.nodes)):
@@ -190,20 +221,20 @@ def _first(
             silent.stream.restore(drawn)
         return InterpretedLoop.begin(again, given, silent)  # which is shown to no one who watches
 
-    def is_nan_after(session: Session, count: int) -> bool:
+    def is_odd_after(session: Session, count: int) -> bool:
         again.advance(session, count)
-        return any(has_nan(session.moment.carried[k]) for k in found)
+        return any(is_odd(session.moment.carried[k]) for k in found)
 
     with contextlib.suppress(LoopError):
         session, ahead = begin(), 1
         while ahead < high and time.monotonic() < end:
-            if is_nan_after(session, ahead):
+            if is_odd_after(session, ahead):
                 high = ahead
             else:
                 low, ahead = ahead, 2 * ahead
         while high - low > 1 and time.monotonic() < end:
             middle = (low + high) // 2
-            low, high = (low, middle) if is_nan_after(begin(), middle) else (middle, high)
+            low, high = (low, middle) if is_odd_after(begin(), middle) else (middle, high)
     _spent[executor] = _spent.get(executor, 0.0) + time.monotonic() - begun
     return low, high
 

@@ -17,10 +17,10 @@ from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults
 from mdf_loop.ir import Body, Node, record
 from mdf_loop.ir.well_formed import title
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import bind, changes
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.options import Deadline, Run
+from mdf_loop.types.elements import read_only
 
 OMITTED, RUN = 0, 1
 
@@ -66,11 +66,11 @@ class Program:
         self._slots = {"": OMITTED}
         self._start: list[Any] = [None, None]
         for name, value in body.constants.items():
-            self._start[self._new(name)] = unchangeable(value)
+            self._start[self._new(name)] = read_only(value)
         self.captures = tuple(self._new(name) for name in body.captures)
         self.inputs = tuple(self._new(name) for name in body.inputs)
         for state in body.state:
-            self._start[self._new(state.input)] = unchangeable(state.initial)
+            self._start[self._new(state.input)] = read_only(state.initial)
         self.steps = tuple(map(self._step, body.nodes, self._bound(body.nodes)))
         self.loops = [loop for step in self.steps for loop in step.loops]
         self.outputs = tuple(self.slot(name) for name in body.outputs)
@@ -196,6 +196,9 @@ def _meant(node: Node, values: Sequence[Any], error: Exception) -> str:
         text = value.item() if isinstance(value, np.ndarray | np.generic) and value.ndim == 0 else value
         if isinstance(text, str):
             return f"; {name!r} is the text {text[:40]!r}, no number"
+        among = [each for each in text.ravel()[:100] if isinstance(each, str)] if isinstance(text, np.ndarray) else []
+        if among:
+            return f"; {name!r} has the text {among[0][:40]!r} among its numbers"
     return ""
 
 

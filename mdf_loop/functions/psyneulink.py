@@ -380,6 +380,8 @@ def _with_lists(thing: Any, node: Any) -> Row | None:
     known = {*(thing.args or ()), *(part.id for part in (*node.input_ports, *node.functions, *node.parameters))}
     names = set(re.findall(r"\w+", thing.value)) - known
     lists = {name: thing.metadata[name] for name in sorted(names) if isinstance(thing.metadata.get(name), list)}
+    if class_of(thing) == "AccumulatorIntegrator" and "variable0" in known:  # it takes nothing but the shape of its variable
+        return Row(f"{thing.value} + numpy.zeros(numpy.shape(variable0))", defaults=lists)
     return Row(thing.value, defaults=lists) if lists and "{" not in thing.value else None
 
 

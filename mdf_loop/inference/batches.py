@@ -67,7 +67,7 @@ class Batches:
         self._are_plain = all(dtype == np.float64 for dtype in self._dtypes)
 
     def of(self, theta: Any, conditions: Mapping[str, Any]) -> RunBatch:
-        """A batch of an array, whose columns are the parameters.
+        """A batch of an array, whose columns are the parameters; whole numbers stay whole, as trip counts must be.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class Batches:
         """
         given = as_array(theta, "theta")
         try:
-            table = given.astype(np.float64, copy=False)
+            table = given.astype(np.int64 if given.dtype.kind in "iu" else np.float64, copy=False)
         except (TypeError, ValueError) as error:
             raise KindError(
                 f"theta must be an array of numbers, a column for each of {', '.join(self.names)}: {error}"
@@ -88,10 +88,13 @@ class Batches:
             )
         is_one = table.ndim == 1
         rows = table[None] if is_one else table
-        columns = dict(zip(self.names, rows.T, strict=True)) if self._are_plain else self._typed(rows)
+        return self._batch(list(rows.T), conditions, len(rows), is_one)
+
+    def _batch(self, table: Sequence[np.ndarray], conditions: Mapping[str, Any], count: int, is_one: bool) -> RunBatch:
+        columns = dict(zip(self.names, table, strict=True)) if self._are_plain else self._typed(table)
         for name, value in conditions.items():
-            columns[name] = self._condition(name, value, len(rows), is_one)
-        return RunBatch(len(rows), columns, is_one)
+            columns[name] = self._condition(name, value, count, is_one)
+        return RunBatch(count, columns, is_one)
 
     def of_names(self, values: Mapping[str, Any]) -> RunBatch:
         """A batch of values by name, each a column or a single number; other inputs are conditions.
@@ -107,14 +110,14 @@ class Batches:
         for name, column in zip(self.names, columns, strict=True):
             if column.ndim and len(column) != count:
                 raise ArgumentError(f"{name} has {len(column)} values and others {count}; give as many for each")
-        shape = () if count is None else (count,)
-        theta = np.stack([np.broadcast_to(column, shape) for column in columns], axis=-1)
-        return self.of(theta, {name: value for name, value in values.items() if name not in self.names})
+        table = [np.broadcast_to(column, (1 if count is None else count,)) for column in columns]
+        conditions = {name: value for name, value in values.items() if name not in self.names}
+        return self._batch(table, conditions, len(table[0]), count is None)
 
-    def _typed(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+    def _typed(self, table: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         """Columns in the types that a model of ONNX declares."""
         found = {}
-        for name, dtype, column in zip(self.names, self._dtypes, rows.T, strict=True):
+        for name, dtype, column in zip(self.names, self._dtypes, table, strict=True):
             found[name] = column.astype(dtype)
             if dtype.kind in "iub" and not np.array_equal(found[name], column):
                 raise ArgumentError(f"{name} takes whole numbers ({dtype}); got {in_words(column[found[name] != column][0])}")
@@ -136,7 +139,8 @@ class Batches:
 
 def _column(name: str, value: Any) -> np.ndarray:
     """Numbers of one parameter: an axis of length 1 behind the first, as BayesFlow has it, does not count."""
-    found = as_array(value, name).astype(np.float64, copy=False)
+    found = as_array(value, name)
+    found = found.astype(np.int64 if found.dtype.kind in "iu" else np.float64, copy=False)
     return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
 
 

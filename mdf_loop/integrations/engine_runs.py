@@ -13,7 +13,6 @@ from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.lowered_runs import stacked
-from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import (
     ArgumentError,
     KindError,
@@ -35,7 +34,7 @@ from mdf_loop.options import OPTIONS, Run, part_of, start_run
 from mdf_loop.readers.mdf.by_place import LOOPS
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.names import unknown_names
-from mdf_loop.readers.mdf.signature import said_names
+from mdf_loop.readers.mdf.signature import output_ports, said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.types.fitting import as_array
 
@@ -257,11 +256,14 @@ def run_recorded_in_mdf(
     places = output_ports(graph)
     rows: dict[str, list[Any]] = {name: [] for name in places} if collect else {}
     run = start_run()
-    with quiet_mdf(), engine_at_work(graph):
-        refuse_graph(graph)
-        evaluable = EvaluableGraph(graph, verbose=False)
-        taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
-        return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+    try:
+        with quiet_mdf(), engine_at_work(graph):
+            refuse_graph(graph)
+            evaluable = EvaluableGraph(graph, verbose=False)
+            taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
+            return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+    except LoopError as error:
+        raise_plainly(error, graph)
 
 
 class LoopOfNode(Protocol):

@@ -17,8 +17,8 @@ import numpy as np
 from mdf_loop.convert.naming import names_of
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import ValueType, record
-from mdf_loop.readers.mdf.type_text import read_type_text
 from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.readers.mdf.written_values import read_type_text
 from mdf_loop.types.fitting import as_array
 
 IN_TEXT = re.compile(r"(?P<type>\b\w+)\s*(?:\[(?P<dims>[\d, ]*)\])?\s+(?P<name>[\w.]+)\s*=\s*\{(?P<values>[^{}\"]*)\}")

@@ -223,7 +223,11 @@ def _of_one_result(text: str, scope: Mapping[str, Any]) -> str:
 
 
 def _with_hint(error: MalformedBody | UnsupportedOp) -> MalformedBody | UnsupportedOp:
-    return type(error)(f"{error}{HINT}") if _work.get() == MODEL else error
+    """The error with what ``trusted`` does, unless it says what to write."""
+    return type(error)(f"{error}{HINT}") if _work.get() == MODEL and not _WRITTEN.search(str(error)) else error
+
+
+_WRITTEN = re.compile(r"; (?:write|.* is written) ")
 
 
 class Listed:

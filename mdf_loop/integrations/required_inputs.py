@@ -6,8 +6,8 @@ shape that is declared, and so do models here.  Where no shape is declared eithe
 - A node of a graph with loops, scans or branches, which MDF by itself does not run, has to be given one.
 - A graph of MDF's own functions gets the 0 of MDF's engine, and a warning.
 
-In a model that MDF's ONNX importer wrote a port may be an input of the model, or a weight whose value was lost:
-:mod:`mdf_loop.convert.imported_models` marks them, and they have to be given in any case.
+In a model of ONNX a port may be an input of the model, or, where MDF's importer wrote it, a weight whose value was lost: these
+are marked, and have to be given in any case.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from modeci_mdf.mdf import InputPort
 
-from mdf_loop.convert.identifiers import ORIGINAL
-from mdf_loop.convert.imported_models import REQUIRED
+from mdf_loop.convert.naming import ORIGINAL, REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
 from mdf_loop.integrations.no_eval import around, runs_body
 from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.typed import IMPORTED
 
 
 def is_required(thing: Any) -> bool:
@@ -101,7 +101,7 @@ def refuse_missing_inputs(graph: Any, given: Container[str] = ()) -> None:
     ArgumentError, MalformedBody
     """
     if lost := [(node, port) for node, port in required_ports(graph) if is_required(port) and port.id not in given]:
-        raise MalformedBody(_message(lost), (graph.id,))
+        raise MalformedBody(f"{_message(lost)}{lost_values(graph)}", (graph.id,))
     refuse_without_value(graph, given)
 
 
@@ -152,8 +152,15 @@ def _message(missing: Sequence[tuple[str, Any]]) -> str:
         name = repr(port.id) if port.id == was else f"{port.id!r} ({was} in the ONNX model)"
         readers.setdefault(name, []).append(node)
     names = ", ".join(f"{name}, read by {' and '.join(nodes)}" for name, nodes in readers.items())
+    given = "Inputs of the model are given to mdf_loop.run by name, or to evaluate(initializer=...)"
+    return f"nothing gives a value to {names}. {given}"
+
+
+def lost_values(graph: Any) -> str:
+    """What to say of missing inputs of a graph that MDF's importer wrote; empty for any other graph."""
+    if not (graph.metadata or {}).get(IMPORTED):
+        return ""
     return (
-        f"nothing gives a value to {names}. Inputs of the model are given to mdf_loop.run by name, or to "
-        "evaluate(initializer=...). The values of initializers, such as weights, were lost when MDF's importer wrote the "
-        "model: give them in the same way, or export them as Constant nodes, or run the .onnx file itself with mdf_loop.run"
+        ". The values of initializers, such as weights, were lost when MDF's importer wrote the model: give them in the same "
+        "way, or export them as Constant nodes, or run the .onnx file itself with mdf_loop.run"
     )

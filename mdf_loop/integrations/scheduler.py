@@ -311,13 +311,13 @@ def reading_names(original: Callable[..., Any], self: Any, condition: Any) -> An
 
 
 def _of_one_element(original: Callable[..., Any], indices: int) -> Callable[..., Any]:
-    """What a Threshold looks at, without axes of one element in front of those that its indices take."""
+    """What a Threshold looks at, with as many axes as its indices take: axes of one element in front are left out or added."""
 
     def getter(dependency: Any, parameter: Any) -> Any:
         value = np.asarray(original(dependency, parameter))
         while value.ndim > indices and len(value) == 1:
             value = value[0]
-        return value
+        return value.reshape((1,) * (indices - value.ndim) + value.shape)
 
     return getter
 

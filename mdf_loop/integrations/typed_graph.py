@@ -16,9 +16,10 @@ from typing import Any
 
 from mdf_loop.backend import LoopRep, as_value, run_kept
 from mdf_loop.convert.naming import input_ids, names_of
-from mdf_loop.errors import LoopError, in_node, keeps_results
+from mdf_loop.errors import ArgumentError, LoopError, in_node, keeps_results
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.integrations.no_eval import around
+from mdf_loop.integrations.required_inputs import lost_values
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
 from mdf_loop.readers import read
@@ -182,6 +183,9 @@ def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = 
     given = {ids.get(name, name): value for name, value in inputs.items()}
     try:
         results = prepared.run(given)
+    except ArgumentError as error:
+        error.args = (f"{error}{lost_values(graph)}",)
+        raise
     except BaseException as error:
         if not keeps_results(error):
             raise

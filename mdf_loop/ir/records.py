@@ -150,6 +150,8 @@ class Node:
         if not self.attrs:
             return ()
         found = [(key, value) for key, value in self.attrs.items() if isinstance(value, (Body, Loop))]
+        if not found:
+            return ()
         return [(key, value) if isinstance(value, Body) else ("body", value.body) for key, value in found]
 
     def with_bodies(self, bodies: Mapping[str, Body]) -> Node:

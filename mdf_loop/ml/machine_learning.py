@@ -5,13 +5,11 @@ Trees are in ``tree_ensembles.py``, support vector machines in ``support_vectors
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.linear import last_axes
-from mdf_loop.ops.batching import Result, all_stacked
 from mdf_loop.ops.registry import kernel
 from mdf_loop.types.elements import kind_of
 
@@ -48,28 +46,6 @@ def rows_of(x: np.ndarray) -> np.ndarray:
     return x[None]
 
 
-def row_by_row(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The rows of one input are worked on one by one (see :func:`rows_of`), and each output has a row for each."""
-    x = args[0]
-    if x.ndim not in (2, 3):
-        return None
-    outputs, flags = all_stacked(run(x.reshape(-1, x.shape[-1]), **attrs))  # type: ignore[misc]
-    rows = x.shape[1] if x.ndim == 3 else 1
-    return tuple(out.reshape(len(x), rows, *out.shape[1:]) for out in outputs), flags
-
-
-def per_feature(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """Each element is worked on alone, with numbers that are the same everywhere or one for each feature."""
-    x = args[0]
-    return all_stacked(run(x[:, None] if x.ndim == 1 else x, **attrs))  # iterations are no features
-
-
-def normalizing(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """The features of a row are worked on together; a number is a row of its own."""
-    x = args[0]
-    return all_stacked(run(x[:, None], **attrs)[:, 0] if x.ndim == 1 else run(x, **attrs))
-
-
 def labels_of(**attributes: Any) -> np.ndarray:
     """The names of classes, numbers or strings."""
     labels = one_of(**attributes)
@@ -79,7 +55,7 @@ def labels_of(**attributes: Any) -> np.ndarray:
 # Categories
 
 
-@kernel("CategoryMapper", domain=ML, batch=last_axes(0))
+@kernel("CategoryMapper", domain=ML)
 def category_mapper(x, *, cats_int64s=(), cats_strings=(), default_int64=-1, default_string="_Unused"):
     """Strings to whole numbers, or whole numbers to strings."""
     if len(cats_int64s) != len(cats_strings):
@@ -99,7 +75,7 @@ def _key(value: Any) -> Any:
     return "nan" if isinstance(value, float) and value != value else value
 
 
-@kernel("LabelEncoder", domain=ML, since=4, batch=last_axes(0))
+@kernel("LabelEncoder", domain=ML, since=4)
 def label_encoder(
     x,
     *,
@@ -134,7 +110,7 @@ def _plain(values: Any) -> list[Any]:
     return values.reshape(-1).tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-@kernel("LabelEncoder", domain=ML, since=2, batch=last_axes(0))
+@kernel("LabelEncoder", domain=ML, since=2)
 def label_encoder_2(
     x,
     *,
@@ -163,7 +139,7 @@ def label_encoder_2(
     )
 
 
-@kernel("LabelEncoder", domain=ML, since=1, batch=last_axes(0))
+@kernel("LabelEncoder", domain=ML, since=1)
 def label_encoder_1(x, *, classes_strings=(), default_int64=-1, default_string="_Unused"):
     """Strings to their places in a list, or places to strings."""
     places = range(len(classes_strings))
@@ -172,7 +148,7 @@ def label_encoder_1(x, *, classes_strings=(), default_int64=-1, default_string="
     )
 
 
-@kernel("OneHotEncoder", domain=ML, batch=last_axes(0))
+@kernel("OneHotEncoder", domain=ML)
 def one_hot_encoder(x, *, cats_int64s=None, cats_strings=None, zeros=1):
     """A further axis with a one at the element's category."""
     categories = one_of(cats_int64s=cats_int64s, cats_strings=cats_strings)
@@ -187,13 +163,13 @@ def one_hot_encoder(x, *, cats_int64s=None, cats_strings=None, zeros=1):
 # Numbers
 
 
-@kernel("Binarizer", domain=ML, batch=last_axes(0))
+@kernel("Binarizer", domain=ML)
 def binarizer(x, *, threshold=0.0):
     """1 above the threshold, 0 elsewhere."""
     return (x > threshold).astype(x.dtype)
 
 
-@kernel("Imputer", domain=ML, batch=per_feature)
+@kernel("Imputer", domain=ML)
 def imputer(x, *, imputed_value_floats=None, imputed_value_int64s=None, replaced_value_float=0.0, replaced_value_int64=0):
     """One value, which may be nan, replaced by another: the same everywhere, or one for each feature."""
     value = one_of(imputed_value_floats=imputed_value_floats, imputed_value_int64s=imputed_value_int64s)
@@ -202,13 +178,13 @@ def imputer(x, *, imputed_value_floats=None, imputed_value_int64s=None, replaced
     return np.where(missing, np.array(value, x.dtype), x)
 
 
-@kernel("Scaler", domain=ML, batch=per_feature)
+@kernel("Scaler", domain=ML)
 def scaler(x, *, offset=(0.0,), scale=(1.0,)):
     """(x - offset) * scale."""
     return ((x - np.array(offset, np.float32)) * np.array(scale, np.float32)).astype(np.float32)
 
 
-@kernel("Normalizer", domain=ML, batch=normalizing)
+@kernel("Normalizer", domain=ML)
 def normalizer(x, *, norm="MAX"):
     """Each row divided by its largest element, its sum of magnitudes or its root of squares; not by zero."""
     x = x.astype(np.float32)

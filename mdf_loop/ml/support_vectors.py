@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import mul
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, rows_of, transformed
 from mdf_loop.ops.registry import kernel, say
 
 BLOCK = 1 << 15
 """Differences that are made at a time: they should stay in the cache."""
-
-FEW_ROWS = 10
-"""Up to so many rows, numbers of Python take less time than arrays of numpy."""
 
 
 class Similarity:
@@ -136,7 +132,7 @@ class SvmRegression:
         return transformed(scores, self.post_transform)
 
 
-@kernel("SVMRegressor", domain=ML, batch=row_by_row, prepare=regressor)
+@kernel("SVMRegressor", domain=ML, prepare=regressor)
 def svm_regressor(x, *, prepared):
     """A weighted sum over support vectors; its sign if there is but one class."""
     return prepared(x)
@@ -287,54 +283,22 @@ class Pairs:
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """The probability of each class that fits those of the pairs best: (rows, classes)."""
         first = np.minimum(np.maximum(1 / (1 + np.exp(scores * self.a + self.b)), 1e-7), 1 - 1e-7)
-        if len(scores) <= FEW_ROWS:
-            return np.array([coupled(self.pairs, row, self.n) for row in first.tolist()]).reshape(-1, self.n)
-        return coupled_rows(self.pairs, first.T, self.n)
+        return coupled(self.pairs, first.T, self.n)
 
 
 # Coupling: method 2 of Wu, Lin and Weng (Probability estimates for multi-class classification by pairwise coupling),
 # which libsvm and onnxruntime stop after as many rounds as here.
 
 
-def rounds(n: int) -> int:
-    """The most rounds of coupling n classes."""
-    return max(100, n)
-
-
-def coupled(pairs: Sequence[tuple[int, int]], first: Sequence[float], n: int) -> list[float]:
-    """Probabilities of n classes for one row, from those of the first class of each pair."""
-    q = [[0.0] * n for _ in range(n)]
-    for (i, j), r in zip(pairs, first, strict=True):
-        q[i][i] += (1 - r) * (1 - r)
-        q[j][j] += r * r
-        q[i][j] = q[j][i] = -r * (1 - r)
-    p = [1 / n] * n
-    for _ in range(rounds(n)):
-        qp = [sum(map(mul, row, p)) for row in q]
-        pqp = sum(map(mul, p, qp))
-        if not any(abs(value - pqp) >= 0.005 / n for value in qp):
-            break
-        whole = 1.0  # p and qp are so many times too large: they are divided once, at the end
-        for t, row in enumerate(q):
-            step = (pqp - qp[t] / whole) / row[t]
-            pqp = (pqp + step * (step * row[t] + 2 * qp[t] / whole)) / (1 + step) ** 2
-            more = step * whole
-            p[t] += more
-            qp = [value + more * c for value, c in zip(qp, row, strict=True)]
-            whole *= 1 + step
-        p = [value / whole for value in p]
-    return p
-
-
-def coupled_rows(pairs: Sequence[tuple[int, int]], first: np.ndarray, n: int) -> np.ndarray:
-    """The same for many rows at once; first is (pairs, rows), the result (rows, classes)."""
+def coupled(pairs: Sequence[tuple[int, int]], first: np.ndarray, n: int) -> np.ndarray:
+    """Probabilities of n classes, (rows, classes), from those of the first class of each pair, (pairs, rows)."""
     q, places, found = np.zeros((n, n, first.shape[1])), np.arange(first.shape[1]), np.empty((first.shape[1], n))
     for (i, j), r in zip(pairs, first, strict=True):
         q[i, i] += (1 - r) * (1 - r)
         q[j, j] += r * r
         q[i, j] = q[j, i] = -r * (1 - r)
     p = np.full((n, first.shape[1]), 1 / n)
-    for _ in range(rounds(n)):
+    for _ in range(max(100, n)):
         qp = np.add.reduce(q * p, 1)
         pqp = np.add.reduce(p * qp, 0)
         going = np.abs(qp - pqp).max(0) >= 0.005 / n
@@ -363,7 +327,7 @@ def _couple(q: np.ndarray, p: np.ndarray, qp: np.ndarray, pqp: np.ndarray) -> No
     p /= whole
 
 
-@kernel("SVMClassifier", domain=ML, batch=row_by_row, prepare=classifier)
+@kernel("SVMClassifier", domain=ML, prepare=classifier)
 def svm_classifier(x, *, prepared):
     """The class of each row, and the probability of each class, or the decisions of the pairs of classes."""
     return prepared(x)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mdf_loop.ml.forests import LEAF, MEMBER, MODES, Forest, TreeNodes
-from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, row_by_row, rows_of, transformed
+from mdf_loop.ml.machine_learning import ML, known_transform, labels_of, rows_of, transformed
 from mdf_loop.ops.registry import kernel
 
-_REDUCED: dict[str, Callable[..., np.ndarray]] = {
-    "SUM": np.add.reduce,
-    "AVERAGE": np.add.reduce,
-    "MIN": np.minimum.reduce,
-    "MAX": np.maximum.reduce,
-}
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+"""What is made of the votes for a target, in the order of their numbers."""
 
 
 class Votes:
@@ -36,19 +32,9 @@ class Votes:
         self.n_targets, self.targets, self.weights = n_targets, targets[order], weights[order].astype(np.float64)
         self.counts = np.bincount(leaves, minlength=n_leaves)
         self.starts = np.cumsum(self.counts) - self.counts
-        most = int(self.counts.max(initial=0))
-        self.tables: tuple[np.ndarray, np.ndarray] | None = None
-        if most and (self.counts == most).all():  # all leaves have as many votes
-            self.tables = self.targets.reshape(-1, most), self.weights.reshape(-1, most)
-        # each leaf votes once for every target
-        self.is_full = self.tables is not None and most == n_targets and bool((self.tables[0] == np.arange(most)).all())
 
     def together(self, leaves: np.ndarray, aggregate: str) -> np.ndarray:
         """Scores (rows, targets) of the leaves (rows, trees); 0 where there is no vote."""
-        if self.is_full and leaves.shape[1]:
-            if self.n_targets == 1:
-                return _REDUCED[aggregate](self.weights.take(leaves), 1, keepdims=True)
-            return _REDUCED[aggregate](self.tables[1].take(leaves, 0), 1)  # type: ignore[index]
         shape = len(leaves), self.n_targets
         cells, weights = self._cells(leaves)
         if aggregate in ("SUM", "AVERAGE"):
@@ -66,9 +52,6 @@ class Votes:
     def _cells(self, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each vote that counts its place among the scores, and its weight."""
         first = np.arange(0, len(leaves) * self.n_targets, self.n_targets)
-        if self.tables is not None:
-            targets, weights = (table.take(leaves, 0) for table in self.tables)
-            return (targets + first[:, None, None]).reshape(-1), weights.reshape(-1)
         reached = leaves.reshape(-1)
         counts = self.counts.take(reached)
         ends = np.cumsum(counts)
@@ -94,8 +77,8 @@ class Ensemble:
     """
 
     def __init__(self, nodes: TreeNodes, votes: Votes, base: np.ndarray, aggregate: str = "SUM") -> None:
-        if aggregate not in _REDUCED:
-            raise ValueError(f"aggregate_function must be one of {', '.join(_REDUCED)}; got {aggregate!r}")
+        if aggregate not in AGGREGATES:
+            raise ValueError(f"aggregate_function must be one of {', '.join(AGGREGATES)}; got {aggregate!r}")
         if len(base) not in (0, 1, votes.n_targets):
             raise ValueError(f"there are {len(base)} base values for {votes.n_targets} targets")
         self.nodes, self.votes, self.aggregate, self.base = nodes, votes, aggregate, base
@@ -278,7 +261,7 @@ def regressor(
     return TreeRegression(Ensemble(nodes, votes, base, aggregate_function), post_transform)
 
 
-@kernel("TreeEnsembleRegressor", domain=ML, batch=row_by_row, prepare=regressor)
+@kernel("TreeEnsembleRegressor", domain=ML, prepare=regressor)
 def tree_ensemble_regressor(x, *, prepared):
     """Scores of the leaves that each row reaches, in single precision."""
     return prepared(x)
@@ -323,17 +306,12 @@ class Classes:
     labels: np.ndarray
     post_transform: str
 
-    @property
-    def asks_who_voted(self) -> bool:
-        """Whether a class without a vote is none to choose."""
-        return not len(self.ensemble.base)
-
     def __call__(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, ensemble = rows_of(x), self.ensemble
         leaves = ensemble.leaves(x)
         scores = ensemble.scores(leaves, ensemble.precision(x.dtype))
         best = scores.argmax(1)
-        if self.asks_who_voted and not scores.all():
+        if not len(ensemble.base) and not scores.all():  # a class without a vote is none to choose
             best = np.where(ensemble.votes.voted(leaves), scores, -np.inf).argmax(1)
         return self.labels.take(best), transformed(scores, self.post_transform)
 
@@ -354,24 +332,18 @@ class TwoClasses:
             return np.where(above, self.labels[0], type(self.labels[0])()), transformed(score, self.post_transform)
         return self.labels.take(above.astype(np.intp)), self._both(score)
 
-    @property
-    def first_score(self) -> str:
-        """What the score of the first class is: ``zero``, ``rest`` (1 - score) or ``opposite`` (-score)."""
-        if self.voted == 1:  # what is said of the second class says nothing of the first
-            return "zero"
-        is_rest = self.post_transform == "PROBIT" or (self.post_transform == "NONE" and self.is_probability)
-        return "rest" if is_rest else "opposite"
-
     def _both(self, score: np.ndarray) -> np.ndarray:
         """The scores of both classes."""
-        first = {"zero": np.zeros_like, "rest": lambda x: 1 - x, "opposite": np.negative}[self.first_score](score)
+        if self.voted == 1:  # what is said of the second class says nothing of the first
+            first = np.zeros_like(score)
+        elif self.post_transform == "PROBIT" or (self.post_transform == "NONE" and self.is_probability):
+            first = 1 - score
+        else:
+            first = -score
         return transformed(np.concatenate([first, score], 1), self.post_transform)
 
 
-@kernel("TreeEnsembleClassifier", domain=ML, batch=row_by_row, prepare=classifier)
+@kernel("TreeEnsembleClassifier", domain=ML, prepare=classifier)
 def tree_ensemble_classifier(x, *, prepared):
     """The class of each row, and the scores of all classes in single precision."""
     return prepared(x)
-
-
-# Both, in version 5

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from mdf_loop.ml.forests import LEAF, MEMBER, TreeNodes
-from mdf_loop.ml.machine_learning import ML, row_by_row
-from mdf_loop.ml.tree_ensembles import Ensemble, TreeRegression, Votes, missing, of_length, whole
+from mdf_loop.ml.machine_learning import ML
+from mdf_loop.ml.tree_ensembles import AGGREGATES, Ensemble, TreeRegression, Votes, missing, of_length, whole
 from mdf_loop.ops.registry import kernel
 
-AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 """What TreeEnsemble writes as numbers, in their order."""
 
@@ -117,7 +116,7 @@ def _members(modes: np.ndarray, values: np.ndarray | None) -> dict[int, np.ndarr
     return {node: values[start:end] for node, start, end in zip(asking, starts, ends, strict=True)}
 
 
-@kernel("TreeEnsemble", domain=ML, since=5, batch=row_by_row, prepare=ensemble_5)
+@kernel("TreeEnsemble", domain=ML, since=5, prepare=ensemble_5)
 def tree_ensemble(x, *, prepared):
     """Scores of the leaves that each row reaches, in the type of the rows."""
     return prepared(x)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.calls.explain import CONDITIONS, explained, explained_graph, first_output, how_it_ran, plan_content, plan_of, ways
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.numpy_engine import NumpyLoop, watched_loops
 from mdf_loop.execute.programs import watched_programs
-from mdf_loop.ir import ValueType
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
-from mdf_loop.models.verifying import drawn, needed_in
+from mdf_loop.models.verifying import drawn, needed
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, lines_of
 from mdf_loop.readers.mdf.by_place import node_by_name
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -116,16 +115,9 @@ def _loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
 def _missing(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Values for the inputs that a model needs and that are not given."""
     try:
-        return drawn(needed_of(model, inputs), SEED, set(inputs))
+        return drawn(needed(model, inputs), SEED, set(inputs))
     except LoopError:  # said with all its circumstances when the model runs
         return {}
-
-
-def needed_of(model: Model, given: Container[str] = ()) -> dict[str, ValueType]:
-    """The inputs that a model cannot do without, with what is declared of them; see :func:`needed_in`."""
-    if isinstance(model, MdfModel) and model.typed is None:
-        return needed_in(model.graph, given)
-    return {name: port.type for name, port in model.inputs.items() if port.default is None}
 
 
 WORDS = {

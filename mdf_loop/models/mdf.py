@@ -15,7 +15,6 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import called, free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
@@ -23,17 +22,17 @@ from mdf_loop.integrations.model_constants import constants, told_apart, with_co
 from mdf_loop.integrations.required_inputs import open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed
-from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
-from mdf_loop.models.once import Given, NotOnce, OnceGraph, Runner
+from mdf_loop.models.once import Given, NotOnce, OnceGraph, Request, Runner
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
 from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
+from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
 from mdf_loop.readers.mdf.node import is_stateful
-from mdf_loop.readers.mdf.signature import said_names
+from mdf_loop.readers.mdf.signature import output_ports, said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.types.fitting import as_array
 from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
@@ -244,9 +243,21 @@ class MdfModel(Model):
 
     def refuse_how(self, how: Mapping[str, Any]) -> None:
         super().refuse_how(how)
+        for name in how:
+            if name != "seed" and (full := self.full_name(name)) != name:
+                warn_user(f"{name}= is an argument of the call here; the model has a value of that name: give it as {full!r}")
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
+        if "steps" in how and "time_increment" not in how and (names := self._integrated):
+            warn_user(f"{', '.join(names)} stay as they begin: steps have no length; give time_increment=, the time between two")
+
+    @cached_property
+    def _integrated(self) -> list[str]:
+        """Parameters with a ``time_derivative``."""
+        return [
+            f"{node.id}.{each.id}" for node in self.graph.nodes for each in node.parameters if each.time_derivative is not None
+        ]
 
     @cached_property
     def goes_on(self) -> bool:
@@ -286,12 +297,45 @@ class MdfModel(Model):
         if not is_typed(self.graph):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
+            if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
+                run.warn_once((id(self.graph), STEP), said)
+            if self._whole:
+                self._warn_of_fractions(inputs, run)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
             return recorded_run(self, inputs, run, wish)
-        found = self.evaluated_once(inputs, run) if wish.steps is None else None
-        return found or self.in_other_ways(inputs, run, wish)
+        try:
+            found = self.evaluated_once(inputs, run) if wish.steps is None else None
+            return found or self.in_other_ways(inputs, run, wish)
+        except IterationError as error:
+            self._hint_at_arrays(error, inputs)
+            raise
+
+    def _hint_at_arrays(self, error: IterationError, inputs: Mapping[str, Any]) -> None:
+        """Say which input is an array where the model has a number: values of a sweep, perhaps."""
+        for name, value in inputs.items():
+            port = self.inputs.get(name)
+            if port is not None and isinstance(port.default, int | float) and np.ndim(value):
+                said = f"{name} is a number in the model; values to sweep go into mdf_loop.sweep(model, over={{{name!r}: [...]}})"
+                error.args = (f"{error}; {said}", *error.args[1:])
+                return
+
+    @cached_property
+    def _whole(self) -> dict[str, str]:
+        """The input ports that are declared to be whole numbers, by the names of inputs, each with its type."""
+        ports = {f"{node.id}.{port.id}": str(port.type) for node in self.graph.nodes for port in node.input_ports}
+        said = {name: ports.get(self.full_name(name), "") for name in self.inputs}
+        return {name: type for name, type in said.items() if type.startswith(("int", "uint"))}
+
+    def _warn_of_fractions(self, inputs: Mapping[str, Any], run: Run) -> None:
+        """Say of a fraction that its port is declared to be a whole number: MDF does not look at it."""
+        for name in self._whole.keys() & inputs.keys():
+            value = np.ravel(as_array(inputs[name], f"input {name!r}"))
+            parts = value[np.mod(value, 1) != 0] if value.dtype.kind == "f" else value[:0]
+            if parts.size:
+                said = f"{name} is declared {self._whole[name]}, and is given {parts[0]}, which is used as it is"
+                run.warn_once((id(self.graph), name), said)
 
     def evaluated_once(
         self, inputs: Mapping[str, Any], run: Run, call: Runner = Request.run, record: Mapping[str, Key] = MappingProxyType({})
@@ -340,6 +384,11 @@ class MdfModel(Model):
                     return None
                 given[node, id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
         return given
+
+    def full_name(self, name: str) -> str:
+        """An input with its node, where a name means one."""
+        places = self.places_of(name) if self.typed is None else ()
+        return f"{places[0][0]}.{places[0][1]}" if len(places) == 1 else name
 
     def places_of(self, name: str) -> Sequence[tuple[str, str, bool]]:
         """The places that a name means, by node and id, and whether each is an input port; none where it is unknown."""

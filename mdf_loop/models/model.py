@@ -211,8 +211,7 @@ class Model:
     @cached_property
     def _step(self) -> Any:
         """The same where it is not given."""
-        port = self.inputs.get("dt")
-        return None if port is None else port.default
+        return port.default if (port := self.inputs.get("dt")) is not None else None
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
@@ -370,6 +369,10 @@ class Model:
                 inputs[name] = value
         self.refuse_how(how)
         return how, inputs
+
+    def full_name(self, name: str) -> str:
+        """An input as nothing else is called: of MDF with its node."""
+        return name
 
     def _names_of_its_own(self) -> Iterable[str]:
         """Inputs that may be called like an argument: those of ONNX, which have no other name."""

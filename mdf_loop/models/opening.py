@@ -104,9 +104,7 @@ def _read(path: Path) -> Model:
     if suffix == ".onnx":
         prepared: LoopRep = prepare_onnx(load_onnx(path))
         return NetworkModel(prepared, "", source)
-    model = load(path)
-    check_structure(model)
-    made = _of_mdf(model, source)
+    made = _of_mdf(load(path), source)
     _ = made.once  # which reads the files of its bodies
     return made
 

@@ -111,7 +111,7 @@ class Results(dict[str, Any]):
         raise MissingOutput(f"the results have no output called {name!r}{meant}")
 
     def __getattr__(self, name: str) -> Any:
-        meant = f"; write results[{name!r}]" if name in self else ""
+        meant = f"; write results[{name!r}]" if name in self else did_you_mean(name, [*self, *vars(type(self))])
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{meant}", name=name, obj=self)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.weights import open_archive
-from mdf_loop.errors import FileError, LoopError, MalformedBody, let_through
+from mdf_loop.errors import FileError, LoopError, MalformedBody, MissingFile, did_you_mean, let_through
 from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.strangers import refuse_strange, zarr_attributes
@@ -55,7 +55,8 @@ def open_results(path: Any) -> Any:
         if place.suffix == ".npz":
             return _of_archive(place)
         if not place.exists():
-            raise MalformedBody(f"there is no file {os.fspath(place)!r}")
+            names = os.listdir(place.parent) if place.parent.is_dir() else []
+            raise MissingFile(f"there is no file {os.fspath(place)!r}{did_you_mean(place.name, names)}")
         _need(place)
         said = _said_of_recording(place)
         refuse_strange(place, "" if said is None else VALUES)

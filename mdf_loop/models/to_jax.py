@@ -18,7 +18,6 @@ from mdf_loop.convert.locating import line_of_error, line_of_names
 from mdf_loop.convert.named_values import Named, freed
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.convert.scheduled.open_start import open_run
-from mdf_loop.convert.scheduled.run_order import output_ports
 from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, did_you_mean, let_through
@@ -33,7 +32,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
 from mdf_loop.readers.mdf.input_ports import copied_with_room
-from mdf_loop.readers.mdf.signature import ports_of
+from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.settings.counts import counted
@@ -154,9 +153,7 @@ class GraphOnce:
         names = {(node, owner.id): name for name, found in places.items() for node, owner, _ in found}
         graph, ports = freed(graph, asked)
         body = read_whole(graph, read)
-        ends = ports_of(graph).ends
-        called = {place: name for name, place in output_ports(graph).items()}
-        return OpenGraph(body, tuple(called[end] for end in ends), {id: names[p.node, p.id] for id, p in ports.items()})
+        return OpenGraph(body, tuple(output_ports(graph)), {id: names[p.node, p.id] for id, p in ports.items()})
 
     def _with_known(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:
         """The graph with what is known in its places."""

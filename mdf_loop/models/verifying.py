@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,21 +12,19 @@ import numpy as np
 
 from mdf_loop.backend import prepare
 from mdf_loop.calls.on_device import in_rows, key_of
-from mdf_loop.convert.checked import FIRST_WITH_INITIALIZERS
 from mdf_loop.convert.loading import load
-from mdf_loop.convert.mdf_to_onnx import to_onnx
-from mdf_loop.convert.naming import names_of
+from mdf_loop.convert.mdf_to_onnx import FIRST_WITH_INITIALIZERS, to_onnx
 from mdf_loop.errors import MalformedBody, let_through
 from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf, with_inputs
 from mdf_loop.integrations.model_constants import with_constants
-from mdf_loop.ir import Body, ValueType
+from mdf_loop.ir import ValueType
 from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
 from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import Model
+from mdf_loop.models.opening import prepare as prepared
 from mdf_loop.models.opening import run
 from mdf_loop.models.to_jax import to_jax
 from mdf_loop.options import options
-from mdf_loop.readers import read
-from mdf_loop.readers.mdf.signature import ports_of
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.settings.engines import agreeing_engines
 from mdf_loop.types.elements import DTYPES, kind_of
@@ -144,9 +141,10 @@ def opened(path: Path, given: Mapping[str, Any], seed: int) -> tuple[Any, dict[s
         The model cannot be read, or no value of an input can be drawn.
     """
     model = load(path)
-    kinds = needed(model, given)
-    if path.suffix.lower() not in (".onnx", ".xml"):
-        given, inside = MdfModel(model.graphs[0]).told_apart(given)
+    made = prepared(model)
+    kinds = needed(made, given)
+    if isinstance(made, MdfModel) and path.suffix.lower() not in (".onnx", ".xml"):
+        given, inside = made.told_apart(given)
         model.graphs[0] = with_constants(model.graphs[0], inside) if inside else model.graphs[0]
     return model, {**drawn(kinds, seed, set(given)), **given}
 
@@ -330,38 +328,15 @@ def _distance(wanted: Any, actual: Any) -> tuple[float, str]:
     return float(distances[place]), f" at {[*map(int, place)]}" if place else ""
 
 
-def needed(model: Any, given: Container[str] = ()) -> dict[str, ValueType]:
-    """The inputs that a model cannot do without, by name, with what is declared of them; see :func:`needed_in`."""
-    if len(model.graphs) != 1:
-        raise MalformedBody(f"the model {model.id!r} has {len(model.graphs)} graphs; verify one of them")
-    return needed_in(model.graphs[0], given)
-
-
-def needed_in(graph: Any, given: Container[str] = ()) -> dict[str, ValueType]:
-    """The same of a graph.
-
-    Ports of one name are one input, but for those that are ``given`` as ``node.port``: they are none, and the others one each.
-    """
-    if is_typed(graph):
-        body = read(graph, kind="branch")
-        names = names_of(graph)
-        return {names.get(name, name): body.type_of(name) for name in _without_default(body)}
-    ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
-    needy = ports_of(graph).needy
-    apart = {port for node, port in needy if f"{node}.{port}" in given}
-    asked = {f"{node}.{port}" if port in apart else port: _of_port(ports[node, port]) for node, port in needy}
-    return {name: kind for name, kind in asked.items() if name not in given}
-
-
-def _without_default(body: Body) -> Iterator[str]:
-    return (name for name in body.inputs if name not in body.defaults)
-
-
-def _of_port(port: Any) -> ValueType:
-    dtype = np.dtype(float)
-    with contextlib.suppress(TypeError):
-        dtype = np.dtype(port.type or float)
-    return ValueType(dtype, tuple(dim if isinstance(dim, int) else None for dim in port.shape or ()))
+def needed(model: Model, given: Iterable[str] = ()) -> dict[str, ValueType]:
+    """The inputs of a prepared model that have no value, by name, with what is declared of them; numbers of MDF are float64."""
+    given = {*given}
+    kinds = {name: port.type for name, port in model.inputs.items() if port.default is None and name not in given}
+    if not isinstance(model, MdfModel) or model.typed is not None:
+        return kinds
+    taken = {place[:2] for name in given for place in model.places_of(name)}
+    kinds = {name: kind for name, kind in kinds.items() if not any(place[:2] in taken for place in model.places_of(name))}
+    return {name: ValueType(kind.dtype or np.dtype(float), kind.shape or ()) for name, kind in kinds.items()}
 
 
 def drawn(kinds: Mapping[str, ValueType], seed: int, given: set[str]) -> dict[str, Any]:

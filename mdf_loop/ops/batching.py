@@ -15,9 +15,10 @@ A rule is ``rule(run, args, stacked, attrs) -> (outputs, stacked_out)`` or None.
     no way for this combination; the caller runs the operator's Step with a leading axis, if it has one, else one iteration at
     a time.
 
-A rule of its own is for a kernel that has no Step (scattering, sorting, running sums, windows, recurrent networks, attention,
-trees), or whose Step takes longer for all iterations (Gather, products of matrices, questions about shapes) or is not for all
-that the rule takes (Einsum, powers, reductions of nothing).  All others name :func:`by_step`.
+A rule of its own is for a kernel that has no Step (scattering, sorting, running sums, windows, recurrent networks), or whose
+Step takes longer for all iterations (Gather, products of matrices, questions about shapes) or is not for all that the rule takes
+(Einsum, powers, reductions of nothing).  All others name :func:`by_step`.  Operators that loops hardly have, such as attention
+and those of ai.onnx.ml, have no rule, and are called once for each iteration.
 
 The law, tested for every kernel that names a rule: the outputs equal the stack of one call per iteration.
 """

@@ -105,6 +105,8 @@ class Facts:
         It compares numbers, and is false for nan.
     divides : bool
         Its second input is a divisor.
+    is_open_ended : bool
+        The largest whole number is no number to it, but an end that is open.
     draws : callable or None
         ``draws(*inputs)``, with inputs that are known, says which of ONNX's random operators draws the same numbers: its name and
         attributes, the type being float64; None if there is none.
@@ -125,6 +127,7 @@ class Facts:
     chooses: bool = False
     compares: bool = False
     divides: bool = False
+    is_open_ended: bool = False
     draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None
     results: Callable[..., list[tuple[np.dtype | None, tuple[int | None, ...] | None]]] | None = None
 

@@ -1,8 +1,9 @@
-"""What the condition of a loop is computed of, and what is nan."""
+"""What the condition of a loop is computed of, and what is nan or infinite."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+import math
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from mdf_loop.ops.registry import facts
 
 MOST = 1 << 16
 """Elements of a value that is looked at for nan: a loop must not cost more for this."""
+
+FEW = 1 << 12
+"""Elements of what a loop has collected that is looked at as a whole for infinity."""
 
 
 def part_computing(body: Body, outputs: Iterable[str], known: Container[str] = ()) -> Body:
@@ -59,6 +63,22 @@ def shows_nan(value: Any) -> bool:
     return (kind is not np.ndarray or value.size <= MOST) and has_nan(value)
 
 
-def writes_nan(body: Body) -> bool:
-    """Whether a body has nan as a constant, so that nan is meant."""
-    return any(map(has_nan, body.constants.values())) or any(writes_nan(inner) for node in body.nodes for _, inner in node.bodies)
+def has_inf(value: Any) -> bool:
+    """Whether a value is infinite, or an array with infinity in it."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fc" and bool(np.count_nonzero(np.isinf(value)))
+    return isinstance(value, _FLOATS) and bool(np.isinf(value))
+
+
+def shows_inf(value: Any) -> bool:
+    """The same of a value that is small enough to be looked at after each run; of a longer one its first and last row."""
+    kind = type(value)
+    if kind is np.float64 or kind is float:
+        return math.isinf(value)
+    return has_inf(value if kind is not np.ndarray or value.size <= FEW else value[:: max(len(value) - 1, 1)][:MOST])
+
+
+def writes_nan(body: Body, is_odd: Callable[[Any], bool] = has_nan) -> bool:
+    """Whether a body has nan as a constant, so that nan is meant; or what ``is_odd`` finds."""
+    inner = (part for node in body.nodes for _, part in node.bodies)
+    return any(map(is_odd, body.constants.values())) or any(writes_nan(part, is_odd) for part in inner)

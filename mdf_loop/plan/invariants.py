@@ -7,10 +7,10 @@ too.  That is what ``late`` is for: the condition that most bodies set to true i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.ir import Body, Loop, Node, record
+from mdf_loop.ir import Loop, Node, record
 from mdf_loop.ops.registry import lookup
 
 
@@ -21,7 +21,9 @@ def is_pure(node: Node) -> bool:
 
 def draws(node: Node) -> bool:
     """Whether the node, or one inside it, takes numbers from the run's random stream."""
-    return any("rng" in lookup(inner.op, inner.opset, inner.domain).parameters for inner in _without_bodies(node))
+    if bodies := node.bodies:
+        return any(draws(inner) for _, body in bodies for inner in body.nodes)
+    return "rng" in lookup(node.op, node.opset, node.domain).parameters
 
 
 def seeded(node: Node) -> Node | None:
@@ -31,27 +33,19 @@ def seeded(node: Node) -> Node | None:
 
 def is_repeatable(node: Node) -> bool:
     """Whether running the node once more does no harm, once the random stream is put back."""
-    for inner in _without_bodies(node):
-        try:
-            entry = lookup(inner.op, inner.opset, inner.domain)
-        except UnsupportedOp:
-            return False
-        if not entry.pure and "rng" not in entry.parameters:
-            return False
-    return not any(body.state for body in _bodies(node))
+    if bodies := node.bodies:
+        return all(not body.state and all(map(is_repeatable, body.nodes)) for _, body in bodies)
+    try:
+        entry = lookup(node.op, node.opset, node.domain)
+    except UnsupportedOp:
+        return False
+    return entry.pure or "rng" in entry.parameters
 
 
 def _without_bodies(node: Node) -> Sequence[Node]:
     """The node itself if it is not control flow, or else the operators inside it."""
     bodies = node.bodies
     return [found for _, body in bodies for inner in body.nodes for found in _without_bodies(inner)] if bodies else (node,)
-
-
-def _bodies(node: Node) -> Iterator[Body]:
-    for _, body in node.bodies:
-        yield body
-        for inner in body.nodes:
-            yield from _bodies(inner)
 
 
 @record

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mdf_loop.errors import KindError, MalformedBody, did_you_mean, let_through
+from mdf_loop.errors import KindError, MalformedBody, MissingFile, did_you_mean, let_through
 from mdf_loop.options import current_options
 from mdf_loop.system.threads import holding
 
@@ -89,7 +89,7 @@ def _told(path: Path, what: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
         names = os.listdir(path.parent) if path.parent.is_dir() and os.access(path.parent, os.R_OK) else []
-        raise MalformedBody(f"there is no file {shortened(path)!r}{did_you_mean(path.name, names)}") from error
+        raise MissingFile(f"there is no file {shortened(path)!r}{did_you_mean(path.name, names)}") from error
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a zero character in the path
         let_through(error)
         raise unread(path, what, error) from error

@@ -105,6 +105,10 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
         ("leaves the other axes", lambda v: v.type.shape == (v.args[0].type.shape or ())[len(v.args) - 1 :]),
     ],
     "place_in": [("counts a whole number from the front", lambda v: len(v.args) == 2 and all(map(_is_index, v.args)))],
+    "no_nan": [
+        ("asks one bool", lambda v: v.args[0].type == Type(BOOL, ())),
+        ("looks at floats, at one at least", lambda v: 0 < v.attr < len(v.args) and all(x.type.kind == "f" for x in v.args[1:])),
+    ],
     "put": [
         ("puts by whole numbers", lambda v: all(map(_is_index, v.args[2:]))),
         ("keeps the type", lambda v: v.type == v.args[0].type),

@@ -39,7 +39,7 @@ def may_refuse(value: Value) -> bool:
 
 def may_fail(value: Value) -> bool:
     """Whether something may go wrong with a value, so that it is computed even if it has no readers."""
-    if value.op in ("apply", "loop", "branch", "place_in", "gather") or may_refuse(value):
+    if value.op in ("apply", "loop", "branch", "place_in", "gather", "no_nan") or may_refuse(value):
         return True
     return value.op not in _HARMLESS_PLACES and not all(x.type.is_static for x in (value, *value.args))  # shapes may not fit
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
-from mdf_loop.plan.comparisons import MOST, compared, part_computing, writes_nan
+from mdf_loop.plan.comparisons import MOST, compared, has_inf, part_computing, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable, lasting
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.before_lowering import allows, of_constants
@@ -36,10 +35,11 @@ from mdf_loop.step.loop_types import (
 )
 from mdf_loop.step.memory import can_be_placed
 from mdf_loop.step.obstacles import first_unknown
-from mdf_loop.step.primitives import INT64
+from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Apply, LoopRegion, Region, Size, Type, Value
 from mdf_loop.step.sequences import collecting, with_lists
 from mdf_loop.step.trace import meaning_of
+from mdf_loop.types.elements import read_only
 
 Names = dict[str, Value]
 
@@ -158,7 +158,7 @@ class Lowering(OfBranches):
         """The values of a body's outputs; ``scope`` has its inputs and captures."""
         if body.state:
             raise CannotLower("state that the body does not declare")
-        names = {**scope, **{name: self.b.const(unchangeable(value), self.exact) for name, value in body.constants.items()}}
+        names = {**scope, **{name: self.b.const(read_only(value), self.exact) for name, value in body.constants.items()}}
         return self._computed(body.nodes, body.outputs, names)
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
@@ -280,7 +280,8 @@ class Lowering(OfBranches):
         if self.sees_nan and not self.depth and obeyed and record.keep_going is not None and not record.scanned:
             self._end_at_nan(record, carried, results, captured)  # type: ignore[arg-type]
         if self.sees_nan and not self.depth and not writes_nan(record.body):
-            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()])
+            sees_inf = not (record.body.typed or writes_nan(record.body, has_inf))
+            self._end_at_new_nan(results[: len(carried)], [*carried, *scanned, *invariant, *captured.values()], sees_inf)
         return results
 
     def _end_at_nan(self, record: Loop, carried: Sequence[Value], results: Sequence[Value], captured: Names) -> None:
@@ -291,24 +292,22 @@ class Lowering(OfBranches):
         part = part_computing(record.body, sorted(compared(record)[0]), {*ends, *inputs})
         if not part.outputs or not {*ends, *inputs}.issuperset(part.inputs) or not all(map(is_pure, part.nodes)):
             return
-        for before in (results, carried):  # what the last condition was computed of, and what the first one was
-            for x in self.body(part, {**dict(zip(inputs, before, strict=False)), **ends}):
-                if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL and going.type.is_static:
-                    ended = b.not_(going if not going.type.shape else b.reduce(going, "all", range(going.type.rank or 0)))
-                    b.put_in("place_in", (b.cast(b.and_(self._has_nan(x), ended), INT64), b.const(np.int64(1))), Type(INT64, ()))
+        found = [  # what the last condition was computed of, and what the first one was
+            x
+            for before in (results, carried)
+            for x in self.body(part, {**dict(zip(inputs, before, strict=False)), **ends})
+            if x.op != "const" and x.type.kind == "f" and x.type.is_static and x.type.size <= _SMALL
+        ]
+        if found and going.type.is_static:
+            going = b.reduce(going, "all", range(going.type.rank or 0)) if going.type.shape else going
+            b.put_in("no_nan", (b.not_(going), *found), Type(BOOL, ()), len(found))
 
-    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None]) -> None:
-        """End the program where a loop has made nan of finite numbers."""
-        b = self.b
-        made = [self._has_nan(x) for x in _small_floats(results) if not any(x is y for y in given)]
+    def _end_at_new_nan(self, results: Sequence[Value], given: Sequence[Value | None], sees_inf: bool) -> None:
+        """End the program where a loop has made nan, or infinity, of finite numbers."""
+        made = [x for x in _small_floats(results) if not any(x is y for y in given)]
         if made:
-            others = [self._has_nan(b.sub(x, x)) for x in _small_floats(given)]  # infinity less itself is nan too
-            ended = functools.reduce(b.and_, map(b.not_, others), functools.reduce(b.or_, made))
-            b.put_in("place_in", (b.cast(ended, INT64), b.const(np.int64(1))), Type(INT64, ()))
-
-    def _has_nan(self, x: Value) -> Value:
-        is_nan = self.b.ne(x, x)
-        return is_nan if not x.type.shape else self.b.reduce(is_nan, "any", range(x.type.rank or 0))
+            made = [self.b.sub(x, x) if sees_inf else x for x in made]  # infinity less itself is nan too
+            self.b.put_in("no_nan", (self.b.const(np.True_), *made, *_small_floats(given)), Type(BOOL, ()), len(made))
 
     def loop(
         self,

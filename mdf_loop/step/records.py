@@ -28,6 +28,9 @@ concat        arrays                                                  the axis
 gather        x, index                                                the axis
 place         x, one number for each leading axis                     (``x[i, j]``; indices are in range)
 place_in      a place, a length                                       (the place counted from the front, if it is inside)
+no_nan        a bool, floats                                          how many floats come first (ends the program where the
+                                                                      bool is true, nan is in one of these, and the other
+                                                                      floats are finite)
 put           x, update, one number for each leading axis             (x, with ``x[i, j] = update``)
 reduce        x                                                       :class:`Reduction`
 dot           x, y                                                    (the product of matrices, as numpy's matmul)

@@ -27,6 +27,7 @@ from mdf_loop.readers.python.tracing import IN_PLACE, Trace, Traced, TracedBranc
 from mdf_loop.step.build import FEW, MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Type, Value
+from mdf_loop.types.elements import read_only
 
 OF_FUNCTIONS = {
     call: name
@@ -89,8 +90,9 @@ def traced(
     b.traces = True
     try:
         with np.errstate(all="ignore"):
-            given = [None if x is None else _unchangeable(x.attr) if _is_known(x) else TracedArray(x, trace) for x in args]
-            found = run(*given, **{name: _unchangeable(x) for name, x in keywords.items()})
+            # what a kernel counts in cannot be traced
+            given = [None if x is None else read_only(x.attr) if _is_known(x) else TracedArray(x, trace) for x in args]
+            found = run(*given, **{name: read_only(x) for name, x in keywords.items()})
         return tuple(trace.result(x) for x in (found if type(found) is tuple else (found,)))
     except Exception as error:
         let_through(error)
@@ -102,14 +104,6 @@ def traced(
 def _is_known(x: Value) -> bool:
     """Whether a kernel gets a value itself: a constant."""
     return x.op == "const" and isinstance(x.attr, np.ndarray | np.generic) and x.attr.size <= MOST_FOLDED
-
-
-def _unchangeable(x: Any) -> Any:
-    """What a kernel is given beside its inputs; one that counts in there is not traced."""
-    if isinstance(x, np.ndarray):
-        x = x.view()
-        x.flags.writeable = False
-    return x
 
 
 _KINDS = {ufunc: kind for kind, ufunc in REDUCTIONS.items()}
@@ -289,6 +283,9 @@ class TracedArray(Traced):
             raise self._refused("makes an array without dimensions")
         self.is_fresh = False
         return self.trace.wrap(self.trace.builder.reshape(found.value, shape))
+
+    def __setitem__(self, *_: Any) -> None:
+        raise self._refused("changes an element")
 
     def __len__(self) -> int:
         if not self.shape:

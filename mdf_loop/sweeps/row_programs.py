@@ -15,7 +15,7 @@ from mdf_loop.errors import let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body, Node
-from mdf_loop.models.between_loops import Request, is_passed_on
+from mdf_loop.models.once import Request, is_passed_on
 from mdf_loop.options import Run
 from mdf_loop.sweeps.machine_runs import MachineLoop, NotTogether, for_many, may_be_compiled
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in

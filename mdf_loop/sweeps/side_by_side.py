@@ -13,9 +13,8 @@ import numpy as np
 from mdf_loop.errors import let_through
 from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.execute.programs import program_values
-from mdf_loop.models.between_loops import Request
 from mdf_loop.models.model import Model, Wish
-from mdf_loop.models.once import OnceEvaluation
+from mdf_loop.models.once import OnceEvaluation, Request
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.behind_loops import BehindLoop

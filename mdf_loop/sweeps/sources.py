@@ -20,11 +20,10 @@ from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.ir import Body, Loop
-from mdf_loop.models.between_loops import BetweenLoops, Request, result_in
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.once import Given, NotOnce, OnceEvaluation, OnceGraph
+from mdf_loop.models.once import BetweenLoops, Given, NotOnce, OnceEvaluation, OnceGraph, Request, result_in
 from mdf_loop.models.recordings.recording import rep_with
 from mdf_loop.models.recordings.ways import Way, found_in, is_conditional
 from mdf_loop.ops.registry import changes

@@ -5,6 +5,8 @@ The numbers are those of ``TensorProto.DataType``; types that numpy lacks come f
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -80,3 +82,12 @@ def kind_of(dtype: np.dtype) -> str:
     if dtype.kind in "OUS":
         return "string"
     return {"b": "bool", "c": "complex"}.get(dtype.kind, "other")
+
+
+def read_only(value: Any) -> Any:
+    """A value that cannot be written into: an array that can is looked at by another one."""
+    if not isinstance(value, np.ndarray) or not value.flags.writeable:
+        return value
+    view = value.view()
+    view.flags.writeable = False
+    return view

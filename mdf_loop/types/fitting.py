@@ -48,6 +48,10 @@ def as_array(value: Any, what: str) -> np.ndarray:
     """
     try:
         return np.asarray(value)
+    except RuntimeError:  # of a parameter of PyTorch, which has a gradient
+        if not hasattr(value, "detach"):
+            raise
+        return np.asarray(value.detach())
     except ValueError:
         raise KindError(f"{what} is ragged: its rows do not have the same length") from None
 

@@ -125,6 +125,9 @@ def _scan(d: Drawing, carried: list[Value]) -> LoopCase:
     graph = d.finished("body", [*carried, *rows], [*outs, *seen])
     attrs = {"num_scan_inputs": len(rows), "scan_input_axes": [axis for _, axis in scanned]}
     attrs["scan_input_directions"] = [choose.randint(0, 1) for _ in rows]
+    if seen and choose.random() < 0.5:
+        attrs["scan_output_axes"] = [choose.randint(0, len(v.shape)) for v in seen]
+        attrs["scan_output_directions"] = [choose.randint(0, 1) for _ in seen]
     first = Call(None, None, [*(v.sample for v in carried), *(array for array, _ in scanned)], dict(d.captured))
     return LoopCase(graph, _calls(d, first), d.exact, attrs, _chosen(choose, first))
 

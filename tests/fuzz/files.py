@@ -120,7 +120,7 @@ def _model_calls(path: Path) -> list[Any]:
         model = onnx.load(path) if path.suffix == ".onnx" else path
         if path.suffix in (".yaml", ".json"):
             model = mdf_loop.load(path)
-        inputs.update(drawn(needed(model), 0, set()))
+        inputs.update(drawn(needed(mdf_loop.prepare(model)), 0, set()))
 
     calls = [
         ("run", lambda: mdf_loop.run(path, **inputs)),

@@ -94,7 +94,7 @@ def _fewer_outputs(case: LoopCase) -> Iterator[LoopCase]:
     for place in range(first + n_carried, len(case.graph.output)):
         graph = copy.deepcopy(case.graph)
         del graph.output[place]
-        yield _swept(replace(case, graph=graph))
+        yield _swept(replace(case, graph=graph, attrs=_without(case.attrs, place - first - n_carried)))
     if case.attrs is not None:
         return
     for k in range(n_carried):  # a carried value becomes a captured one
@@ -106,6 +106,13 @@ def _fewer_outputs(case: LoopCase) -> Iterator[LoopCase]:
             for c in case.calls
         ]
         yield _swept(replace(case, graph=graph, calls=calls))
+
+
+def _without(attrs: dict[str, Any] | None, place: int) -> dict[str, Any] | None:
+    """What is said of the outputs of a Scan, without one of them."""
+    if attrs is None:
+        return None
+    return {n: v[:place] + v[place + 1 :] if n.startswith("scan_output") else v for n, v in attrs.items()}
 
 
 def _fewer_nodes(case: LoopCase) -> Iterator[LoopCase]:

@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+from mutations import mutated
 
 TOKENS = [
     *(
@@ -198,70 +199,11 @@ def of_json(choose: random.Random, data: bytes) -> bytes:
 # Protobufs
 
 
-def _messages(message: Any, depth: int = 0) -> Iterator[Any]:
-    yield message
-    for field, value in message.ListFields():
-        if field.type == field.TYPE_MESSAGE and depth < 20:
-            for inner in value if _is_repeated(field) else [value]:
-                yield from _messages(inner, depth + 1)
-
-
-def _is_repeated(field: Any) -> bool:
-    return field.label == field.LABEL_REPEATED if not hasattr(field, "is_repeated") else field.is_repeated
-
-
 def of_protobuf(choose: random.Random, data: bytes) -> bytes:
     """A model in which fields are lost, repeated, swapped, or say something else."""
     from onnx import ModelProto
 
-    model = ModelProto.FromString(data)
-    for _ in range(choose.choice([1, 1, 2, 4])):
-        messages = list(_messages(model))
-        message = choose.choice(messages)
-        fields = message.ListFields()
-        if not fields or choose.random() < 0.1:
-            fields = [(field, getattr(message, field.name)) for field in message.DESCRIPTOR.fields]
-        field, value = choose.choice(fields)
-        _change_field(choose, message, field, value, messages)
-    return model.SerializePartialToString()
-
-
-def _change_field(choose: random.Random, message: Any, field: Any, value: Any, messages: list[Any]) -> None:
-    way = choose.randrange(4)
-    if way == 0:
-        message.ClearField(field.name)
-    elif field.type == field.TYPE_MESSAGE:
-        others = [m for m in messages if m.DESCRIPTOR is field.message_type and m is not message]
-        if others and _is_repeated(field):
-            value.add().CopyFrom(copy.deepcopy(choose.choice(others)))
-        elif others:
-            value.CopyFrom(copy.deepcopy(choose.choice(others)))
-    elif _is_repeated(field):
-        if way == 1 and len(value):
-            del value[choose.randrange(len(value))]
-        elif way == 2 and len(value):
-            value[choose.randrange(len(value))] = _odd_of(choose, field, messages)
-        else:
-            value.append(_odd_of(choose, field, messages))
-    else:
-        setattr(message, field.name, _odd_of(choose, field, messages))
-
-
-def _odd_of(choose: random.Random, field: Any, messages: list[Any]) -> Any:
-    if field.type in (field.TYPE_STRING, field.TYPE_BYTES):
-        names = [name for m in messages for name in getattr(m, "output", []) if isinstance(name, str)]
-        text = choose.choice([*names, *TOKENS, "Loop", "Mul", "Gather", "ReduceSum", "Constant", "ai.onnx.ml", "x" * 1000])
-        return text if field.type == field.TYPE_STRING else text.encode()
-    if field.type == field.TYPE_ENUM:
-        return choose.choice([value.number for value in field.enum_type.values])
-    if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
-        return choose.choice([0.0, -1.0, float("nan"), float("inf"), 1e30])
-    limits = [0, 1, 2, 3, 7, 9, 11, 16, 18, 127, 2**31 - 1]
-    if field.type == field.TYPE_INT64:
-        limits += [-1, -2, 2**63 - 1, -(2**63), 2**40]
-    elif field.type == field.TYPE_INT32:
-        limits += [-1, -(2**31)]
-    return choose.choice(limits)
+    return mutated(ModelProto.FromString(data), choose, choose.choice([1, 1, 2, 4])).SerializePartialToString()
 
 
 # XML and npz

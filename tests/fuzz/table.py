@@ -8,6 +8,7 @@ from .target import Target
 
 MODULES = (
     "bodies",
+    "plain",
     "changing",
     "given",
     "operators",

@@ -19,7 +19,7 @@ from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_v
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.kernels.definitions.mdf_operators import to_onnx, truth
-from mdf_loop.ops.registry import Kernel
+from mdf_loop.ops.registry import Kernel, facts
 from mdf_loop.ops.rows import Bound
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import DOMAIN
@@ -28,6 +28,7 @@ from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
 from mdf_loop.step.failing import guessing
 from mdf_loop.step.fixpoint import Fixpoint
+from mdf_loop.step.loop_types import is_no_limit
 from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
@@ -232,8 +233,17 @@ class JaxStep:
             if value.type.dtype is not None and value.type.dtype in WIDE:
                 yield f"computes in {value.type.dtype}"
             for x in value.args:
-                if x.op == "const" and (long := long_number(x.attr)) is not None:
+                if (
+                    x.op == "const"
+                    and (long := long_number(x.attr)) is not None
+                    and not (_is_open_ended(value) and is_no_limit(x))
+                ):
                     yield f"has the whole number {long}"
+
+
+def _is_open_ended(value: Value) -> bool:
+    """Whether a value is of an operator to which exporters give the largest whole number for an end that is open."""
+    return isinstance(value.attr, Apply) and facts(value.attr.node).is_open_ended
 
 
 def long_number(value: Any) -> int | None:

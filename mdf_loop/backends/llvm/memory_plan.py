@@ -334,7 +334,7 @@ def _may_look_at(value: Value, fusion: Fusion) -> bool:
         return is_lazy(value) and value not in fusion.written
     if is_number(value.type) and (value.op in VIEWS or value.op == "item"):
         return False
-    return not (value.op in ("reduce", "dot", "concat", "pack", "length", "place_in") or replaces_parts(value))
+    return not (value.op in ("reduce", "dot", "concat", "pack", "length", "place_in", "no_nan") or replaces_parts(value))
 
 
 def _is_fresh(value: Value, fusion: Fusion) -> bool:

@@ -70,6 +70,11 @@ def _norm(b: OnnxBuilder, x: Value, *, ord: Any = None, axis: Any = None, keepdi
     return _reduced(b, "ReduceL2", b.cast(x, _floating(x)), axis, keepdims)
 
 
+@rewrites("numpy.linalg.det")
+def _det(b: OnnxBuilder, x: Value) -> Value:
+    return b.onnx("Det", b.cast(x, _floating(x)))
+
+
 @rewrites("numpy.clip")
 def _clip(b: OnnxBuilder, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
     x, *bounds = in_one_type(b, [y for y in (x, low, high) if y is not None])

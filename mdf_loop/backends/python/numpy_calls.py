@@ -14,6 +14,7 @@ from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.step.memory import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value
+from mdf_loop.step.structure import is_always_true
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer
@@ -245,6 +246,15 @@ def place_in(p: Printer, v: Value) -> str:
     """A place counted from the front."""
     index, length_ = (p.name(x) for x in v.args)
     return f"{index} if 0 <= {index} < {length_} else {p.source.use(runtime.place_in)}({index}, {length_})"
+
+
+@writes("no_nan")
+def no_nan(p: Printer, v: Value) -> str:
+    """A look at what was made, and at what was given where nan is in that."""
+    condition, *values = v.args
+    made, given = ("".join(f"{p.text(x)}, " for x in part) for part in (values[: v.attr], values[v.attr :]))
+    look = f"{p.source.use(runtime.no_nan)}(({made}), ({given}))"
+    return look if is_always_true(condition) else f"{p.text(condition)} and {look}"
 
 
 @writes("put")

@@ -166,7 +166,6 @@ _ON_EVALUATIONS = {
     "AfterEnvironmentStateUpdate": "greater",
     "AfterNEnvironmentStateUpdates": "greater_equal",
 }
-_OTHERS = ("Always", "Never", "All", "And", "Any", "Or", "Not", "EveryNCalls", "JustRan", "Threshold", "AfterNCallsCombined")
 _ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
 _ON_LOOPS = {"LoopFinished": 0, "AfterNLoopIterations": 0, "EveryNLoopIterations": 1}
 """Conditions on stepped loops, and the least number of iterations that they may be given."""

@@ -212,9 +212,8 @@ class _First:
         outputs = self._outputs()
         _refuse_unavailable((outputs, *(self.evaluations if self.collect else ()), *self.rows))
         rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
-        passes = self.plan.schedule.passes
-        names, recorded = tuple(self.plan.outputs), (len(self.plan.record), tuple(self.rows))
-        return Lowered(None, 0, names, outputs, rows, self.plan.steps, passes, self.collect, self.passes, *recorded)
+        names = tuple(self.plan.outputs)
+        return Lowered(None, 0, names, outputs, rows, self.plan.steps, self.collect, self.passes, tuple(self.rows))
 
     def _pass(self) -> Pass:
         builder = PassBuilder()
@@ -296,10 +295,8 @@ def _begun(plan: RunPlan, start: Start, behind: LoopBehind, collect: bool) -> Lo
         first,
         tuple(start.evaluations),
         plan.steps,
-        passes,
         collect,
         start.passes,
-        len(plan.record),
         tuple(start.rows),
         hidden,
         behind,

@@ -48,15 +48,11 @@ class Lowered:
         The outputs after each evaluation of the graph that was over by then; None where a node had not run.
     steps : int
         How many evaluations of the graph this is.
-    passes : int or None
-        How many passes, which are iterations, an evaluation has; None if that is found out by running.
     is_collecting : bool
         Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
         the pass was the last one of its evaluation.
     before : int
         How many passes were run one by one.
-    recorded : int
-        How many values are recorded in each pass: the last collected ones of the loop.
     rows : tuple of tuple
         What was recorded of the passes that were run one by one.
     hidden : tuple or None
@@ -71,10 +67,8 @@ class Lowered:
     first: tuple[Any, ...]
     evaluations: tuple[tuple[Any, ...], ...]
     steps: int
-    passes: int | None
     is_collecting: bool = False
     before: int = 0
-    recorded: int = 0
     rows: tuple[tuple[Any, ...], ...] = ()
     hidden: tuple[Any, ...] | None = None
     behind: LoopBehind | None = None

@@ -75,7 +75,7 @@ class ScheduledNode(NodeReader):
     def __init__(
         self, node: Any, ports: Mapping[str, Value], builder: PassBuilder, path: tuple[str, ...], store: Store, moment: PassMoment
     ) -> None:
-        super().__init__(node, ports, builder, _read_body, path)
+        super().__init__(node, ports, builder, read_once, path)
         self.store, self.moment, self.calls_loops = store, moment, store.calls_loops
 
     def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
@@ -226,11 +226,6 @@ class ScheduledNode(NodeReader):
 
 ONNX_OF_MDF = 15
 """``modeci_mdf.functions.onnx.onnx_opset_version``."""
-
-
-def _read_body(source: Any, n_carried: int, kind: str) -> Body:
-    """The body of a loop or branch in a node."""
-    return read_once(source, n_carried, kind)
 
 
 @record

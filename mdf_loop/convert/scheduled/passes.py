@@ -345,7 +345,7 @@ class Pass:
         """What MDF finds before the node has run: zeros at an output port, the initial value of a parameter."""
         node = self.plan.nodes[condition.node]
         thing = next(thing for thing in getattr(node, condition.kind) if thing.id == condition.name)
-        value = np.zeros(thing.shape or ()) if condition.kind == "output_ports" else thing.default_initial_value
+        value = _zeros_at(thing, condition.indices) if condition.kind == "output_ports" else thing.default_initial_value
         if isinstance(value, GivenInput):
             return self.store.given(value)
         if not isinstance(value, bool | int | float | list | np.ndarray):
@@ -369,6 +369,12 @@ class Pass:
         distance = builder.node("absolute", [distance], where, number=Number.FLOAT)
         close = builder.compared("less_equal", distance, condition.atol + condition.rtol * abs(condition.threshold))
         return close if condition.comparison == "equal" else builder.contrary(close)
+
+
+def _zeros_at(port: Any, indices: tuple[int, ...]) -> np.ndarray:
+    """What a port has before its node runs; PsyNeuLink declares its shape without the first axis that indices count."""
+    shape = tuple(port.shape or ())
+    return np.zeros((1,) * (len(indices) - len(shape)) + shape)
 
 
 def _refuse_seeds(nodes: Sequence[Node]) -> None:

@@ -10,7 +10,6 @@ refused.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,6 +44,7 @@ from mdf_loop.convert.scheduled.slots import NodeRun
 from mdf_loop.errors import NotLowered, UnknownNode
 from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import default_value_of, sets_of
+from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
 
 
@@ -257,14 +257,6 @@ def _passes(termination: Condition, conditions: Mapping[str, Condition]) -> int 
     if isinstance(termination, Count) and termination == Count((("passes", UPDATE),), "greater_equal", termination.n):
         return termination.n if isinstance(termination.n, int) and termination.n >= 1 else None
     return None
-
-
-def output_ports(graph: Any) -> dict[str, tuple[str, str]]:
-    """Output ports that no edge reads, by name: their id, with the node's in front where several share one."""
-    read = {(edge.sender, edge.sender_port) for edge in graph.edges}
-    ports = [(node.id, port.id) for node in graph.nodes for port in node.output_ports if (node.id, port.id) not in read]
-    count = Counter(port for _, port in ports)
-    return {port if count[port] == 1 else f"{node}.{port}": (node, port) for node, port in ports}
 
 
 @dataclass(frozen=True)

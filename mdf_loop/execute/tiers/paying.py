@@ -179,16 +179,14 @@ class Account:
 
 def account_of(body: Body) -> Account:
     """The account of a body that has not run yet."""
-    nodes = [*_all_nodes(body)]
-    return Account(len(nodes), sum(facts(node).multiplies_matrices for node in nodes))
+    nodes = _all_nodes(body)
+    return Account(len(nodes), len([node for node in nodes if facts(node).multiplies_matrices]))
 
 
-def _all_nodes(body: Body) -> Iterator[Node]:
+def _all_nodes(body: Body) -> list[Node]:
     """The nodes of a body, with those of the bodies inside it."""
-    for node in body.nodes:
-        yield node
-        for _, inner in node.bodies:
-            yield from _all_nodes(inner)
+    inside = [inner for node in body.nodes for _, inner in node.bodies]
+    return [*body.nodes, *(node for inner in inside for node in _all_nodes(inner))]
 
 
 def _bytes(given: Arguments) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,13 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
-from mdf_loop.readers.expressions.equation_texts import Equations, is_equations, names_of
+from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations, names_of, within
+from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.stepped_loops import is_stepped
+from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.types.required import contradictions
 
 KINDS = ("", "parameters", "functions")
@@ -59,9 +61,10 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
             body, found = _read(source, thing, place)
             yield from found
             if body is not None and not gaps:
-                yield from _of_results(node, thing, len(body.outputs) - (kind == "loop"), place[:2])
+                yield from _of_results(graph, node, thing, len(body.outputs) - (kind == "loop"))
                 yield from _of_captures(body, source, known, place)
-                yield from _of_end(body, node, thing, (*place[:2], thing.id)) if kind == "loop" else ()
+                yield from _of_tau(within(source, known), place)
+                yield from _of_end(graph, node, thing, body) if kind == "loop" else ()
 
 
 def _read(source: Any, thing: Any, place: tuple[str, ...]) -> tuple[Body | None, list[Finding]]:
@@ -95,12 +98,19 @@ def _of_captures(body: Body, source: Any, known: set[str], place: tuple[str, ...
             yield Finding(ERROR, said, (*place, *map(str, place_of_reading(source, captured))))
 
 
-def _of_results(node: Any, thing: Any, results: int, place: tuple[str, ...]) -> Iterator[Finding]:
+def _of_tau(source: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    """A time constant that is 2 pi, since the node has no value of that name."""
+    if is_equations(source) and reads_tau(equations_in(source)):
+        yield Finding(WARNING, f"{'/'.join(place)}: {TAU}", place)
+
+
+def _of_results(graph: Any, node: Any, thing: Any, results: int) -> Iterator[Finding]:
     """Ports that take a result of a loop which it does not have, or an element of its only one as if there were several."""
+    place, are_counted = (str(graph.id), node.id), is_typed(graph)  # converted ones are written ``run[0]``, also a single one
     for port in node.output_ports:
         taken = re.fullmatch(rf"\s*{re.escape(thing.id)}\s*\[\s*(\d+)\s*\]\s*", str(port.value), re.ASCII)
         where = "/".join((*place, port.id))
-        if taken and results == 1 and taken[1] == "0":
+        if taken and results == 1 and taken[1] == "0" and not are_counted:
             said = f"{where}: {thing.id} has one result, which it is itself; {port.value} is an element"
             yield Finding(WARNING, said, (*place, port.id))
         elif taken and 1 < results <= int(taken[1]):
@@ -133,12 +143,20 @@ def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -
             yield Finding(WARNING, f"{'/'.join((*place, port.id))}: {message}", (*place, port.id))
 
 
-def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+def values_of(graph: Any, node: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of ports and parameters of a node that no edge brings and nothing computes: those given, or of the model."""
+    fed = {edge.receiver_port for edge in graph.edges if edge.receiver == node.id}
+    values = {port.id: default_value_of(port) for port in node.input_ports if port.id not in fed}
+    values |= {each.id: each.value for each in node.parameters if each.function is None}
+    values |= {name: given.get(f"{node.id}.{name}", given.get(name, value)) for name, value in values.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _of_end(graph: Any, node: Any, thing: Any, body: Body) -> Iterator[Finding]:
     """A loop that nothing ends, with the values that the model says; one that runs in steps may be one."""
     if is_stepped(node, thing):
         return
-    known = {port.id: default_value_of(port) for port in node.input_ports}
-    known |= {parameter.id: parameter.value for parameter in node.parameters}
+    known = values_of(graph, node, {})
     args = {key: known.get(value, value) if isinstance(value, str) else value for key, value in (thing.args or {}).items()}
     count, go = (None if args.get(key) == "" else args.get(key) for key in ("M", "cond"))
     if any(isinstance(value, str) for value in (count, go)):
@@ -153,6 +171,7 @@ def _of_end(body: Body, node: Any, thing: Any, place: tuple[str, ...]) -> Iterat
     try:
         prepared.endless.refuse(given, start_run())
     except ArgumentError as error:
+        place = (str(graph.id), node.id, thing.id)
         yield Finding(ERROR, f"{'/'.join(place)}: {error}", place)
 
 

@@ -14,15 +14,15 @@ from typing import Any
 
 from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
-from mdf_loop.convert.importer import model_as_written
-from mdf_loop.convert.loading import find_files, load, model_of
-from mdf_loop.convert.locating import line_in_text, line_of_error, line_of_names, thing_of
+from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
+from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
 from mdf_loop.integrations.checks.loop_bodies import counted_results
 from mdf_loop.integrations.checks.trial import wrong_when_run, wrong_with_inputs
 from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
+from mdf_loop.readers.expressions.equations import TAU
 from mdf_loop.readers.mdf.file_structure import wrong_with_model
 from mdf_loop.readers.model_files import read_bytes
 
@@ -79,8 +79,10 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
         warnings.simplefilter("ignore", LoopWarning)
         wrong = [*itertools.islice(wrong_with_model(content), MOST)]
         rest = salvaged(content, wrong)
-    problems = [*noted, *(Problem(ERROR, str(error), line_of(text, path.suffix.lower(), error.place)) for error in wrong)]
-    problems += _of_content(rest, path, given or {}) if rest is not None else []
+    problems = [*noted, *(Problem(ERROR, str(error), line_of(text, error.place)) for error in wrong)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", f"equations: {TAU[:12]}", LoopWarning)  # which is a finding
+        problems += _of_content(rest, path, given or {}) if rest is not None else []
     return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
 
 
@@ -115,22 +117,28 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
     for graph in model.graphs if model is not None else ():
         missing = [*wrong_with_inputs(graph, given)] if known is None else []
         found = [*wrong_with_graph(graph, rest, known is None), *missing]
+        is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
+        of_run = [*wrong_when_run(graph, given)] if is_sound else []
         for each in found:
-            problem = _located(each, path)
+            problem = _located(each if not _reads_text(each, of_run) else each._replace(kind=ERROR), path)
             if known is None or problem.line != known.line:
                 yield problem
-        is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
-        for wrong in wrong_when_run(graph, given) if is_sound else ():
+        for wrong in of_run:
             if isinstance(wrong, Finding):
                 yield _located(wrong, path)
             elif not _is_noted(wrong, graph, found):
                 yield _of_run(wrong, graph, path)
 
 
+def _reads_text(found: Finding, of_run: Sequence[Finding | LoopError]) -> bool:
+    """Whether a run fails as it computes with the text that was found."""
+    return any(isinstance(each, LoopError) and f"{found.names[-1]!r} is the text" in str(each) for each in of_run)
+
+
 def _is_noted(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
     """Whether something is reported already of the place where a run failed."""
     place = (str(graph.id), getattr(error, "mdf_node", ""), thing_of(error))
-    if any(f"{each.names[-1]!r} is the text" in str(error) for each in found):
+    if any(_reads_text(each, [error]) for each in found):
         return True
     return bool(place[-1]) and any(each.names == place and "nothing reads it" not in each.message for each in found)
 
@@ -144,5 +152,4 @@ def _of_run(error: LoopError, graph: Any, path: Path) -> Problem:
 
 
 def _located(found: Finding, path: Path) -> Problem:
-    line = line_in_text(path, found.message, found.names) or line_of_names(path, found.names, found.message)
-    return Problem(found.kind, found.message, line)
+    return Problem(found.kind, found.message, line_of_names(path, found.names, found.message))

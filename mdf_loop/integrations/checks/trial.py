@@ -13,16 +13,24 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
-from mdf_loop.integrations.checks.constants import wrong_with_constants
+from mdf_loop.execute.endless import computing
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
+from mdf_loop.integrations.checks.loop_bodies import values_of
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_graph
 from mdf_loop.integrations.registration import cutting_loops
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
-from mdf_loop.options import options
-from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
+from mdf_loop.ir import Body
+from mdf_loop.ops.registry import facts
+from mdf_loop.options import options, start_run
+from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
+from mdf_loop.readers.expressions.expression_text import number_in
+from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of
+from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 MOST, SECONDS = 1000, 2.0
@@ -31,6 +39,9 @@ MOST, SECONDS = 1000, 2.0
 
 _RANKS = re.compile("invalid index to scalar|too many indices")
 """What numpy says of an index that is wrong whatever the lengths are."""
+
+_ODD = re.compile("nan|infinite")
+"""What a run warns of that its loops compute."""
 
 
 def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
@@ -70,10 +81,10 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
 
 
 def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopError | None:
-    """What one evaluation ends with, loops cut short; what it says of nan in a loop whose values are those of a run is noted."""
+    """What one evaluation ends with, loops cut short; nan and infinity that loops warn of are noted where none was cut."""
 
     def note(message: Warning | str, *_: Any) -> None:
-        if "nan" in str(message) and not cut and str(message) not in told:
+        if _ODD.search(str(message)) and not cut and str(message) not in told:
             told.append(str(message))
 
     with warnings.catch_warnings(), cutting_loops() as cut:
@@ -125,3 +136,65 @@ def _is_of_kinds(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
+    """Divisors that are 0, and values of ``dt`` that are not positive, as far as the model or ``given`` says the values."""
+    for node in graph_by_place(graph, read_once).nodes:
+        values = values_of(graph, node, given)
+        for thing in (*node.functions, *node.parameters):
+            if thing.function not in CONTROL:
+                continue
+            place, args = (str(graph.id), node.id), {**(thing.args or {})}
+            known = values | {key: values.get(value, value) if isinstance(value, str) else value for key, value in args.items()}
+            for key in ("then_branch", "else_branch") if signature_of(thing.function, args)[1] == "branch" else ("body",):
+                source = known.get(key)
+                if isinstance(source, dict):
+                    yield from _of_divisors(read_once(source, *signature_of(thing.function, args)), known, place, values)
+            said = equations_of(node, thing)
+            if said is not None and said.derivatives and STEP not in values:
+                yield from _of_step(said.let.get(STEP, known.get(STEP)), (*place, "body" if "body" in values else thing.id))
+        yield from _of_step(values.get(STEP), (str(graph.id), node.id, STEP))
+
+
+def _of_divisors(body: Body, known: Mapping[str, Any], place: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[Finding]:
+    numbers = {name: value for name in body.captures if (value := _number(known.get(name))) is not None}
+    chosen = [node.inputs[0] for node in body.nodes if node.op.lower().endswith("where")]
+    guards = {name for condition in chosen for name in (condition, *computing(body, [condition], numbers).body.inputs)}
+    for divisor in dict.fromkeys(node.inputs[1] for node in body.nodes if facts(node).divides):
+        part = computing(body, [divisor], numbers).body
+        read = [divisor] if divisor in numbers else [*part.inputs]
+        if not set(read) <= numbers.keys() or not _has_zero(body, divisor, numbers):
+            continue
+        if guards.intersection(read):
+            continue  # a where leaves out what the division by 0 gives
+        names = ", ".join(read)
+        said = f"{names} is 0" if divisor in numbers else f"what is computed of {names} is 0"
+        where = (*place, read[0]) if read and read[0] in values else place
+        said = f"{said}, and the body divides by it" if read else "the body divides by 0"
+        yield Finding(WARNING, f"{'/'.join(where)}: {said}", where)
+
+
+def _has_zero(body: Body, divisor: str, numbers: Mapping[str, Any]) -> bool:
+    """Whether a divisor that is computed from known numbers is 0, or has a 0 in it."""
+    try:
+        with np.errstate(all="ignore"):
+            part = computing(body, [divisor], numbers)
+            made = (
+                numbers[divisor] if divisor in numbers else part([numbers[name] for name in part.body.inputs], (), start_run())[0]
+            )
+            return bool((np.asarray(made) == 0).any())
+    except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
+        return False  # a run says it
+
+
+def _of_step(value: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    step = _number(value)
+    if step is not None and (said := wrong_with_step(step)):
+        yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
+
+
+def _number(value: Any) -> Any:
+    """A number or an array that is written in a model; None for anything else."""
+    array = np.asarray(number_in(value) if isinstance(value, str) else value)
+    return array if array.dtype.kind in "biuf" else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
-from mdf_loop.integrations.checks.exported import mechanism_of, surplus_of, unread_things
+from mdf_loop.functions.function_rows import Row
+from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.integrations.no_eval import TEXTS, conditions_of, refuse_condition
@@ -22,7 +22,7 @@ from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS
-from mdf_loop.readers.expressions.expression_text import excerpt, number_in
+from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import refuse_text, texts_for_python
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -213,8 +213,10 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             if isinstance(value, list) and (said := _of_list(value)):
                 yield Finding(ERROR, f"{'/'.join(place)}: {said}", place)
         yield from _of_trip_count(parameter, node, place)
-        if said := _of_comma(parameter.value):
-            yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
+        try:
+            refuse_decimal_comma(parameter.value, place)
+        except MalformedBody as error:
+            yield Finding(ERROR, str(error), place)
     for thing in (*node.functions, *node.parameters):
         place = (str(graph.id), node.id, thing.id)
         args = thing.args or {}
@@ -229,12 +231,6 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
         if port.value is None:
             place = (str(graph.id), node.id, port.id)
             yield Finding(WARNING, f"{'/'.join(place)}: it has no value, so it is not an output; write value: ...", place)
-
-
-def _of_comma(text: Any) -> str:
-    """What is wrong with a decimal comma, which makes two numbers; empty for other values."""
-    found = re.fullmatch(r"\s*([-+]?\d+),(\d+)\s*", text) if isinstance(text, str) else None
-    return f"its value {text!r} is two numbers; a decimal point is written {found[1]}.{found[2]}" if found else ""
 
 
 def _of_default(port: Any) -> Iterator[tuple[str, str]]:
@@ -311,3 +307,55 @@ def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
             refuse_condition(condition, place)
         except LoopError as error:
             yield Finding(ERROR, str(error), place)
+
+
+OF_STATE = frozenset({"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value"})
+"""What PsyNeuLink writes of the state of a mechanism or function; the model has the same numbers without it."""
+
+OF_RECURRENCE = frozenset({"hetero", "auto", "competition", "smoothing_factor", "k_value", "ratio", "threshold"})
+"""What PsyNeuLink writes of the recurrent projection of a mechanism, and not the projection."""
+
+WITHOUT_EFFECT = {
+    "softmax": {"adapt_scale", "adapt_entropy_weighting", "adapt_base"},  # of an adaptive gain, which is refused
+    "dualadaptiveintegrator": {"rate"},
+    "driftdiffusionanalytical": {"bias"},  # computed from the starting value
+}
+"""Arguments that PsyNeuLink writes for a function, and that its results do not depend on."""
+
+
+def mechanism_of(node: Any) -> str:
+    """The class of mechanism that PsyNeuLink wrote a node for; empty if it did not."""
+    return said if (said := class_of(node)).endswith("Mechanism") or said == "DDM" else ""
+
+
+def surplus_of(thing: Any, made: Row) -> list[str]:
+    """The arguments of a function that its row does not read, but for those without an effect.
+
+    A number of 0 adds nothing, whatever it is added to.
+    """
+    read = {"variable0", "shape", *made.defaults, *made.options, *made.steps, *OF_STATE, *WITHOUT_EFFECT.get(thing.function, ())}
+    return [name for name, value in (thing.args or {}).items() if name not in read and not _is_zero(value)]
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and value == 0
+
+
+def unread_things(node: Any, unread: Mapping[str, str], place: tuple[str, ...]) -> Iterator[Finding]:
+    """What to report of the parameters and functions of a node that nothing reads.
+
+    Parameters
+    ----------
+    node : modeci_mdf.mdf.Node
+    unread : mapping of str to str
+        Their names, with what to report of each.
+    place : tuple of str
+        The graph and the node.
+    """
+    mechanism, lost = mechanism_of(node), OF_RECURRENCE.intersection(unread)
+    if mechanism and lost:
+        message = f"{', '.join(sorted(lost))} are of a recurrent projection, which the export of this {mechanism} does not have"
+        yield Finding(WARNING, f"{'/'.join(place)}: {message}; PsyNeuLink gives other numbers", place)
+    for name, said in unread.items():
+        if not (mechanism and name in OF_STATE | lost):
+            yield Finding(WARNING, f"{'/'.join((*place, name))}: {said}", (*place, name))

@@ -200,6 +200,6 @@ def reverse_sequence(input, sequence_lens, *, batch_axis=1, time_axis=0):
 
 
 say("Gather", light=True, picks_rows=lambda axis=0: axis == 0)
-say("Slice", light=True)
+say("Slice", light=True, is_open_ended=True)
 say("Slice", until=10, traced=True)
 say("Compress", traced=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mdf_loop.kernels.numbers.wide import as_int32, centred, exact_product, exact_terms, largest_from, product, widened
-from mdf_loop.ops.batching import Result, Rule, all_stacked, by_step
+from mdf_loop.kernels.numbers.wide import centred, product, widened
+from mdf_loop.ops.batching import Result, all_stacked, by_step
 from mdf_loop.ops.batching import matmul as matmul_rule
-from mdf_loop.ops.prepared_constants import once
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.types.elements import kind_of
 
@@ -29,7 +27,7 @@ def gemm(a, b, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
     """alpha * A * B + beta * C, C broadcast to the shape of the product."""
     dtype = a.dtype
     if a.itemsize < 4 and kind_of(a.dtype) == "float":  # rounded once, at the end
-        a, b, c = (x if x is None else once(widened, x) for x in (a, b, c))
+        a, b, c = (x if x is None else widened(x) for x in (a, b, c))
         return gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB).astype(dtype)
     if transA:
         a = a.mT
@@ -99,42 +97,15 @@ def einsum(*operands, equation):
 _LARGE = 8192
 
 
-def quantised_rule(b_place: int) -> Rule:
-    """The rule of MatMul where scales and zero points, which stay as they are, stand behind the first matrix."""
-
-    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        places = (0, b_place)
-        matrices = all(args[k].ndim - stacked[k] >= 2 for k in places)
-        others = [args[k] for k in range(len(args)) if k not in places]
-        if any(s for k, s in enumerate(stacked) if k not in places):
-            return None
-        if not matrices and any(other is not None and other.size > 1 for other in others):
-            return None
-
-        def product(a: Any, b: Any) -> Any:
-            given = list(args)
-            given[0], given[b_place] = a, b
-            return run(*given, **attrs)
-
-        return matmul_rule(product, [args[k] for k in places], [stacked[k] for k in places], {})
-
-    return rule
-
-
-@kernel("MatMulInteger", since=10, batch=quantised_rule(1))
+@kernel("MatMulInteger", since=10, batch=by_step)
 def matmul_integer(a, b, a_zero_point=None, b_zero_point=None):
     """The product of 8-bit matrices, less their zero points, in 32 bits."""
-    return as_int32(_product_of_bytes(a, a_zero_point, b, b_zero_point))
+    return _product_of_bytes(a, a_zero_point, b, b_zero_point)
 
 
 def _product_of_bytes(a: np.ndarray, a_zero_point: np.ndarray | None, b: np.ndarray, b_zero_point: np.ndarray | None) -> Any:
     """The exact product; a zero point of rank 1 counts rows of the first or columns of the second matrix."""
-    if kind_of(a.dtype) == "float":  # of 8 bits
-        a, b = (x.astype(np.float64) for x in (a, b))
-        return np.matmul(a - per_row(a_zero_point).astype(np.float64), b - b_zero_point.astype(np.float64))
-    terms = exact_terms(largest_from(a.dtype, a_zero_point), largest_from(b.dtype, b_zero_point))
-    a_zero_point = None if a_zero_point is None else per_row(a_zero_point)
-    return exact_product(once(centred, a, a_zero_point), once(centred, b, b_zero_point), terms)
+    return product(centred(a, None if a_zero_point is None else per_row(a_zero_point)), centred(b, b_zero_point))
 
 
 def per_row(parameter: np.ndarray) -> np.ndarray:
@@ -142,11 +113,11 @@ def per_row(parameter: np.ndarray) -> np.ndarray:
     return parameter[:, None] if parameter.ndim == 1 and parameter.size > 1 else parameter
 
 
-@kernel("QLinearMatMul", since=10, batch=quantised_rule(3))
+@kernel("QLinearMatMul", since=10, batch=by_step)
 def qlinear_matmul(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point):
     """The product of quantised matrices, quantised again."""
     whole = _product_of_bytes(a, a_zero_point, b, b_zero_point)
-    return requantized(whole, once(scale_of_product, a_scale, b_scale, y_scale), per_row(y_zero_point))
+    return requantized(whole, scale_of_product(a_scale, b_scale, y_scale), per_row(y_zero_point))
 
 
 def scale_of_product(a_scale: np.ndarray, b_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
@@ -155,27 +126,7 @@ def scale_of_product(a_scale: np.ndarray, b_scale: np.ndarray, y_scale: np.ndarr
 
 
 def requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """Whole numbers, with a bias, times a scale: rounded to even, moved by the zero point, and kept to the range of its type.
-
-    It is done part by part: a part is still in the cache when the next step reads it.
-    """
-    if x.size <= PART:
-        return _requantized(x, scale, zero_point, bias)
-    out = np.empty(x.shape, zero_point.dtype)
-    axis = next(k for k, length in enumerate(x.shape) if length > 1)
-    step = max(PART * x.shape[axis] // x.size, 1)
-    whole = [v if v is None or v.size == 1 else np.broadcast_to(v, x.shape) for v in (scale, zero_point, bias)]
-    for start in range(0, x.shape[axis], step):
-        part = (slice(None),) * axis + (slice(start, start + step),)
-        out[part] = requantized(x[part], *[v if v is None or v.size == 1 else v[part] for v in whole])
-    return out
-
-
-PART = 1 << 18
-"""Elements worked on at a time."""
-
-
-def _requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    """Whole numbers, with a bias, times a scale: rounded to even, moved by the zero point, and kept to the range of its type."""
     dtype = zero_point.dtype
     y = x.astype(np.float64).reshape(x.shape)
     if bias is not None:
@@ -184,34 +135,15 @@ def _requantized(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, bias:
     if kind_of(dtype) == "float":
         largest = float(ml_dtypes.finfo(dtype).max)
         return np.clip(y + zero_point.astype(np.float64), -largest, largest).astype(dtype)
-    least, most = _limits(dtype)
-    np.rint(y, y)
-    y += zero_point
-    np.maximum(y, least, out=y)  # two calls take less time than clip does before it begins
-    np.minimum(y, most, out=y)
-    return y.astype(dtype)
-
-
-@functools.cache
-def _limits(dtype: np.dtype) -> tuple[float, float]:
     limits = np.iinfo(dtype)
-    return float(limits.min), float(limits.max)
+    return np.clip(np.rint(y) + zero_point, limits.min, limits.max).astype(dtype)
 
 
 def _single(scale: np.ndarray) -> np.ndarray:
     return scale.astype(np.float32)
 
 
-def last_axes(least: int) -> Rule:
-    """Only so many last axes are worked on, so one more in front changes nothing where the input has them."""
-
-    def rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-        return all_stacked(run(*args, **attrs)) if args[0].ndim > least else None
-
-    return rule
-
-
-@kernel("Det", since=11, batch=last_axes(2))
+@kernel("Det", since=11)
 def det(x):
     """The determinant of each square matrix."""
     if x.itemsize < 4:  # LAPACK knows single and double precision
@@ -221,3 +153,5 @@ def det(x):
 
 for _op in ("MatMul", "Gemm"):
     say(_op, multiplies_matrices=True, traced=True)
+for _op in ("MatMulInteger", "QLinearMatMul"):
+    say(_op, traced=True)

@@ -148,44 +148,13 @@ def _last(data: Any, axis: int, keepdims: int, first: Callable[..., Any]) -> Any
 @kernel("ArgMax", since=1, batch=along("axis", 0))
 def arg_max_1(data, *, axis=0, keepdims=1):
     """The place of the first largest element along an axis."""
-    found = _first_across(data, axis, keepdims, np.maximum)
-    return data.argmax(axis, keepdims=bool(keepdims)) if found is None else found
+    return data.argmax(axis, keepdims=bool(keepdims))
 
 
 @kernel("ArgMin", since=1, batch=along("axis", 0))
 def arg_min_1(data, *, axis=0, keepdims=1):
     """The place of the first smallest element along an axis."""
-    found = _first_across(data, axis, keepdims, np.minimum)
-    return data.argmin(axis, keepdims=bool(keepdims)) if found is None else found
-
-
-WIDE, SHORT, MANY = 128, 32, 1 << 14
-"""Elements side by side, in an axis across them, and in all, where comparing them all is faster than column after column."""
-
-
-def _lies_across(data: Any, axis: int) -> bool:
-    """Whether this axis is short and a long one lies behind it."""
-    rank = data.ndim
-    return (
-        is_seen(data)
-        and -rank <= axis < rank
-        and axis not in (-1, rank - 1)
-        and data.shape[-1] >= WIDE
-        and data.shape[axis] <= SHORT
-        and data.dtype.kind in "fiu"
-    )
-
-
-def _first_across(data: Any, axis: int, keepdims: int, best: np.ufunc) -> Any:
-    """The place of the first best element; None where another way is as fast, or that is NaN, which equals nothing."""
-    if data.size < MANY or not _lies_across(data, axis):
-        return None
-    axis += data.ndim * (axis < 0)
-    length = data.shape[axis]
-    ranks = np.equal(data, best.reduce(data, axis, None, None, True)).view(np.int8)
-    ranks *= np.arange(length, 0, -1, np.int8).reshape(-1, *(1,) * (data.ndim - axis - 1))
-    first = np.maximum.reduce(ranks, axis, None, None, bool(keepdims))
-    return np.subtract(length, first, dtype=np.int64) if first.all() else None
+    return data.argmin(axis, keepdims=bool(keepdims))
 
 
 for _op in ("ArgMax", "ArgMin"):
@@ -220,24 +189,7 @@ def _running(ufunc: np.ufunc, x: Any, axis: Any, exclusive: int, reverse: int) -
     if exclusive:
         out = np.full_like(source, ufunc.identity)
         front = (slice(None),) * along
-        _accumulate(ufunc, source[(*front, slice(None, -1))], along, out[(*front, slice(1, None))])
+        ufunc.accumulate(source[(*front, slice(None, -1))], along, x.dtype, out[(*front, slice(1, None))])
     else:
-        out = _accumulate(ufunc, source, along, np.empty_like(source, x.dtype))
+        out = ufunc.accumulate(source, along, x.dtype)
     return np.flip(out, along) if reverse else out
-
-
-def _accumulate(ufunc: np.ufunc, x: np.ndarray, axis: int, out: np.ndarray) -> np.ndarray:
-    """``ufunc.accumulate``; where the elements of a step lie side by side, a call for each step takes far less time."""
-    if axis == x.ndim - 1 or x.size < ROWS * x.shape[axis]:
-        return ufunc.accumulate(x, axis, x.dtype, out)
-    steps, sums = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
-    for k in range(len(steps)):
-        if k:
-            ufunc(sums[k - 1], steps[k], sums[k])
-        else:
-            sums[0] = steps[0]
-    return out
-
-
-ROWS = 128
-"""Elements of a step from which on it is worth a call."""

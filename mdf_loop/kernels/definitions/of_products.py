@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.kernels.arrays.linear import explicit_terms
 from mdf_loop.kernels.definitions.of_shapes import rank_of
-from mdf_loop.kernels.networks.sliding_windows import WindowColumns, columns, windows
+from mdf_loop.kernels.networks.sliding_windows import Windows, windows
 from mdf_loop.ops.registry import definition, routine
 from mdf_loop.types.elements import kind_of
 
@@ -145,60 +145,71 @@ SMALL = 1 << 18
 """Bytes of a result up to which laying out its windows again would take most of the time."""
 
 
-class Convolving:
-    """Convolves one image after the other, of one shape.
+class WindowLayout:
+    """Where the windows of one image lie in memory, and where their products go.
 
     Parameters
     ----------
-    layout : WindowColumns
-        Of one sample and one group, in one block.
-    dtype : numpy.dtype
+    where : Windows
+    shape : tuple of int
+        Of the image, with one sample in front.
+    filters, itemsize : int
     """
 
-    def __init__(self, layout: WindowColumns, dtype: np.dtype) -> None:
-        image, products = np.zeros(layout.image, dtype), np.zeros(layout.product, dtype)
+    def __init__(self, where: Windows, shape: tuple[int, ...], filters: int, itemsize: int) -> None:
+        self.image = (shape[1], *(n + sum(pair) for n, pair in zip(shape[2:], where.pads, strict=True)))
+        self.inside = (..., *(slice(begin, begin + n) for n, (begin, _) in zip(shape[2:], where.pads, strict=True)))
+        steps = [itemsize * math.prod(self.image[k + 1 :]) for k in range(len(self.image))]
+        places = wide = where.out
+        moves = [n * s for n, s in zip(steps[1:], where.strides, strict=True)]
+        if set(where.strides) == {1}:  # as they lie, with some behind each row that are left out in the end
+            last = sum((o - 1) * n for o, n in zip(where.out, steps[1:], strict=True))
+            places, wide, moves = (1 + last // itemsize,), (where.out[0], *self.image[2:]), [itemsize]
+        taps = [n * d for n, d in zip(steps[1:], where.dilations, strict=True)]
+        self.seen, self.strides = (shape[1], *where.kernel, *places), (steps[0], *taps, *moves)
+        self.matrix = shape[1] * math.prod(where.kernel), math.prod(places)
+        self.products, self.wide = (filters, math.prod(wide)), (1, filters, *wide)
+        self.out = (..., *map(slice, where.out))
+
+
+class Convolving:
+    """Convolves one image after the other, of one layout."""
+
+    def __init__(self, layout: WindowLayout, dtype: np.dtype) -> None:
+        image, products = np.zeros(layout.image, dtype), np.empty(layout.products, dtype)
         self.inside = image[layout.inside]
-        self.windows = np.ndarray(layout.view[2:], dtype, image, 0, layout.strides[2:])
-        self.columns = np.empty(self.windows.shape, dtype)
-        self.matrix = self.columns.reshape(layout.seen, -1)
-        self.products = products[0, 0, :, : self.matrix.shape[1]]
+        self.windows = np.ndarray(layout.seen, dtype, image, 0, layout.strides)
+        self.columns = np.empty(layout.seen, dtype)
+        self.matrix = self.columns.reshape(layout.matrix)
+        self.products = products[:, : layout.matrix[1]]
         self.output = products.reshape(layout.wide)[layout.out]
 
     def __call__(self, x: np.ndarray, w: np.ndarray, *bias_and_out: np.ndarray) -> None:
         """Write the products of filters with the windows of an image, plus the filters' bias."""
         *bias, out = bias_and_out
-        self.inside[...] = x
+        self.inside[...] = x[0]
         self.columns[...] = self.windows
         np.matmul(w.reshape(len(w), -1), self.matrix, self.products)
-        out[...] = self.output
         if bias:
-            np.add(out, bias[0].reshape(-1, *(1,) * (x.ndim - 2)), out)
+            np.add(self.output, bias[0].reshape(-1, *(1,) * (x.ndim - 2)), out)
+        else:
+            out[...] = self.output
 
 
 @routine("Conv")
 def convolving(types: Sequence[Any], result: Any, **attrs: Any) -> Callable[[], Convolving] | None:
-    """Of one image, whose windows make one block."""
+    """Of one image whose result is small."""
     if result.dtype not in (np.float32, np.float64) or result.size * result.dtype.itemsize > SMALL:
         return None
     if any(t is None or t.dtype != result.dtype for t in types):
         return None
-    layout = _layout(attrs, types[0].shape, types[1].shape, result.dtype)
-    return None if layout is None else functools.partial(Convolving, layout, result.dtype)
-
-
-def _layout(attrs: Any, shape: tuple[int, ...], weights: tuple[int, ...], dtype: np.dtype) -> WindowColumns | None:
-    """How the windows of one image are laid out, if they are one block."""
+    shape, weights = types[0].shape, types[1].shape
     if shape[0] != 1 or attrs.get("group", 1) != 1 or weights[1:2] != shape[1:2] or len(weights) != len(shape) or len(shape) < 3:
         return None
     if 0 in shape or 0 in weights or tuple(attrs.get("kernel_shape") or weights[2:]) != weights[2:]:
         return None
-    where = windows(
-        shape[2:],
-        weights[2:],
-        **{name: attrs.get(name) for name in ("dilations", "pads", "strides")},
-        auto_pad=attrs.get("auto_pad", "NOTSET"),
-    )
+    named = {name: attrs.get(name) for name in ("dilations", "pads", "strides")}
+    where = windows(shape[2:], weights[2:], **named, auto_pad=attrs.get("auto_pad", "NOTSET"))
     if 0 in where.out:
         return None
-    layout = columns(where, shape, 1, weights[0], dtype.itemsize)
-    return layout if all(len(parts) == 1 for parts in layout.blocks) else None
+    return functools.partial(Convolving, WindowLayout(where, shape, weights[0], result.dtype.itemsize), result.dtype)

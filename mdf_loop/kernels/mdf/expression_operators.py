@@ -190,6 +190,14 @@ def getitem(x, *values, index):
     return x[fill_index(index, values)]
 
 
+@kernel("setitem", domain=DOMAIN)
+def setitem(x, new, *values, index):
+    """A copy of an array after ``x[...] = new``; ``index`` is that of ``getitem``."""
+    changed = np.array(x)
+    changed[fill_index(index, values)] = new
+    return changed
+
+
 def fill_index(template: Any, values: Sequence[Any]) -> Any:
     """An index with the values put in.
 

@@ -5,44 +5,17 @@ It follows the ONNX standard: each step is rounded to the type of the inputs.  S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.kernels.arrays.axes import count_of, row_ranks
 from mdf_loop.kernels.networks.softmax import softmax
 from mdf_loop.kernels.numbers.wide import widened
-from mdf_loop.ops.batching import Result, fold, unfold
 from mdf_loop.ops.registry import kernel
 from mdf_loop.types.elements import DTYPES
 
-MASK = 3
-"""Place of the mask among the inputs; all others have the batch axis in front."""
 
-
-def attention_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
-    """All iterations as one batch."""
-    if len(args) > MASK and args[MASK] is not None and not row_ranks(args, stacked)[MASK]:
-        return None
-    count, size = count_of(args, stacked), args[0].shape[int(stacked[0])]
-    folded = [fold(a, s, 0, count) if k != MASK else a for k, (a, s) in enumerate(zip(args, stacked, strict=True))]
-    if len(args) > MASK and args[MASK] is not None:
-        folded[MASK] = _folded_mask(args[MASK], stacked[MASK], count, size)
-    outputs = run(*folded, **attrs)
-    return tuple(unfold(o, 0, count) for o in outputs), (True,) * len(outputs)
-
-
-def _folded_mask(mask: np.ndarray, is_stacked: bool, count: int, size: int) -> np.ndarray:
-    """A mask of all iterations; one that is the same for all and for the whole batch stays as it is."""
-    rank = mask.ndim - is_stacked
-    if not is_stacked and (rank < 4 or mask.shape[0] == 1):
-        return mask
-    full = mask.reshape(count if is_stacked else 1, *(1,) * (4 - rank), *mask.shape[int(is_stacked) :])
-    return np.broadcast_to(full, (count, size, *full.shape[2:])).reshape(count * size, *full.shape[2:])
-
-
-@kernel("Attention", since=23, batch=attention_rule)
+@kernel("Attention", since=23)
 def attention_23(
     q,
     k,
@@ -83,7 +56,7 @@ def attention_23(
     )
 
 
-@kernel("Attention", since=24, batch=attention_rule)
+@kernel("Attention", since=24)
 def attention(
     q,
     k,

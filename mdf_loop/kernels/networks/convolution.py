@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -10,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.arrays.axes import is_seen
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.arrays.linear import requantized
 from mdf_loop.kernels.networks.normalization import per_channel
-from mdf_loop.kernels.networks.sliding_windows import columns, halves, pairs, per_axis, windows
-from mdf_loop.kernels.numbers.wide import EXACT32, as_int32, centred, exact_terms, largest_from, widened
+from mdf_loop.kernels.networks.sliding_windows import halves, pairs, per_axis, windows
+from mdf_loop.kernels.numbers.wide import centred, product, widened
 from mdf_loop.ops.batching import folding
-from mdf_loop.ops.prepared_constants import once
 from mdf_loop.ops.registry import kernel
 
 
@@ -30,20 +29,21 @@ def convolved(x: np.ndarray, w: np.ndarray, group: int, kernel_shape: Sequence[i
     if not (x.size and w.size and places):
         return np.zeros(shape_for((n, w.shape[0], *where.out), x.itemsize), np.result_type(x, w))
     filters = w.reshape(group, each, -1)
-    if (n > 1 and places < each) or not isinstance(x, np.ndarray):
-        return _with_windows_as_rows(where.of(x), filters, where.out)
-    return columns(where, x.shape, group, each, x.itemsize).products(x, filters)
+    size = max(BLOCK // (x.itemsize * group * filters.shape[2] * places), 1) if is_seen(x) else n
+    parts = [_products(filters, where.of(x[start : start + size]), where.out) for start in range(0, n, size)]
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-def _with_windows_as_rows(view: np.ndarray, filters: np.ndarray, out: tuple[int, ...]) -> np.ndarray:
-    """The windows of all samples in one product: where a sample has few, the filters would be read again for each."""
+BLOCK = 1 << 20
+"""Bytes of windows that are laid out at a time."""
+
+
+def _products(filters: np.ndarray, view: np.ndarray, out: tuple[int, ...]) -> np.ndarray:
+    """Filters, of shape (groups, filters of each, elements of each), times windows of some samples."""
     (group, each, size), n, rank = filters.shape, len(view), len(out)
-    grouped = view.reshape(n, group, -1, *view.shape[2:]) if group > 1 else view[:, None]
-    # Groups in front; then samples and places as rows, and what a filter sees as columns.
-    places, seen = [0, *range(3, 3 + rank)], [2, *range(3 + rank, 3 + 2 * rank)]
-    rows = grouped.transpose(1, *places, *seen).reshape(group, n * math.prod(out), size)
-    products = rows @ filters.mT
-    return np.moveaxis(products.reshape(group, n, *out, each), (0, -1), (1, 2)).reshape(n, group * each, *out)
+    seen = view.reshape(n, group, -1, *view.shape[2:])
+    columns = seen.transpose(0, 1, 2, *range(3 + rank, 3 + 2 * rank), *range(3, 3 + rank)).reshape(n, group, size, math.prod(out))
+    return product(filters, columns).reshape(n, group * each, *out)
 
 
 def _check_channels(x: np.ndarray, w: np.ndarray, channels: int, kernel_shape: Sequence[int] | None) -> None:
@@ -79,7 +79,7 @@ def conv_integer(
 ):
     """Convolution of 8-bit values, less their zero points, in 32 bits."""
     layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
-    return as_int32(_of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout))
+    return _of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout)
 
 
 @kernel("QLinearConv", since=10, batch=folding())
@@ -104,48 +104,16 @@ def qlinear_conv(
     """Convolution of quantised values, quantised again."""
     layout = {"auto_pad": auto_pad, "dilations": dilations, "pads": pads, "strides": strides}
     y = _of_bytes(x, x_zero_point, w, w_zero_point, group, kernel_shape, layout)
-    scale = once(scale_of, x_scale, w_scale, y_scale)
+    scale = x_scale * w_scale / y_scale  # perhaps a number for each filter
     scale, b = (v if v is None or v.size == 1 else v.reshape(-1, *(1,) * (y.ndim - 2)) for v in (scale, b))
     return requantized(y, scale, y_zero_point, b)
 
 
-def scale_of(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
-    """What sums of quantised values are multiplied with to be quantised again, perhaps a number for each filter."""
-    return x_scale * w_scale / y_scale
-
-
 def _of_bytes(x: Any, x_zero: Any, w: Any, w_zero: Any, group: int, kernel_shape: Any, layout: Mapping[str, Any]) -> np.ndarray:
-    """The exact sums of products of 8-bit numbers: in float32, or in int32 where it takes several convolutions.
-
-    A zero point of the filters may be one for each.
-    """
-    largest = largest_from(x.dtype, x_zero)
-    terms = exact_terms(largest, largest_from(w.dtype, w_zero))
-    given = w
-    x, w = centred(x, x_zero), once(_centred_filters, w, w_zero)
-    at_once = terms // max(math.prod(w.shape[2:]), 1)  # channels
-    is_exact = w.shape[1] <= at_once or largest * once(_largest_sum, given, w_zero) <= EXACT32
-    if is_exact or not at_once or group > 1:
-        exact = x if is_exact else x.astype(np.float64)
-        return convolved(exact, w.astype(exact.dtype, copy=False), group, kernel_shape, **layout)
-    _check_channels(x, w, w.shape[1], kernel_shape)
-    parts = (slice(start, start + at_once) for start in range(0, w.shape[1], at_once))
-    return functools.reduce(
-        np.add, (convolved(x[:, part], w[:, part], 1, kernel_shape, **layout).astype(np.int32) for part in parts)
-    )
-
-
-def _centred_filters(w: np.ndarray, zero_point: np.ndarray | None) -> np.ndarray:
-    """Filters less their zero points, which may be one for each."""
-    if zero_point is not None and zero_point.size > 1:
-        zero_point = zero_point.reshape(-1, *(1,) * (w.ndim - 1))
-    return centred(w, zero_point)
-
-
-def _largest_sum(filters: np.ndarray, zero_point: np.ndarray | None) -> float:
-    """What the elements of a filter add up to at most, whatever their signs."""
-    sums = np.abs(_centred_filters(filters, zero_point)).reshape(len(filters), -1).sum(1, dtype=np.float64)
-    return float(sums.max(initial=0))
+    """The exact sums of products of 8-bit numbers; a zero point of the filters may be one for each."""
+    if w_zero is not None and w_zero.size > 1:
+        w_zero = w_zero.reshape(-1, *(1,) * (w.ndim - 1))
+    return convolved(centred(x, x_zero), centred(w, w_zero), group, kernel_shape, **layout)
 
 
 # The transpose: each element of the input spreads a window over the output

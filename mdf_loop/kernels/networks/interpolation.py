@@ -100,19 +100,10 @@ def weights(where: np.ndarray, axis: Axis, mode: str, cubic_coeff_a: float, anti
     return matrix
 
 
-MOST_TERMS = 8
-"""Elements of the input that count in one of the output up to which they are added up one after the other."""
-
-
-def terms_of(matrix: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """What a matrix of weights adds up: places in the input and what they count, each for all elements of the output.
-
-    None if many count in one.
-    """
+def terms_of(matrix: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What a matrix of weights adds up: places in the input and what they count, each for all elements of the output."""
     counts = (matrix != 0).sum(1)
     most = int(counts.max(initial=1))
-    if most > MOST_TERMS:
-        return None
     order = np.argsort(matrix == 0, 1, kind="stable")[:, :most]  # those that count first, in the order of their places
     order = np.where(np.arange(most) < counts[:, None], order, order[:, :1])
     shares = np.take_along_axis(matrix, order, 1) * (np.arange(most) < counts[:, None])
@@ -120,21 +111,10 @@ def terms_of(matrix: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]] | None:
 
 
 def _weighed(y: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
-    """A matrix of weights times an axis, in float64."""
-    y, terms = y.astype(np.float64, copy=False), terms_of(matrix)
-    if terms is None:
-        front = np.moveaxis(y, axis, 0)
-        found = np.dot(matrix, front.reshape(len(front), -1))
-        return np.moveaxis(found.reshape(len(matrix), *front.shape[1:]), 0, axis)
-    total: Any = None
-    for places, shares in terms:
-        part = y.take(places, axis)
-        part *= shares.reshape(-1, *(1,) * (y.ndim - 1 - axis))
-        if total is None:
-            total = part
-        else:
-            total += part
-    return total
+    """A matrix of weights times an axis, in float64; an element that does not count may be infinite."""
+    y = y.astype(np.float64, copy=False)
+    spread = (-1, *(1,) * (y.ndim - 1 - axis))
+    return functools.reduce(np.add, (y.take(places, axis) * shares.reshape(spread) for places, shares in terms_of(matrix)))
 
 
 def resized(
@@ -314,22 +294,14 @@ def _places(normalized: np.ndarray, length: int, align_corners: int) -> np.ndarr
     return (normalized + 1) / 2 * (length - 1) if align_corners else ((normalized + 1) * length - 1) / 2
 
 
-MANY = 8
-"""Channels from which on it is faster to have those of a place side by side."""
-
-
 class _Looking:
     """Looks up elements at whole positions, of which some may lie outside; behind all places there is one of zeros."""
 
     def __init__(self, x: np.ndarray, padding_mode: str, align_corners: int) -> None:
         samples, channels, *self.spatial = x.shape
         size = math.prod(self.spatial)
-        self.axis = 0 if channels >= MANY else 1  # of the places, in the table of a sample
-        self.table = np.zeros_like(
-            x, order="C", shape=(samples, *((size + 1, channels) if self.axis == 0 else (channels, size + 1)))
-        )
-        by_channel = self.table.swapaxes(1, 2) if self.axis == 0 else self.table
-        by_channel[..., :size] = x.reshape(samples, channels, size)
+        self.table = np.zeros_like(x, order="C", shape=(samples, channels, size + 1))
+        self.table[..., :size] = x.reshape(samples, channels, size)
         self.padding_mode, self.align_corners = padding_mode, align_corners
 
     def up(self, places: Sequence[np.ndarray], weight: np.ndarray | None = None) -> np.ndarray:
@@ -342,10 +314,9 @@ class _Looking:
             index = index * n + np.clip(np.nan_to_num(place), 0, n - 1).astype(np.intp)
         if self.padding_mode == "zeros":
             index = np.where(inside, index, math.prod(self.spatial))
-        found = np.stack([sample.take(at.reshape(-1), self.axis) for sample, at in zip(self.table, index, strict=True)])
+        found = np.stack([sample.take(at.reshape(-1), 1) for sample, at in zip(self.table, index, strict=True)])
         if weight is not None:
-            found = found * weight.reshape(len(weight), *((-1, 1) if self.axis == 0 else (1, -1)))
-        found = found.swapaxes(1, 2) if self.axis == 0 else found
+            found = found * weight.reshape(len(weight), 1, -1)
         return found.reshape(len(index), -1, *index.shape[1:])
 
 

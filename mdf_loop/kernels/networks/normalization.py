@@ -145,10 +145,6 @@ def standardized_in(x: np.ndarray, axes: tuple[int, ...], epsilon: float) -> tup
 # Normalisation of the last axes
 
 
-def _pad(a: Any, rank: int) -> Any:
-    return a.reshape(a.shape[0], *(1,) * (rank - (a.ndim - 1)), *a.shape[1:])
-
-
 @kernel("LayerNormalization", since=17, batch=by_step)
 def layer_normalization(x, scale, b=None, *, axis=-1, epsilon=1e-5, stash_type=1):
     """Standardised over the axes from ``axis`` on, scaled and shifted; also mean and 1 / standard deviation."""

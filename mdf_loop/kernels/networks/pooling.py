@@ -13,10 +13,9 @@ import numpy as np
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.networks.normalization import mean_over
 from mdf_loop.kernels.networks.sliding_windows import Windows, pairs, per_axis, windows
-from mdf_loop.kernels.numbers.wide import from_ordered_bits, lowest, ordered_bits, widened
+from mdf_loop.kernels.numbers.wide import lowest, widened
 from mdf_loop.ops.batching import Result, by_step, folding
 from mdf_loop.ops.registry import kernel, say
-from mdf_loop.types.elements import kind_of
 
 
 def max_pool_rule(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
@@ -48,11 +47,7 @@ def max_pool(
     )
     if n_outputs > 1:
         return _with_places(x, where, storage_order)
-    bits = ordered_bits(x) if x.itemsize == 2 and kind_of(x.dtype) == "float" else None
-    if bits is None:
-        return where.reduced(x, np.maximum, lowest(x.dtype))
-    fill = ordered_bits(np.array([-np.inf], x.dtype))
-    return from_ordered_bits(where.reduced(bits, np.maximum, fill[0]), x.dtype)
+    return where.reduced(x, np.maximum, lowest(x.dtype))
 
 
 def _with_places(x: np.ndarray, where: Windows, storage_order: int) -> tuple[np.ndarray, np.ndarray]:

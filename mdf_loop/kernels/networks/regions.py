@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,6 @@ import numpy as np
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.numbers.wide import widened
 from mdf_loop.ops.registry import kernel
-
-AT_ONCE = 1 << 20
-"""Elements of the matrices made at a time."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +48,6 @@ class Samples:
         far = where - low.astype(dtype)
         return cls(cells, low, np.minimum(low + 1, length - 1), (1 - far) * inside, far * inside, length)
 
-    def matrices(self) -> np.ndarray:
-        """For each region what each element of the axis counts in the mean of each cell."""
-        regions, places = self.low.shape
-        each = places // self.cells
-        counts = np.zeros((regions, self.cells, self.length), self.near.dtype)
-        cell = np.arange(places) // each
-        for at, share in ((self.low, self.near), (self.high, self.far)):
-            np.add.at(counts, (np.arange(regions)[:, None], cell, at), share)
-        counts /= each
-        return counts
-
     def one(self, region: int) -> Samples:
         """Those of one region."""
         parts = (part[region] for part in (self.low, self.high, self.near, self.far))
@@ -91,13 +77,11 @@ def roi_align(
     y = np.zeros(shape_for((len(rois), x.shape[1], output_height, output_width), wide.itemsize), wide.dtype)
     if not y.size or not x.size:
         return y.astype(x.dtype, copy=False)
-    by_mean = mode == "avg" and bool(np.isfinite(wide).all())
     half = coordinate_transformation_mode == "half_pixel"
     corners = widened(rois) * spatial_scale - (0.5 if half else 0)
-    step = max(AT_ONCE // (output_height * x.shape[2] + output_width * x.shape[3]), 1)
-    for which, rows, columns in _samples(corners, y.shape[2:], x.shape[2:], sampling_ratio, half, step):
-        images = [wide[sample] for sample in batch_indices[which].tolist()]
-        y[which] = list(_means(images, rows, columns) if by_mean else _of_each(images, rows, columns, mode))
+    for which, rows, columns in _samples(corners, y.shape[2:], x.shape[2:], sampling_ratio, half):
+        for k, place in enumerate(which.tolist()):
+            y[place] = _cells_of(wide[int(batch_indices[place])], rows.one(k), columns.one(k), mode)
     return y.astype(x.dtype, copy=False)
 
 
@@ -118,7 +102,7 @@ def roi_align_10(x, rois, batch_indices, *, mode="avg", output_height=1, output_
 
 
 def _samples(
-    corners: np.ndarray, cells: tuple[int, int], shape: tuple[int, ...], sampling_ratio: int, half: bool, step: int
+    corners: np.ndarray, cells: tuple[int, int], shape: tuple[int, ...], sampling_ratio: int, half: bool
 ) -> Iterator[tuple[np.ndarray, Samples, Samples]]:
     """Some regions, of corners (x, y, x, y), that have equally many places in a cell; and these along both axes."""
     starts, sizes = corners[:, 1::-1], corners[:, 3:1:-1] - corners[:, 1::-1]
@@ -129,44 +113,19 @@ def _samples(
     )
     for counts in np.unique(each[(each > 0).all(1)], axis=0):
         same = (each == counts).all(1).nonzero()[0]
-        for first in range(0, len(same), step):
-            which = same[first : first + step]
-            axes = (Samples.of(starts[which, k], sizes[which, k], cells[k], int(counts[k]), shape[k]) for k in (0, 1))
-            yield which, *axes
+        yield same, *(Samples.of(starts[same, k], sizes[same, k], cells[k], int(counts[k]), shape[k]) for k in (0, 1))
 
 
-def _means(images: Sequence[np.ndarray], rows: Samples, columns: Samples) -> Iterator[np.ndarray]:
-    """The mean of each cell: two products with matrices, of the part of the image that a region touches."""
-    tops, bottoms = rows.low.min(1).tolist(), (rows.high.max(1) + 1).tolist()
-    lefts, rights = columns.low.min(1).tolist(), (columns.high.max(1) + 1).tolist()
-    for k, (down, right) in enumerate(zip(rows.matrices(), columns.matrices(), strict=True)):
-        part = images[k][:, tops[k] : bottoms[k], lefts[k] : rights[k]]
-        across = part.reshape(-1, part.shape[2]).dot(right[:, lefts[k] : rights[k]].T)
-        across = across.reshape(len(part), -1, columns.cells).swapaxes(0, 1).reshape(part.shape[1], -1)
-        yield down[:, tops[k] : bottoms[k]].dot(across).reshape(rows.cells, len(part), columns.cells).swapaxes(0, 1)
-
-
-def _of_each(images: Sequence[np.ndarray], rows: Samples, columns: Samples, mode: str) -> Iterator[np.ndarray]:
+def _cells_of(image: np.ndarray, down: Samples, right: Samples, mode: str) -> np.ndarray:
     """Of each cell the mean of the sums, or the largest, of what each place has from its four neighbours."""
-    for k, image in enumerate(images):
-        down, right = rows.one(k), columns.one(k)
-        parts = [
-            image[:, y[:, None], x] * (by_row[:, None] * by_column)
-            for y, by_row in ((down.low, down.near), (down.high, down.far))
-            for x, by_column in ((right.low, right.near), (right.high, right.far))
-        ]
-        found = sum(parts[1:], parts[0]) if mode == "avg" else np.maximum.reduce(parts)
-        cells = found.reshape(len(image), down.cells, -1, right.cells, len(right.low) // right.cells)
-        yield cells.mean((2, 4)) if mode == "avg" else cells.max((2, 4))
-
-
-BOXES_AT_ONCE = 128
-"""Boxes that are compared with each other at a time, and then with those kept before."""
-
-LATER = np.triu(np.ones((BOXES_AT_ONCE, BOXES_AT_ONCE), bool), 1)
-
-MOST_PAIRS, MOST_SORTED = 1 << 12, 1 << 14
-"""Boxes kept that a block is compared with in one call, and boxes sorted at a time."""
+    parts = [
+        image[:, y[:, None], x] * (by_row[:, None] * by_column)
+        for y, by_row in ((down.low, down.near), (down.high, down.far))
+        for x, by_column in ((right.low, right.near), (right.high, right.far))
+    ]
+    found = sum(parts[1:], parts[0]) if mode == "avg" else np.maximum.reduce(parts)
+    cells = found.reshape(len(image), down.cells, -1, right.cells, len(right.low) // right.cells)
+    return cells.mean((2, 4)) if mode == "avg" else cells.max((2, 4))
 
 
 @kernel("NonMaxSuppression", since=10)
@@ -207,62 +166,20 @@ def _corners(boxes: np.ndarray, by_centre: bool) -> np.ndarray:
 
 def _kept(boxes: np.ndarray, scores: np.ndarray, limit: int, overlap: float, lowest: float, by_centre: bool) -> np.ndarray:
     """Boxes in the order of their scores, without those that a better one covers."""
-    kept: list[np.ndarray] = []
-    corners, count = np.empty((5, 0), boxes.dtype), 0
-    for block in _best_first(scores, lowest, min(limit + limit // 4, MOST_SORTED)) if limit > 0 else ():
-        theirs = _corners(boxes[block], by_centre)
-        for start in range(0, count, MOST_PAIRS):
-            left = ~np.logical_or.reduce(_covers(corners[:, start : start + MOST_PAIRS], theirs, overlap), 0)
-            block, theirs = block[left], theirs[:, left]
-        left = _survivors(_covers(theirs, theirs, overlap))
-        kept.append(block[left])
-        count += len(kept[-1])
-        if count >= limit:
-            break
-        corners = np.concatenate([corners, theirs[:, left]], 1) if len(kept) > 1 else theirs[:, left]
-    if not kept:
-        return np.empty(0, np.int64)
-    return (np.concatenate(kept) if len(kept) > 1 else kept[0])[:limit]
+    places = np.flatnonzero(scores >= lowest)
+    order = places[np.argsort(-scores[places], kind="stable")]
+    corners, left, kept = _corners(boxes[order], by_centre), np.arange(len(order)), []
+    while len(left) and len(kept) < limit:
+        best, left = left[0], left[1:]
+        kept.append(order[best])
+        left = left[~_covers(corners[:, best], corners[:, left], overlap)]
+    return np.array(kept, np.int64)
 
 
-def _best_first(scores: np.ndarray, lowest: float, size: int) -> Iterator[np.ndarray]:
-    """Places of the scores from the lowest one on, the best first, equal ones by place: in blocks.
-
-    About ``size`` are sorted at first, later more.
-    """
-    places = (scores >= lowest).nonzero()[0]
-    while len(places):
-        left, best, size = scores[places], places, max(size, BOXES_AT_ONCE)
-        if len(places) > 2 * size:
-            is_good = left >= np.partition(left, len(left) - size)[len(left) - size]
-            best, left, places = places[is_good], left[is_good], places[~is_good]
-        else:
-            places = places[:0]
-        order = best[(-left).argsort(kind="stable")]
-        yield from (order[start : start + BOXES_AT_ONCE] for start in range(0, len(order), BOXES_AT_ONCE))
-        size = min(4 * size, MOST_SORTED)
-
-
-def _covers(boxes: np.ndarray, others: np.ndarray, overlap: float) -> np.ndarray:
-    """Which boxes cover which others: their intersection is more than such a part of their union."""
-    y, x, y_end, x_end, area = boxes[..., None]
-    shared = np.minimum(y_end, others[2])
-    shared -= np.maximum(y, others[0])
-    width = np.minimum(x_end, others[3])
-    width -= np.maximum(x, others[1])
-    shared *= np.maximum(width, 0, out=width)  # below zero if the heights do not meet, which covers nothing either
-    union = np.add(area, others[4], out=width)
-    union -= shared
-    shared /= union  # nan for two points, which is not more than anything
-    return shared > overlap
-
-
-def _survivors(covers: np.ndarray) -> np.ndarray:
-    """Which of the boxes are not covered by one before that is not covered itself."""
-    covers &= LATER[: len(covers), : len(covers)]
-    alive, then = None, ~np.logical_or.reduce(covers, 0)
-    if then.all():
-        return then
-    while alive is None or (then != alive).any():  # each round settles those that depend on settled ones alone
-        alive, then = then, ~np.logical_or.reduce(covers[then], 0)
-    return alive
+def _covers(box: np.ndarray, others: np.ndarray, overlap: float) -> np.ndarray:
+    """Which others a box covers: their intersection is more than such a part of their union."""
+    y, x, y_end, x_end, area = box
+    height = np.minimum(y_end, others[2]) - np.maximum(y, others[0])
+    width = np.minimum(x_end, others[3]) - np.maximum(x, others[1])
+    shared = height * np.maximum(width, 0)  # below zero if the heights do not meet, which covers nothing either
+    return shared / (area + others[4] - shared) > overlap  # nan for two points, which is not more than anything

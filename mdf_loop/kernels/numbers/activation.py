@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.kernels.numbers.ufuncs import from_first_opset
-from mdf_loop.kernels.numbers.wide import narrowed, widened
+from mdf_loop.kernels.numbers.wide import widened
 from mdf_loop.ops.batching import by_step, elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Call
@@ -27,7 +27,7 @@ def in_float32(formula: Call) -> Call:
         dtype = inputs[0].dtype
         if dtype.itemsize > 2:
             return formula(*inputs, **attrs)
-        return narrowed(formula(*map(widened, inputs), **attrs), dtype)
+        return formula(*map(widened, inputs), **attrs).astype(dtype, copy=False)
 
     return run
 

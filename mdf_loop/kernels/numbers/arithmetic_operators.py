@@ -14,7 +14,7 @@ import numpy as np
 
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.kernels.numbers.ufuncs import from_first_opset, of_two
-from mdf_loop.kernels.numbers.wide import narrowed, widened
+from mdf_loop.kernels.numbers.wide import widened
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import kernel, say
 from mdf_loop.ops.rows import Known
@@ -207,7 +207,7 @@ def erf(x):
     """The error function."""
     if x.dtype.kind == "f" and x.dtype.itemsize >= 4:
         return error_function(x)
-    return narrowed(error_function(widened(x)), x.dtype)
+    return error_function(widened(x)).astype(x.dtype, copy=False)
 
 
 @kernel("Identity", batch=elementwise)

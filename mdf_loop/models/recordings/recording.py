@@ -25,8 +25,8 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.engine_runs import run_recorded_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
 from mdf_loop.ir import Body, Loop
-from mdf_loop.models.between_loops import Request, part_of_model
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
+from mdf_loop.models.once import Request, part_of_model
 from mdf_loop.models.recordings.more_outputs import NOTHING, recorded_value, with_outputs
 from mdf_loop.models.recordings.recorded_run import LoopRecording, Recorder, filled
 from mdf_loop.models.recordings.ways import Branch, Key, Way, fitting, found_in, only_one, ways_in

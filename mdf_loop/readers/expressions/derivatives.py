@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mdf_loop.errors import MalformedBody, did_you_mean, warn_user
 from mdf_loop.readers.expressions.expression_text import filled, refuse_depth, tree_at, variables
@@ -38,6 +40,13 @@ RANDOM = frozenset({"noise", "normal", "uniform", "random", "poisson"})
 
 CENTRED = frozenset({"noise", "normal"})
 """Those whose mean is 0, which ``sqrt(dt)`` may scale: the mean of others would grow as dt becomes small."""
+
+
+def wrong_with_step(step: Any) -> str:
+    """What there is to say about the length of a step that is not positive; empty for others."""
+    if not isinstance(step, int | float | np.number | np.ndarray) or np.size(step) != 1 or not step <= 0:
+        return ""
+    return f"{STEP}, the length of a step, is {step}, {'so nothing changes' if step == 0 else 'so time runs backwards'}"
 
 
 def expand(said: Equations, texts: Iterable[tuple[str, str, str]]) -> None:

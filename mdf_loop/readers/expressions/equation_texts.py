@@ -10,7 +10,7 @@ from typing import Any
 
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
 from mdf_loop.readers.expressions.derivatives import STAGES, STEP, expand, refuse_standing_time
-from mdf_loop.readers.expressions.expression_text import as_name
+from mdf_loop.readers.expressions.expression_text import as_name, number_in
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 
@@ -236,7 +236,30 @@ def _of_text(text: str) -> Equations:
         except MalformedBody as error:
             together.add(error)
     together.settle()
+    _refuse_keys(said)
+    if said.derivatives and number_in(said.carried.get(STEP, "")) is not None:
+        said.let = {STEP: said.carried.pop(STEP), **said.let}
+        said.lines[f"let {STEP}"] = said.lines.pop(f"carried {STEP}")
     return said
+
+
+def _refuse_keys(said: Equations) -> None:
+    """See that no line that is carried was meant as a key.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    method, until, collect = (said.carried.get(name, "") for name in (METHOD, "until", "collect"))
+    if said.derivatives and method.isidentifier():
+        meant = f"method is {', '.join(STAGES)}; got {method!r}{did_you_mean(method, STAGES)}"
+        raise MalformedBody(f"equations, line {said.lines[f'carried {METHOD}']}: {meant}")
+    if re.search("[<>]|==", until):
+        raise MalformedBody(f"equations, line {said.lines['carried until']}: {_UNTIL[2:-5]}({until})")
+    if collect.isidentifier() and collect != "collect":
+        raise MalformedBody(
+            f"equations, line {said.lines['carried collect']}: what is collected has a name: collect path: {collect}"
+        )
 
 
 def _read_line(said: Equations, line: str, number: int) -> None:
@@ -259,7 +282,9 @@ def _take(said: Equations, word: str, name: str, text: str, number: int) -> None
     elif not word and name == INDEX:
         said.index, taken = as_name(text), False
     elif not word and name in (SCANNED, "scan"):
-        said.scanned, taken = tuple(as_name(part.strip()) for part in text.split(",")), bool(said.scanned)
+        said.scanned, taken = _names_in(text), bool(said.scanned)
+    elif not word and name == CAPTURED and all(part.isidentifier() for part in _names_in(text)):
+        said.captured, taken = _names_in(text), bool(said.captured)
     elif not word and name == METHOD and text in STAGES:
         said.method, taken = text, bool(said.method)
     else:
@@ -272,6 +297,10 @@ def _take(said: Equations, word: str, name: str, text: str, number: int) -> None
     said.lines[{"": f"carried {name}", "while": "while"}.get(word, f"{word} {name}")] = number
     if not all(part.isidentifier() for part in (said.index or INDICES[0], *said.scanned)):
         raise MalformedBody(f"equations, line {number}: {text!r} is not a name")
+
+
+def _names_in(text: str) -> tuple[str, ...]:
+    return tuple(as_name(part.strip()) for part in text.split(","))
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean
+from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean, warn_user
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
@@ -46,7 +46,7 @@ from mdf_loop.readers.expressions.equation_texts import (
 )
 from mdf_loop.readers.expressions.expression import Compiler
 from mdf_loop.readers.expressions.expression_text import DEEPEST, excerpt, filled, parse, tree_of, variables
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, op_of, signed
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, dotted, op_of, signed
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
@@ -120,7 +120,20 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
         body = findings.settled(lambda: _Reader(said, kind, findings).body())
     except NotCompiled as error:
         raise MalformedBody(f"equations: {error}, which is not possible here") from error
+    if reads_tau(said):
+        warn_user(f"equations: {TAU}")
     return check_body(body, (EQUATIONS,))
+
+
+TAU = (
+    "tau is 2 pi, where no value of that name is given; give tau=..., write 2 * pi, or require a value with a line captured: tau"
+)
+
+
+def reads_tau(said: Equations) -> bool:
+    """Whether ``tau`` is a number, since nothing has that name: most equations mean a time constant."""
+    own = {*said.names, *said.let, *said.captured, said.index}
+    return "tau" not in own and any("tau" in text and "tau" in variables(tree_of(text)) for *_, text in texts_of(said))
 
 
 class _Reader:
@@ -280,15 +293,20 @@ class _Plain(ast.NodeTransformer):
             raise UnsupportedOp(
                 f"{name}() draws one number, {name}(x) as many as x has{more}; it takes nothing else: scale what it gives"
             )
-        if op_of(f"numpy.{name}") is not None:
-            tree.func = _dotted(f"numpy.{name}", tree)
-        elif op_of(f"math.{name}") is not None:
-            tree.func = _dotted(f"math.{name}", tree)
+        module = next((each for each in ("numpy", "math", "numpy.linalg") if op_of(f"{each}.{name}") is not None), "")
+        if module:
+            tree.func = _dotted(f"{module}.{name}", tree)
         else:
             drawn = f"; write {DRAWN[name]}" if name in DRAWN and name not in _MEANT else ""
             value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
             raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
         return tree
+
+    def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
+        """``A.T``, the matrix with its axes in the other order."""
+        self.generic_visit(tree)
+        is_transposed = tree.attr == "T" and dotted(tree) is None
+        return _at(ast.Call(_dotted("numpy.transpose", tree), [tree.value], []), tree) if is_transposed else tree
 
     def visit_BinOp(self, tree: ast.BinOp) -> ast.AST:
         """An operator; ``x ^ 2`` would be the exclusive or of two whole numbers."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
@@ -97,6 +98,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
         It does not parse, or is too large; says where.
     """
     refuse_length(text, path)
+    refuse_decimal_comma(text, path)
     try:
         return tree_of(text)
     except SyntaxError as error:
@@ -106,6 +108,20 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
         raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
+
+
+def refuse_decimal_comma(text: Any, path: tuple[str, ...] = ()) -> None:
+    """See that a text is no number with a comma, which is a tuple in Python; one that is meant has brackets or a space.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if isinstance(text, str) and (found := _DECIMAL_COMMA.fullmatch(text)):
+        raise MalformedBody(f"{text.strip()!r} is two numbers; a decimal point is written {found[1]}.{found[2]}", path)
+
+
+_DECIMAL_COMMA = re.compile(r"\s*([-+]?\d+),(\d+)\s*")
 
 
 def tree_of(text: str) -> ast.expr:
@@ -198,6 +214,8 @@ def _of_product(text: str) -> str:
     """What to do about a product that is written without its sign."""
     found = _PRODUCT.search(text)
     is_name = found is not None and found[2] not in _WORDS and found[1] not in _WORDS
+    if found is not None and is_name and (found[1] in BUILTINS or op_of(f"numpy.{found[1]}")):
+        return f"; a call has brackets: {found[1]}({found[2]})"
     return f"; a product is written {found[1]} * {found[2]}" if found is not None and is_name else ""
 
 
@@ -314,7 +332,18 @@ def _called(node: ast.Call) -> str:
     """What to write in the place of a call of something that is no function."""
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func)
+    if name := bare_function(node):
+        return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
+
+
+def bare_function(node: ast.AST) -> str:
+    """The function of numpy or math that a call has by its name alone; empty for any other."""
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+    if not name or name in BUILTINS:
+        return ""
+    load_kernels()
+    return next((full for full in (f"numpy.{name}", f"math.{name}") if op_of(full)), "")
 
 
 def _as_function(node: ast.Attribute) -> str:
@@ -326,7 +355,10 @@ def _as_function(node: ast.Attribute) -> str:
 def instead_of(name: str) -> str:
     """What to write in the place of a function that no expression calls."""
     drawn = DRAWN.get(name.rpartition(".")[2])
-    return f"write {drawn}" if drawn else "a Python function as a body may call any"
+    return f"write {drawn}" if drawn else ANY_FUNCTION
+
+
+ANY_FUNCTION = "a plain Python function as a body may call any, and @mdf_loop.kernel makes it an operator (docs/extending)"
 
 
 def refused(node: Any, text: str, path: tuple[str, ...], what: str, meant: str = "") -> MalformedBody:

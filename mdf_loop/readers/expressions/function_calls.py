@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BUILTINS = {"abs", "min", "max", "round", "sum", "len", "int", "float", "bool"}
 """Python's own functions that expressions may call."""
 
-MODULES = {"numpy": "numpy", "np": "numpy", "math": "math"}
+MODULES = {"numpy": "numpy", "np": "numpy", "math": "math", "linalg": "numpy.linalg"}
 
 ALIASES = {"true_divide": "divide", "mod": "remainder", "pow": "power", "abs": "absolute", "bitwise_not": "invert"}
 UNARY = ("negative", "positive", "absolute", "invert")

@@ -10,7 +10,6 @@ A graph whose metadata says ``types`` is something else: an ONNX graph (:mod:`md
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -28,7 +27,7 @@ from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
 from mdf_loop.readers.mdf.input_ports import Course, default_value_of, order_nodes, port_value, reduce_of
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
-from mdf_loop.readers.mdf.signature import Port, Signature, ports_of, read_signature
+from mdf_loop.readers.mdf.signature import Port, Signature, output_ports, ports_of, read_signature
 from mdf_loop.readers.mdf.typed import read_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
@@ -100,10 +99,8 @@ def read_whole(graph: Any, read: Read) -> Body:
 def _read_whole(graph: Any, read: Read) -> Body:
     check_graph(graph)
     metadata = graph.metadata or {}
-    outputs = ports_of(graph).ends
-    ids = Counter(port for _, port in outputs)
-    names = tuple(port if ids[port] == 1 else f"{node}.{port}" for node, port in outputs)
-    signature = Signature((), {}, outputs, names, version_in(metadata.get("opset")) or DEFAULT_OPSET)
+    outputs = output_ports(graph)
+    signature = Signature((), {}, tuple(outputs.values()), tuple(outputs), version_in(metadata.get("opset")) or DEFAULT_OPSET)
     read_body = _each_once(read)
     graph = graph_by_place(graph, read_body)
     try:
@@ -117,7 +114,7 @@ def _each_once(read: Read) -> Read:
     """The same, but that nothing is read a second time."""
     bodies: dict[Any, tuple[Any, Body]] = {}  # sources are kept: of one that is gone another could take the id
 
-    def read_body(inner: Any, n_carried: int, kind: str) -> Body:
+    def read_body(inner: Any, n_carried: int | None, kind: str) -> Body:
         key = (id(inner), n_carried, kind)
         if key not in bodies:
             bodies[key] = inner, read(inner, n_carried, kind)

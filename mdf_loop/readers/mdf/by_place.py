@@ -16,7 +16,17 @@ from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mea
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.arguments import meant
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, Equations, equations_in, is_equations, within
-from mdf_loop.readers.expressions.expression_text import DEEPEST, LONGEST, as_name, refuse_depth, tree_if_any, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import (
+    DEEPEST,
+    LONGEST,
+    as_name,
+    bare_function,
+    refuse_decimal_comma,
+    refuse_depth,
+    tree_if_any,
+    tree_of,
+    variables,
+)
 from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -235,6 +245,8 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
             return None
         spelt = {as_name(key): key for key in keys}
         scanned = said.scanned if kind == "scan" else ()
+        for key in keys:
+            refuse_decimal_comma(args[key], path)
         count = sum(_count(args[key]) for key in keys)
         in_order = count > len(keys) and count == len(said.carried) + len(scanned)  # a tuple is several values
         order = [] if in_order else [spelt[name] for name in _by_name(said.carried, scanned, [*spelt], path)]
@@ -364,6 +376,8 @@ def _placed(text: Any, results: Mapping[str, NamedResults], path: tuple[str, ...
     try:
         tree = tree_of(text)
         refuse_depth(tree, text, path)
+        if any(map(bare_function, ast.walk(tree))):
+            return text  # reading it raises an error that has the text as it is written
         placing = _Placing(results)
         tree = placing.visit(tree)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:

@@ -10,12 +10,22 @@ from mdf_loop.errors import UnsupportedOp, did_you_mean
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import record
 from mdf_loop.readers.expressions.equation_texts import is_equations, names_of
-from mdf_loop.readers.expressions.expression_text import BRACES, excerpt, is_onnx_text, is_python, number_in, tree_of, variables
-from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
+from mdf_loop.readers.expressions.expression_text import (
+    BRACES,
+    CONSTANTS,
+    excerpt,
+    instead_of,
+    is_onnx_text,
+    is_python,
+    number_in,
+    tree_of,
+    variables,
+)
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
-ALWAYS = {"t", "true", "false", "inf", "nan", "pi", "e"} | set(MODULES)
+ALWAYS = {"t", "true", "false", "inf", "nan"} | set(MODULES)
 """What MDF's engine knows, or reads as a text or number, wherever it stands."""
 
 PUBLISHED = ("iteration", "finished")
@@ -76,7 +86,8 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
         text = getattr(thing, attribute, None)
         if isinstance(text, str) and _is_text(text, local):
-            yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}{_meant(text)}"
+            meant = f"{_meant(text)}{_of_odd(text, local)}"
+            yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}{meant}"
         elif isinstance(text, str) and text in ("true", "false") and text not in local:
             yield f"its {attribute} is the text {text!r}; without quotes it is a boolean"
     said = _attributes(function)
@@ -161,7 +172,16 @@ def surplus(function: Any, arguments: Mapping[str, Any], functions: Mapping[str,
     if function not in functions or function in CONTROL:
         return []
     taken = {*functions[function]["arguments"], *_attributes(function)}
-    return [name for name in arguments if name not in taken]
+    return [name for name in arguments if name not in taken and not _is_input(function, name)]
+
+
+def _is_input(function: str, name: str) -> bool:
+    """Whether an argument is an input of an operator of ONNX in its last version, of which one may be many: ``inputs_1``."""
+    schema = schema_of(function.removeprefix("onnx::"), LARGEST_VERSION) if function.startswith("onnx::") else None
+    many = re.sub(r"_\d+$", "", name)
+    return schema is not None and any(
+        formal.name == name or (formal.option == formal.option.Variadic and formal.name == many) for formal in schema.inputs
+    )
 
 
 def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
@@ -174,4 +194,18 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
         return  # a text, or an error that reading it raises
     for name in dict.fromkeys(names):
         if name not in known and name not in ALWAYS and name not in BUILTINS:
-            yield f"{name!r}, which the node does not have{did_you_mean(name, known)}"
+            constant = f"; write numpy.{name}" if f"numpy.{name}" in CONSTANTS else _drawn(name, source)
+            meant = constant or _of_odd(source, known) or did_you_mean(name, known)
+            yield f"{name!r}, which the node does not have{meant}"
+
+
+def _of_odd(text: str, known: Iterable[str]) -> str:
+    """What to do about an id that no expression can read, such as ``x-1``."""
+    odd, found = next(((name, re.sub(r"\W", "_", name)) for name in known if not name.isidentifier() and name in text), ("", ""))
+    return f"; {odd!r} is not a name that an expression can read: rename it, such as {found}" if odd else ""
+
+
+def _drawn(name: str, source: str) -> str:
+    """What to write in the place of functions of Python's module ``random``."""
+    found = re.search(r"\brandom\.(\w+)", source) if name == "random" else None
+    return f"; {instead_of(found[1])} in the equations of a loop" if found is not None and found[1] in DRAWN else ""

@@ -33,7 +33,7 @@ from mdf_loop.readers.mdf.stepped_loops import Steps
 
 CONTROL = ("onnx::Loop", "onnx::Scan", "onnx::If", "onnx::SequenceMap")
 
-ReadBody = Callable[[Any, int, str], Body]
+ReadBody = Callable[[Any, int | None, str], Body]
 
 START = 0.0
 """What MDF starts a stateful parameter with that has no ``default_initial_value``."""

@@ -19,6 +19,7 @@ and is refused, with the metadata to write.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,6 +99,13 @@ def ports_of(graph: Any) -> GraphPorts:
         tuple(outputs),
         tuple(place for place in outputs if place not in sent),
     )
+
+
+def output_ports(graph: Any) -> dict[str, Port]:
+    """Output ports that no edge leaves, by name: their id, with the node's in front where several have the same id."""
+    ends = ports_of(graph).ends
+    count = Counter(port for _, port in ends)
+    return {port if count[port] == 1 else f"{node}.{port}": (node, port) for node, port in ends}
 
 
 def read_signature(graph: Any, n_carried: int | None, kind: str) -> Signature:

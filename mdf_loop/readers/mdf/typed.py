@@ -4,11 +4,13 @@ MDF's ONNX importer writes such graphs, and :func:`mdf_loop.load` adds what it l
 
     metadata: {inputs: [i, go, x], outputs: [go_out, x_out], opset: 20, types: {i: int64, go: bool, x: "float[2,3]"}}
 
-Types are written as :mod:`mdf_loop.readers.mdf.type_text` says them, for ports, for the inputs of the graph, and as
+Types are written as :mod:`mdf_loop.readers.mdf.written_values` says them, for ports, for the inputs of the graph, and as
 ``node.name`` for a constant or an attribute of a node, or the value that an input may do without.  ``opset`` is the
 version of ONNX; ``opsets`` says those of other domains, whose operators are called ``<domain>::<operator>``.  ``opset``
 in the metadata of a node is the version of that node alone.  A node without a function holds constants alone; those with
 the name of an input are what the input is if it is not given.
+
+``imported: true`` says that MDF's importer wrote the graph: bodies in it that do not say their types are ONNX graphs as well.
 
 A body with ``types``, which may be empty, asks for the types of its operators like any ONNX body: numbers in it are
 constants of ONNX, and what comes in is converted.  Without ``types`` an MDF graph is read as MDF evaluates it
@@ -33,17 +35,19 @@ from mdf_loop.readers.expressions.values import NotCompiled
 from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
 from mdf_loop.readers.mdf.input_ports import default_value_of, order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
-from mdf_loop.readers.mdf.type_text import read_type_text
-from mdf_loop.readers.mdf.written_values import attribute, declared_array, settled, written_attribute
+from mdf_loop.readers.mdf.written_values import attribute, declared_array, read_type_text, settled, written_attribute
 from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
 from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.types.schemas import schema_of, version_in
 
-ReadBody = Callable[[Any, int, str], Body | None]
+ReadBody = Callable[[Any, int | None, str], Body | None]
 
 OPSET = "opset"
 """In the metadata of a graph or a node: the version of ONNX, or of the node's operator."""
+
+IMPORTED = "imported"
+"""In the metadata of a graph: MDF's importer wrote it, and its bodies do not say that they are ONNX graphs."""
 
 OPAQUE = "unknown"
 """Domain of a node that nothing is known about, while a signature is looked for."""
@@ -390,7 +394,10 @@ class GraphReader:
         return attrs
 
     def _outputs(self, node: Any, holder: Any) -> tuple[str, ...]:
-        indices = {result_index(port, holder) or 0: self.names[node.id, port.id] for port in node.output_ports}
+        places = [result_index(port, holder) or 0 for port in node.output_ports]
+        if all(port.value == holder.id for port in node.output_ports):  # as MDF's importer writes several results
+            places = [*range(len(places))]
+        indices = {place: self.names[node.id, port.id] for place, port in zip(places, node.output_ports, strict=True)}
         return tuple(indices.get(k, "") for k in range(max(indices, default=-1) + 1))
 
     def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body | None:
@@ -401,7 +408,21 @@ class GraphReader:
         if source is None:
             raise MalformedBody(f"{key} is missing: a parameter or argument that holds a graph, such as {{onnx: text}}", path)
         kind = {"onnx::Loop": "loop", "onnx::Scan": "scan"}.get(holder.function, "branch")
+        if self.graph.metadata.get(IMPORTED):
+            return self.read_body(_imported_too(source, self.opsets[""]), None, kind)
         return self.read_body(source, n_carried, kind)
+
+
+def _imported_too(source: Any, opset: int) -> Any:
+    """A body in a graph that MDF's importer wrote, with the metadata of an ONNX graph; any other body as it is."""
+    inner = source
+    while isinstance(inner, Mapping) and len(inner) == 1:  # older importers write a graph under its id once more
+        ((key, content),) = inner.items()
+        if isinstance(content, Mapping) and "nodes" in content:
+            said = {OPSET: opset, "types": {}, **(content.get("metadata") or {}), IMPORTED: True}
+            return {key: {**content, "metadata": said}}
+        inner = content
+    return source
 
 
 def _bodies(schema: Any, node: Any, holder: Any) -> list[str]:

@@ -18,7 +18,6 @@ from onnx import AttributeProto, numpy_helper
 from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.well_formed import check_body
-from mdf_loop.ops.prepared_constants import unchangeable
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
 from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
@@ -32,7 +31,7 @@ from mdf_loop.readers.onnx.opsets import (
     unmarked,
     version_among,
 )
-from mdf_loop.types.elements import DTYPES
+from mdf_loop.types.elements import DTYPES, read_only
 from mdf_loop.types.schemas import signature_of
 
 DEEPEST = 50
@@ -118,8 +117,6 @@ def _assemble(
     _check_texts((*inputs, *outputs, *constants), path)
     nodes, together = [], Together()
     for proto in protos:
-        attributes = [attribute.name for attribute in proto.attribute]
-        _check_texts((proto.op_type, proto.domain, proto.name, *proto.input, *proto.output, *attributes), path)
         try:
             if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
                 _add_constant(constants, inputs, proto, opsets, path)
@@ -133,7 +130,7 @@ def _assemble(
     reads = [name for node in nodes for name in node.reads] + list(outputs)
     captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
     body = Body(path[-1], inputs, outputs, tuple(nodes), {}, captures, types, dict(opsets))
-    values = {name: value if name in inputs else unchangeable(value) for name, value in constants.items()}
+    values = {name: value if name in inputs else read_only(value) for name, value in constants.items()}
     return check_body(body.with_values(values), path)
 
 
@@ -149,6 +146,7 @@ def _check_texts(texts: Sequence[Any], path: tuple[str, ...]) -> None:
 def _add_constant(
     constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]
 ) -> None:
+    _check_texts((proto.name, *proto.input, *proto.output, *(attribute.name for attribute in proto.attribute)), path)
     where = (*path, _title(proto))
     if len(proto.output) != 1:
         raise MalformedBody(f"a Constant has exactly one output, this one has {len(proto.output)}", where)
@@ -186,25 +184,26 @@ def _constant(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str,
 
 
 def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Node:
-    op, (domain, version) = proto.op_type, unmarked(own_domain(proto.domain))
-    where = (*path, _title(proto))
+    op, inputs, outputs, attributes = proto.op_type, tuple(proto.input), tuple(proto.output), [*proto.attribute]
+    names = [attribute.name for attribute in attributes]
+    _check_texts((op, proto.domain, proto.name, *inputs, *outputs, *names), path)
+    (domain, version), where = unmarked(own_domain(proto.domain)), (*path, _title(proto))
     refuse_internal(domain, op, where)
     opset = opsets[domain]
     if version is not None:
-        names = [attribute.name for attribute in proto.attribute]
-        opset = version_among(op, domain, version, opset, names, len(proto.input))
+        opset = version_among(op, domain, version, opset, names, len(inputs))
     opset = version_of(op, opset, domain)
     attrs: dict[str, Any] = {}
-    for attribute in proto.attribute:
-        if attribute.name in attrs:
-            raise MalformedBody(f"two attributes are called {attribute.name!r}", where)
-        attrs[attribute.name] = read_attribute(attribute, opsets, where)
-    attrs, inputs = _fitting(attrs, op, opset, domain, where), tuple(proto.input)
+    for name, attribute in zip(names, attributes, strict=True):
+        if name in attrs:
+            raise MalformedBody(f"two attributes are called {name!r}", where)
+        attrs[name] = read_attribute(attribute, opsets, where)
+    attrs = _fitting(attrs, op, opset, domain, where)
     if not domain and op in CONTROL:
         count = given_to_bodies(op, opset, len(inputs))
         attrs = {name: value.taking(count).closed() if isinstance(value, Body) else value for name, value in attrs.items()}
     captures = [name for body in attrs.values() if isinstance(body, Body) for name in body.captures]
-    made = Node(op, inputs, tuple(proto.output), attrs, proto.name, opset, domain, tuple(dict.fromkeys(captures)))
+    made = Node(op, inputs, outputs, attrs, proto.name, opset, domain, tuple(dict.fromkeys(captures)))
     return as_loop(made, path[-1])
 
 

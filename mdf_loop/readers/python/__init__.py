@@ -1,1 +1,1 @@
-"""Python functions to the IR: called once, with values that note what is done to them."""
+"""Python functions to the IR: called with values that note what is done to them."""

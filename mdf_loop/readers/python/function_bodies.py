@@ -21,7 +21,8 @@ from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, V
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.tracing import Trace, Traced, current, in_python
+from mdf_loop.readers.python.tracing import Trace, Traced, TracedVariable, current, in_python
+from mdf_loop.readers.python.two_readings import refuse_changing
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
 
@@ -38,8 +39,10 @@ class TracedFunction:
         return self.function(*args, **named)
 
     def to_body(self) -> Body:
-        """The function as a body, traced now."""
-        return traced_body(self.function)[0]
+        """The function as a body, read now: twice, to see that nothing in it changes from call to call."""
+        made, trace = traced_body(self.function)
+        refuse_changing(made, trace, lambda: traced_body(self.function)[0])
+        return made
 
     def __repr__(self) -> str:
         return f"<traced function {self.__name__}>"  # type: ignore[attr-defined]
@@ -47,9 +50,9 @@ class TracedFunction:
 
 @public
 def body(function: Callable[..., Any]) -> TracedFunction:
-    """Turn a Python function into a body that is traced once, instead of called in each iteration.
+    """Turn a Python function into a body that is read before the loop, instead of called in each iteration.
 
-    The function is called with values that record numpy's operators and functions, indices, and loops of mdf_loop.  The
+    The function is called, twice, with values that record numpy's operators and functions, indices, and loops of mdf_loop.  The
     recorded body is planned, compiled, and written to ONNX and MDF like any other.  Numbers and arrays from outside the
     function become constants.
 
@@ -89,6 +92,8 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     """
     if not callable(function):
         raise KindError(f"body takes a function; got {type(function).__name__}")
+    if inspect.iscoroutinefunction(function):
+        raise KindError(f"body takes a function; {_name(function)} is async: write def, a body cannot wait for anything")
     _parameters(function)
     return TracedFunction(function)
 
@@ -144,10 +149,10 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
 
     def called() -> tuple[Trace, Any]:
         trace = Trace(BodyBuilder(findings, inputs, captured, DEFAULT_OPSET), code, current.get())
-        given = {name: Traced(Value(name, varies=False), trace) for name in captured}
+        given = {name: TracedVariable(Value(name, varies=False), trace) for name in captured}
         try:
             with holding(current, trace):
-                returned = function(*(Traced(Value(name), trace) for name in inputs), **given)
+                returned = function(*(TracedVariable(Value(name), trace) for name in inputs), **given)
         except Exception as error:
             let_through(error)
             if trace.refusal is None or isinstance(error, LoopError):

@@ -8,6 +8,7 @@ import pickle
 import random
 import sys
 import zlib
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -19,6 +20,12 @@ STREAMS = {"np.random": np.random.get_state.__self__, "random": random.getstate.
 
 GENERATORS = ("default_rng", "RandomState", "Random", "SystemRandom")
 """What makes a generator of random numbers."""
+
+_CHANGEABLE = list | set | dict | deque
+"""Collections, whose elements are compared."""
+
+_DEEPEST, _MOST_OBJECTS = 3, 1000
+"""How far attributes are followed to generators of random numbers."""
 
 Snapshot = dict[str, tuple[list[Any], Hashable]]
 """For each name the things that it leads to, which are compared by identity, and what they hold."""
@@ -78,6 +85,14 @@ def is_stream(thing: Any) -> bool:
     return isinstance(thing, np.random.Generator | np.random.RandomState | random.Random)
 
 
+def asked_by_library() -> bool:
+    """Whether it is numpy or this package that asks for the class of a value; ``abc`` and ``typing`` ask for others."""
+    frame: Any = sys._getframe(2)
+    while (module := frame.f_globals.get("__name__", "").partition(".")[0]) in ("abc", "typing") and frame.f_back is not None:
+        frame = frame.f_back
+    return module in ("mdf_loop", "numpy")
+
+
 def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     inner = function_of(function)
     if id(inner) in seen or not hasattr(inner, "__globals__"):
@@ -88,6 +103,7 @@ def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # nothing is in it yet
             found[name] = cell.cell_contents
+    found |= {f"a default of {inner.__name__}": kept for kept in _defaults(inner) if isinstance(kept, _CHANGEABLE)}
     owner = getattr(function, "__self__", function)
     found |= {} if owner is inner else {"self": owner}
     for name, thing in found.items():
@@ -97,6 +113,25 @@ def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
             yield name, thing
             attributes = getattr(thing, "__dict__", {})
             yield from ((f"{name}.{key}", attributes[key]) for key in names if key in attributes)
+            yield from _streams_in(thing, name, seen)
+
+
+def _defaults(function: Any) -> Iterator[Any]:
+    """What a function keeps for parameters that a call does not give."""
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+
+
+def _streams_in(thing: Any, name: str, seen: set[int], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """The generators of random numbers that an object leads to by its attributes."""
+    if id(thing) in seen or len(seen) > _MOST_OBJECTS:
+        return
+    seen.add(id(thing))
+    for key, value in list(getattr(thing, "__dict__", {}).items()):
+        if is_stream(value):
+            yield f"{name}.{key}", value
+        elif depth < _DEEPEST and not isinstance(value, ModuleType | type | FunctionType):
+            yield from _streams_in(value, f"{name}.{key}", seen, depth + 1)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -109,7 +144,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 def _held(thing: Any) -> tuple[list[Any], Hashable]:
     """What is compared of a thing: itself, its elements, and the numbers that it holds."""
-    if isinstance(thing, list | set | dict):
+    if isinstance(thing, _CHANGEABLE):
         return [thing, *thing, *(thing.values() if isinstance(thing, dict) else ())], 0
     if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
         return [thing], zlib.crc32(np.ascontiguousarray(thing).reshape(-1).view(np.uint8).data)

@@ -1,4 +1,4 @@
-"""Python functions read as bodies: called once with values that note what is done to them.
+"""Python functions read as bodies: called with values that note what is done to them.
 
 numpy asks such values what its functions and operators shall do (its protocols NEP 13 and NEP 18), and they answer with
 nodes of the body under construction.  Everything else of Python runs as it is, once: loops over ranges are unrolled,
@@ -24,8 +24,10 @@ from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mea
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.equations import DRAWS, FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
+from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
+from mdf_loop.readers.python import surroundings
 
 
 class TracedBranch(LoopError, TypeError):
@@ -48,6 +50,8 @@ class Trace:
         What is captured from there: its values by the names they have here.
     refusal : TracedBranch or None
         What was refused last: the function may have caught it, and gone another way than it would in an iteration.
+    lines : dict
+        In which line of the function each value is computed.
     """
 
     builder: BodyBuilder
@@ -55,6 +59,7 @@ class Trace:
     outer: Trace | None = None
     captured: dict[str, Value] = field(default_factory=dict)
     refusal: TracedBranch | None = None
+    lines: dict[str, int] = field(default_factory=dict)
 
     def value(self, given: Any) -> Value:
         """Anything as a value of this body: traced values, and numbers and arrays, which become constants.
@@ -85,7 +90,9 @@ class Trace:
         """A value as the function gets it: a tuple where there are several."""
         if value.items is not None:
             return tuple(self.wrap(item) for item in value.items)
-        return Traced(value, self)
+        if (frame := self._frame()) is not None:
+            self.lines.setdefault(value.name, frame.f_lineno)
+        return TracedVariable(value, self)
 
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """The result of an operator of expressions."""
@@ -189,12 +196,27 @@ class Traced(NDArrayOperatorsMixin):
         if name == "astype":
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
-            return lambda: self
+            return lambda: here.wrap(self.value)
         advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else _INSTEAD.get(name) or did_you_mean(name, _METHODS)
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
     def _refused(self, what: str) -> TracedBranch:
         return self.here.refused(what)
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, _: Any) -> Any:
+        return self.copy()
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
+        """What ``isinstance`` looks at where a value is of another type: that of the function's values is not known yet."""
+        if not surroundings.asked_by_library():
+            raise self._refused(
+                "asks for the type of a value that is known only when the loop runs; write it for the values that it gets"
+            )
+        return type(self)
 
     def __repr__(self) -> str:
         return f"<traced {self.value.name or self.value.literal!r}>"
@@ -208,7 +230,7 @@ _A_NUMBER = (
 
 PYTHONS = {
     **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__"), _A_NUMBER),
-    **dict.fromkeys(("__setitem__", "__delitem__"), "changes an element; use np.where(np.arange(n) == i, new, old)"),
+    "__delitem__": "deletes an element; use np.concatenate([x[:i], x[i + 1:]]) with a number i that is known",
     **dict.fromkeys(
         ("__str__", "__format__"),
         "makes a text of a value that is known only when the loop runs; to see it, return it behind the carried values: it is "
@@ -246,6 +268,68 @@ IN_PLACE = {name: f"__{name[3:]}" for name in _OF_NUMPY if name.startswith("__i"
 for _name, _plain in IN_PLACE.items():  # numpy's mixin makes np.add(x, 1, out=x) of x += 1, which is something else
     setattr(Traced, _name, _OF_NUMPY[_plain])
 
+
+class TracedVariable(Traced):
+    """A value of a user's function.
+
+    ``x += 1`` makes a new x, and ``x[i] = 1`` gives this one another value.  As in numpy, a slice is a view: it has what its
+    array has there now, and what is done to it in place is done to the array.
+    """
+
+    def __init__(self, value: Value, trace: Trace, whole: TracedVariable | None = None, index: Any = None) -> None:
+        self._value, self.trace, self.whole, self.index = value, trace, whole, index
+        self.changes, self.seen = 0, whole.version if whole is not None else 0
+
+    @property
+    def version(self) -> int:
+        """How often elements were set, here and in the array that this is a view of."""
+        return self.changes + (self.whole.version if self.whole is not None else 0)
+
+    @property
+    def value(self) -> Value:  # type: ignore[override]
+        """What it is now."""
+        if self.whole is not None and self.seen != self.whole.version:
+            self._value, self.seen = self.whole[self.index].value, self.whole.version
+        return self._value
+
+    def __getitem__(self, index: Any) -> Any:
+        part = super().__getitem__(index)
+        parts = index if isinstance(index, tuple) else (index,)
+        if self.trace is not self.here or any(isinstance(each, Traced | np.ndarray | list) for each in parts):
+            return part
+        return TracedVariable(part.value, self.trace, self, index) if any(isinstance(each, slice) for each in parts) else part
+
+    def __setitem__(self, index: Any, new: Any) -> None:
+        here = self.here
+        if self.trace is not here or self.value.name in here.builder.captures:
+            raise here.refused(
+                "changes an element of an array from outside, which other iterations read; make it a carried value, or change a "
+                "copy: np.copy(x)"
+            )
+        values: list[Any] = []
+        template = _template(here, index, values)
+        changed = here.add("setitem", [self, new, *values], index=template).value
+        if self.whole is None:
+            self.changes += 1
+        else:
+            self.whole[self.index] = Traced(changed, here)
+            self.seen = self.whole.version
+        self._value = changed
+
+
+def _in_place(plain: Any) -> Any:
+    def change(self: TracedVariable, other: Any) -> Any:
+        if self.whole is None:
+            return plain(self, other)
+        self[...] = plain(self, other)
+        return self
+
+    return change
+
+
+for _name, _plain in IN_PLACE.items():
+    setattr(TracedVariable, _name, _in_place(_OF_NUMPY[_plain]))
+
 _REDUCED = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
 
 _METHODS = {
@@ -276,7 +360,7 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     op = op_of(name)
     if op is None:
         _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
-        instead = _INSTEAD.get(name.rpartition(".")[2], "")
+        instead = _INSTEAD.get(name.rpartition(".")[2], f"; {ANY_FUNCTION}")
         meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else instead
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:

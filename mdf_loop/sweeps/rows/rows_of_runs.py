@@ -128,11 +128,11 @@ def _filling(fill: Any, dtype: np.dtype) -> Any:
 
 
 def first_nans(columns: Mapping[str, np.ndarray | None], among: Any = True) -> dict[str, int]:
-    """The first row of each column, of all or of some, that has nan in it."""
+    """The first row of each column, of all or of some, that has nan or infinity in it."""
     found = dict[str, int]()
     for name, column in columns.items():
         if column is not None and column.dtype.kind in "fc":
-            rows = np.isnan(column).any(axis=tuple(range(1, column.ndim))) & among
+            rows = ~np.isfinite(column).all(axis=tuple(range(1, column.ndim))) & among
             if rows.any():
                 found[name] = int(rows.argmax())
     return found

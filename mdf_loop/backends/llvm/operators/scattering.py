@@ -49,23 +49,6 @@ def _check_lengths(call: Call, x: Array, indices: Array, axis: int) -> None:
             call.e.leave_if(call.e.text.new(f"icmp sgt i64 {m}, {n}"))
 
 
-@gives("ScatterElements", "Scatter")
-def scatter_elements(call: Call) -> Array:
-    """The data with each update at the place of the axis that its index names."""
-    e = call.e
-    whole, indices, updates = _base(call)
-    axis = call.axis(len(whole.shape))
-    _check_lengths(call, whole, indices, axis)
-    for n, m in zip(indices.shape, updates.shape, strict=True):
-        e.same_length([n, m])
-    with rows(e, indices.shape) as index:
-        where = whole_place(e, indices, index, whole.shape[axis])
-        there = [Place(where) if k == axis else place for k, place in enumerate(index)]
-        one = Lanes(e.text)
-        _put(call, one, whole, offset(one, whole.shape, tuple(there)), get(one, updates, tuple(index)))
-    return e.settled(in_memory(whole.dtype, whole.shape, whole.memory))
-
-
 @gives("ScatterND")
 def scatter_nd(call: Call) -> Array:
     """The data with slices replaced, one after the other."""
@@ -113,31 +96,3 @@ def gather_elements(call: Call) -> Array:
         return tuple(found if k == axis else place for k, place in enumerate(index))
 
     return e.settled(viewed(x, indices.shape, back))
-
-
-@gives("GatherND")
-def gather_nd(call: Call) -> Array:
-    """The slices of data that rows of indices point at."""
-    e, x, indices = call.e, call.input(0), call.input(1)
-    width, batches = indices.shape[-1], int(call.attrs.get("batch_dims", 0))
-    if not isinstance(width, int):
-        raise call.refuse("with indices of unknown length")
-    rank = len(indices.shape) - 1
-    if not 1 <= width <= len(x.shape) - batches or batches > rank:
-        raise call.refuse("with indices that do not fit")
-    for n, m in zip(x.shape[:batches], indices.shape[:batches], strict=True):
-        e.same_length([n, m])
-    shape = (*indices.shape[:-1], *x.shape[batches + width :])
-    places = [placed(e, _column(indices, k), x.shape[batches + k]) for k in range(width)]
-
-    def back(lanes: Lanes, index: Index) -> Index:
-        return (*index[:batches], *(place_of(lanes, found, index[:rank]) for found in places), *index[rank:])
-
-    return e.settled(viewed(x, shape, back))
-
-
-def _column(indices: Array, k: int) -> Array:
-    """One index of each row of indices."""
-    found = viewed(indices, indices.shape[:-1], lambda lanes, index: (*index, Place(str(k))))
-    found.const = None if indices.const is None else indices.const[..., k]
-    return found

@@ -12,7 +12,6 @@ from mdf_loop.backends.llvm.lanes.element_loops import rows
 from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile, element, literal
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.putting import joined
 from mdf_loop.backends.llvm.operations.views import limited, reshaped, viewed
 from mdf_loop.backends.llvm.operators.operator_table import Call, gives, literal_or_name
 from mdf_loop.kernels.arrays.axes import place
@@ -178,14 +177,6 @@ def range_(call: Call) -> Array:
         return converted(lanes, lanes.number_of(place), INT64, dtype)
 
     return Array(dtype, (count,), at, widest=8)
-
-
-@gives("Concat")
-def concat(call: Call) -> Array:
-    """One behind the other, of lengths that the definition did not know."""
-    axis = int(call.attrs.get("axis", 1))
-    parts = [call.input(k) for k in range(len(call.v.args))]
-    return joined(call.e, call.v, parts, place(axis, len(parts[0].shape)), call.input(0).dtype)
 
 
 @gives("NonZero")

@@ -9,10 +9,9 @@ from typing import Any
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.inlined import are_large
 from mdf_loop.backends.llvm.lanes.arithmetic import written
-from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_loops import rows, store_all, sweep
-from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, element, literal
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, mapped, number, offset
+from mdf_loop.backends.llvm.lanes.element_types import element, literal
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, number, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.operations.elementwise import computed
 from mdf_loop.backends.llvm.operations.products import Given, Product, multiplied
@@ -109,14 +108,10 @@ def conv(call: Call) -> Array:
 
 @gives("MatMul")
 def matmul(call: Call) -> Array:
-    """Stacks of matrices, half precision in float32."""
-    e, x, y = call.e, call.input(0), call.input(1)
-    dtype = x.dtype
+    """Stacks of matrices."""
+    x, y = call.input(0), call.input(1)
     if min(len(x.shape), len(y.shape)) > 1 and are_large(*x.shape[-2:], y.shape[-1]):
         raise call.refuse("of so many products")
-    if element(dtype).kind != "h":
-        return multiplied(e, call.v, x, y, dtype)
-    wide = [mapped(FLOAT32, z.shape, lambda lanes, a: converted(lanes, a, dtype, FLOAT32), [z]) for z in (x, y)]
-    e.targets.pop(call.v, None)
-    found = multiplied(e, call.v, wide[0], wide[1], FLOAT32)
-    return e.settled(mapped(dtype, found.shape, lambda lanes, a: converted(lanes, a, FLOAT32, dtype), [found]))
+    if element(x.dtype).kind == "h":
+        raise call.refuse("of half precision")
+    return multiplied(call.e, call.v, x, y, x.dtype)

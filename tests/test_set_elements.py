@@ -1,0 +1,138 @@
+"""``x[...] = new`` in traced functions: what numpy does, on every engine, also where parts of arrays are views."""
+
+import inspect
+
+import numpy as np
+import pytest
+from engines import ENGINES
+
+import mdf_loop
+from mdf_loop.readers.python.tracing import TracedBranch
+
+VECTOR, MATRIX = np.arange(4.0) * 2, np.arange(6.0).reshape(2, 3)
+
+
+def learns(i, go, q):
+    c = i % 3
+    q[c] += 0.1 * (1 - q[c])
+    return True, q, q[0]
+
+
+def views(i, go, q):
+    v = q[1:]
+    v += 10
+    q[1] = i
+    w = v * 2
+    v[0] = 7
+    return True, q, w, v
+
+
+def masks(i, go, q):
+    q[q > 3] = 0.5
+    q[-1] = i
+    return True, q
+
+
+def slices(i, go, q):
+    q[:2] *= 1.5
+    q[1:3] = q[0]
+    q[::2] -= 1
+    q[...] = q + 1
+    return True, q
+
+
+def matrices(i, go, m):
+    m[i % 2, 1] = 3
+    m[1] = m[0] * 2
+    m[:, 0] += 1
+    m[0, 1:] = [i, 2 * i]
+    return True, m, m[:, 0]
+
+
+def views_of_columns(i, go, m):
+    c = m[:, 1]
+    c *= 0.5
+    c[0] = -1
+    return True, m
+
+
+def copies(i, go, q):
+    old, r = q, q.copy()
+    q = r
+    r[0] = i + 1
+    return True, q, old
+
+
+def makes(i, go, q):
+    z = np.zeros_like(q)
+    z[i % 4] = 1
+    return True, q + z
+
+
+CASES = [
+    *((f, VECTOR) for f in (learns, views, masks, slices, copies, makes)),
+    *((f, MATRIX) for f in (matrices, views_of_columns)),
+    (learns, np.arange(4)),
+]
+IDS = [f"{f.__name__}-{x.dtype}" for f, x in CASES]
+
+
+def by_hand(function, start):
+    rows = []
+    for i in range(5):
+        _, start, *collected = function(i, True, start.copy())
+        rows.append([np.array(x) for x in collected])
+    return [start, *map(np.stack, zip(*rows, strict=True))]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("function", "start"), CASES, ids=IDS)
+def test_elements_are_set_as_numpy_sets_them(function, start, engine):
+    with mdf_loop.options(engine=engine):
+        found = mdf_loop.loop(5, True, start, body=mdf_loop.body(function))
+    for x, wanted in zip(found if isinstance(found, tuple) else (found,), by_hand(function, start), strict=True):
+        assert x.dtype == wanted.dtype
+        np.testing.assert_array_equal(x, wanted)
+
+
+@pytest.mark.parametrize(("function", "start"), CASES, ids=IDS)
+@pytest.mark.usefixtures("in_64_bits")
+def test_jax_sets_them_too(function, start):
+    pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+    if function is slices:
+        pytest.skip("a slice with steps is put in by numpy's own kernel")
+    found = mdf_loop.to_jax(mdf_loop.compile(mdf_loop.body(function)))
+    given = {list(inspect.signature(function).parameters)[2]: start}
+    for x, wanted in zip(found(M=5, cond=True, **given).values(), by_hand(function, start), strict=True):
+        np.testing.assert_array_equal(x, wanted)
+
+
+def test_an_index_that_is_not_there_is_an_error():
+    def beyond(i, go, q):
+        q[i] = 1
+        return True, q
+
+    with pytest.raises(mdf_loop.errors.IterationError, match="iteration 4"):
+        mdf_loop.loop(5, True, VECTOR, body=mdf_loop.body(beyond))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_was_collected_before_stays(engine):
+    def kept(i, go, q):
+        before = q + 0
+        q[0] = i + 1
+        return True, q, before, q
+
+    with mdf_loop.options(engine=engine):
+        _, before, after = mdf_loop.loop(3, True, VECTOR, body=mdf_loop.body(kept))
+    assert before[:, 0].tolist() == [0, 1, 2]
+    assert after[:, 0].tolist() == [1, 2, 3]
+
+
+def test_an_array_from_outside_is_not_changed():
+    def changes(i, go, x, *, table):
+        table[0] = x
+        return True, table[0]
+
+    with pytest.raises(TracedBranch, match="make it a carried value, or change a copy"):
+        mdf_loop.loop(3, True, 1.0, body=mdf_loop.body(changes), table=VECTOR)
