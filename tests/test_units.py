@@ -179,3 +179,18 @@ def test_the_parameter_of_a_body_says_units_of_values_inside_it(trials):
     assert results.plot("cell.v").get_ylabel() == "cell.v (uV)"
     assert results.to_xarray()["cell.v"].attrs["units"] == "uV"
     assert results.plot("path").get_ylabel() == "path (mV)"
+
+
+def test_units_of_a_body_are_those_of_outputs_that_are_its_values():
+    graph = decay(None)
+    (node,) = graph.nodes
+    next(part for part in node.parameters if part.id == "body").metadata = {"units": {"v": "mV"}}
+    node.output_ports.append(mdf.OutputPort(id="twice", value="2 * run.v"))
+    results = mdf_loop.run(graph, record="cell.v")
+    assert {name: results.about.units.get(name) for name in ("path", "last", "twice")} == {
+        "path": "mV",
+        "last": "mV",
+        "twice": None,
+    }
+    assert [line.get_label() for line in results.plot().figure.axes[0].lines] == ["cell.v (mV)"]  # path is the same curve
+    assert len(results.plot().figure.axes) == 1

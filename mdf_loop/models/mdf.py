@@ -30,7 +30,7 @@ from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import is_equations
-from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place
+from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import output_ports, said_names
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
@@ -220,7 +220,7 @@ class MdfModel(Model):
     def units(self) -> Mapping[str, str]:  # type: ignore[override]
         """The units that the metadata of ports and parameters say: by the names of inputs and outputs, and as ``node.id``.
 
-        The parameter of a body says those of values inside it, by their names.
+        The parameter of a body says those of values inside it, by their names; output ports that are such values have the same.
         """
         found = dict[tuple[str, str], str]()
         for node in self.graph.nodes:
@@ -228,6 +228,7 @@ class MdfModel(Model):
                 said = (part.metadata or {}).get("units")
                 units = {part.id: said} if isinstance(said, str) else said if isinstance(said, Mapping) else {}
                 found |= {(node.id, id): unit for id, unit in units.items() if isinstance(unit, str)}
+            found = {(node.id, id): unit for id, unit in _units_of_results(node).items()} | found
         named = {name: (node, id) for name, ((node, id, _), *_) in self._named.items()} | output_ports(self.graph)
         return {f"{node}.{id}": unit for (node, id), unit in found.items()} | {
             name: found[place] for name, place in named.items() if place in found
@@ -420,3 +421,17 @@ class MdfModel(Model):
 def _has_loop(graph: Any) -> bool:
     """Whether a node of a graph is a loop."""
     return any(thing.function in LOOPS for node in graph.nodes for thing in (*node.parameters, *node.functions))
+
+
+def _units_of_results(node: Any) -> dict[str, str]:
+    """The units of output ports that are a value of a loop, or what is collected of one: those that its body says."""
+    units, collected = dict[str, Any](), dict[str, str]()
+    for part in node.parameters:
+        said = (part.metadata or {}).get("units")
+        if isinstance(said, Mapping) and isinstance(part.value, Mapping) and is_equations(part.value):
+            units |= said
+            collected |= {name: str(text) for name, text in (part.value.get("collected") or {}).items()}
+    values = {port.id: str(port.value).partition(".") for port in node_by_name(node).output_ports} if units else {}
+    names = {id: name for id, (loop, _, name) in values.items() if loop.isidentifier()}
+    found = {id: units.get(name, units.get(collected.get(name, ""))) for id, name in names.items()}
+    return {id: unit for id, unit in found.items() if isinstance(unit, str)}

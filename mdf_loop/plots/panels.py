@@ -61,6 +61,7 @@ def panels(source: Any, names: Sequence[str] = ()) -> list[Panel]:
         ]
         return [Panel(lines, x) for lines in of_one_scale(others)] or [Panel([_timed(x, _times(filter(None, alike)))])]
     found = _all_with_axes(known, recorded, about is None)
+    found = [series for series in found if not any(_is_next(series, other) for other in found)]
     kept = [series for series in found if series.name in recorded] or found
     kept = [series for series in kept if ITERATION in series.dims and about is not None] or kept
     lines = [series for series in kept if series.over_trials()[0].values.ndim == 1]
@@ -69,6 +70,16 @@ def panels(source: Any, names: Sequence[str] = ()) -> list[Panel]:
     ]
     together = {series.name for each in first for series in each}
     return [*map(Panel, first), *(Panel([each]) for each in found if each.name not in together and _is_flat(each))]
+
+
+def _is_next(series: Series, other: Series) -> bool:
+    """Whether values at the end of iterations are those that another one has at their start: one curve."""
+    if not other.is_at_start or series.is_at_start or series.dims != other.dims or series.values.shape != other.values.shape:
+        return False
+    axis = series.dims.index(ITERATION)
+    count = series.values.shape[axis]
+    ends, starts = series.values.take(range(count - 1), axis), other.values.take(range(1, count), axis)
+    return count > 1 and np.array_equal(ends, starts, equal_nan=True)
 
 
 def _all_with_axes(known: Mapping[str, Callable[[], Series]], recorded: Collection[str], is_dataset: bool) -> list[Series]:
