@@ -52,7 +52,7 @@ ARRAYS = [
 ]
 VALUES = [*NUMBERS, *SCALARS, *ARRAYS]
 FEW = [True, 0, 1.5, -0.0, np.nan, np.int64(3), np.float32(0.75), np.float64(2.5), np.array(1.5), np.array([1.5, -2.0, np.nan])]
-INDICES = {"index", "getitem", "dimension", "array", "listed", "tensor"}
+INDICES = {"index", "getitem", "setitem", "dimension", "array", "listed", "tensor"}
 
 DEFINED = sorted(op for (domain, op), versions in KERNELS.items() if domain == "mdf" and definition_of(versions[-1]) is not None)
 
@@ -195,6 +195,24 @@ def test_places_in_arrays():
             assert_as_kernel("getitem", (x, k), {"index": ("slice", ("value", 0), None, None)})
         for axis in (0, 1, -1, 7):
             assert_as_kernel("dimension", (x,), {"axis": axis})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_elements_that_are_set():
+    arrays = [np.arange(6.0).reshape(2, 3), np.arange(4), np.float32([1.5, 2, 3]), np.arange(24).reshape(2, 3, 4)]
+    known = [0, -1, 9, ("slice", 1, None, None), ("slice", 1, 9, None), ("slice", 2, 1, None), ("slice", None, None, 2), ...]
+    known += [
+        ("tuple", 0, 1),
+        ("tuple", ("slice", None, None, None), 1),
+        ("tuple", ..., 0),
+        ("tuple", 1, ..., ("slice", 0, 2, None)),
+    ]
+    for x, new in itertools.product(arrays, [7, 2.5, True, np.float32(1.5), np.array([1.0, 2.0, 3.0]), np.arange(4)]):
+        for index in known:
+            assert_as_kernel("setitem", (x, new), {"index": index})
+        for k in (0, -1, 9, np.int32(1), 1.0, np.array([0, 1]), x > 1, np.array(True)):
+            assert_as_kernel("setitem", (x, new, k), {"index": ("value", 0)})
+            assert_as_kernel("setitem", (x, new, k), {"index": ("tuple", 0, ("value", 0))})
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -49,7 +49,7 @@ def _said(region: Region, value: Value) -> str:
     if value in region.params:
         return f"input {name!r} is {_words(value.type, 'text, a list or an optional')}"
     if value.op == "param" and node is None:
-        return f"{name!r} has another type, or another number of axes, in later iterations"
+        return f"{name.partition('~')[0]!r} has another type, or another number of axes, in later iterations"
     what = _words(value.type, "a value of a type that only the run knows")
     if value.op == "item" and value.args[0].op == "branch":
         what = " or ".join(_side(side, value.attr) for side in (value.args[0].attr.then, value.args[0].attr.other))

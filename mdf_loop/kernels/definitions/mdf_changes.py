@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.kernels.definitions.mdf_operators import of_python
 from mdf_loop.kernels.definitions.mdf_shapes import static
 from mdf_loop.kernels.definitions.of_places import from_front
@@ -26,9 +28,16 @@ def setitem(b, x, new, *values, index):
         parts.pop()
     if all(not isinstance(part, slice) for part in parts):
         where = [from_front(b, b.const(p) if type(p) is int else p, n) for p, n in zip(parts, shape, strict=False)]
-        row = b.broadcast(new, shape[len(where) :])
+        row = _fitted(b, new, shape[len(where) :])
         return b.put_in("put", (x, row, *where), x.type) if where else row
     return _with_part(b, x, new, parts)
+
+
+def _fitted(b: Any, new: Any, shape: Sequence[int]) -> Any:
+    """What is put in, repeated to the shape of what it replaces."""
+    if not new.type.is_static or np.broadcast_shapes(new.type.shape, shape) != tuple(shape):  # raises where they do not fit
+        raise ValueError("more axes than there are")
+    return b.broadcast(new, shape)
 
 
 def _of_each_axis(parts: list[Any], rank: int) -> list[Any]:
@@ -62,7 +71,7 @@ def _with_part(b: Any, x: Any, new: Any, parts: Sequence[Any]) -> Any:
         bounds.append((first, last))
     rest = x.type.shape[len(bounds) :]
     kept = [last - first for part, (first, last) in zip(parts, bounds, strict=True) if isinstance(part, slice)]
-    part = b.reshape(b.broadcast(new, (*kept, *rest)), (*(last - first for first, last in bounds), *rest))
+    part = b.reshape(_fitted(b, new, (*kept, *rest)), (*(last - first for first, last in bounds), *rest))
     return _put_together(b, x, part, bounds, 0)
 
 
