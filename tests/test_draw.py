@@ -452,6 +452,18 @@ def test_an_equation_has_an_arrow_from_each_value_that_it_reads(path):
             assert not read or box.kind != PLAIN or (tail, head) in joined, (values, box)
 
 
+def test_computed_parameters_are_drawn_between_what_they_read_and_what_reads_them():
+    run = mdf.Parameter("run", function="onnx::Loop", args={"M": 9, "x": 0.0, "body": {"carried": {"x": "x + rate"}}})
+    computed = [mdf.Parameter("rate", value="0.1 * gain"), mdf.Parameter("late", value="run.x * gain")]
+    node = mdf.Node("n", input_ports=[mdf.InputPort("gain", default_value=2.0)], parameters=[*computed, run])
+    node.output_ports.append(mdf.OutputPort("out", value="late"))
+    picture = mdf_loop.draw(mdf.Graph("g", nodes=[node])).picture
+    said = {box.key: box.lines[0] for box in picture.top.all_boxes()}
+    joined = {(said[arrow.tail], said[arrow.head]) for arrow in picture.arrows}
+    wanted = {("gain", "rate = 0.1 * gain"), ("rate = 0.1 * gain", "x = x + rate"), ("x = x + rate", "late = run.x * gain")}
+    assert wanted | {("gain", "late = run.x * gain"), ("late = run.x * gain", "out")} <= joined
+
+
 def test_derivatives_are_drawn_as_they_are_written():
     body = {"derivatives": {"v": "(a - v) / 2", "t": 1}, "method": "rk4", "dt": 0.1, "collected": {"path": "v"}}
     (each,) = mdf_loop.draw(body).picture.top.clusters

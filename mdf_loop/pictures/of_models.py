@@ -96,17 +96,32 @@ def _node(
     receivers |= {(node.id, name): key for name, key in scope.items()}
     held = {parameter.id: parameter for parameter in node.parameters if parameter not in loops}
     values = {name: short(parameter.value) for name, parameter in held.items() if not isinstance(parameter.value, dict)}
-    if drawer.of_operators or any(equations_of(_source((thing.args or {}).get("body"), held)) is None for thing in loops):
-        scope |= {name: drawer.box(around, name, *broken(text), kind=INPUT) for name, text in values.items()}
-    else:
-        for group in _read_together(values, node, loops, held):
-            lines = [line for name in group for line in broken(f"{name} = {values[name]}")]
-            scope |= dict.fromkeys(group, drawer.box(around, *lines, kind=VALUES))
+    known = {*scope, *values, *(thing.id for thing in loops)}
+    computed = {name: text for name, text in values.items() if (known - {name}).intersection(re.findall(r"\w+", text))}
+    scope |= _parameters(drawer, {name: text for name, text in values.items() if name not in computed}, around, node, loops, held)
+    scope |= {name: drawer.box(around, *broken(f"{name} = {text}"), tip=text) for name, text in computed.items()}
     names, found = named_results(node), dict[str, dict[str, str]]()
     for thing in loops:
         found[thing.id] = _control(drawer, thing, around, scope, held, names.get(thing.id, ()))
+    results = {name: tail for outputs in found.values() for name, tail in outputs.items()}
+    for name, text in computed.items():
+        _arrows(drawer, text, {key: tail for key, tail in scope.items() if key != name}, results, scope[name])
+    whole = {id: next(iter(outputs.values())) for id, outputs in found.items() if outputs} | results
     for port in node.output_ports:
-        senders[node.id, port.id] = _port(drawer, port, around, scope, found)
+        senders[node.id, port.id] = _port(drawer, port, around, scope, whole, results)
+
+
+def _parameters(
+    drawer: BodyDrawer, values: Mapping[str, str], around: Cluster, node: Any, loops: Sequence[Any], held: Mapping[str, Any]
+) -> dict[str, str]:
+    """Boxes of parameters that are numbers, arrays or texts."""
+    if drawer.of_operators or any(equations_of(_source((thing.args or {}).get("body"), held)) is None for thing in loops):
+        return {name: drawer.box(around, name, *broken(text), kind=INPUT) for name, text in values.items()}
+    scope: dict[str, str] = {}
+    for group in _read_together(values, node, loops, held):
+        lines = [line for name in group for line in broken(f"{name} = {values[name]}")]
+        scope |= dict.fromkeys(group, drawer.box(around, *lines, kind=VALUES))
+    return scope
 
 
 def _read_together(names: Iterable[str], node: Any, loops: Sequence[Any], held: Mapping[str, Any]) -> list[list[str]]:
@@ -129,18 +144,24 @@ def _default(port: Any) -> str:
     return "" if value is None else f"default {short(value)}"
 
 
-def _port(drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], found: Mapping[str, dict[str, str]]) -> str:
-    """An output port: the output of a loop under its name, or a box for an expression."""
-    text, results = str(port.value), {name: tail for outputs in found.values() for name, tail in outputs.items()}
-    whole = {id: next(iter(outputs.values())) for id, outputs in found.items() if outputs} | results
-    if text in whole:
-        drawer.arrow(whole[text], key := drawer.box(around, port.id, kind=OUTPUT))
+def _port(
+    drawer: BodyDrawer, port: Any, around: Cluster, scope: Mapping[str, str], whole: Mapping[str, str], results: Mapping[str, str]
+) -> str:
+    """An output port: the output of a loop, or a parameter, under its name; or a box for an expression."""
+    text = str(port.value)
+    if (tail := whole.get(text) or scope.get(text)) is not None:
+        drawer.arrow(tail, key := drawer.box(around, port.id, kind=OUTPUT))
         return key
     key = drawer.box(around, port.id, *broken(f"= {text}"), kind=OUTPUT)
-    known = [*results.items(), *scope.items()]
-    for tail in dict.fromkeys(tail for name, tail in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)):
-        drawer.arrow(tail, key)
+    _arrows(drawer, text, scope, results, key)
     return key
+
+
+def _arrows(drawer: BodyDrawer, text: str, scope: Mapping[str, str], results: Mapping[str, str], key: str) -> None:
+    """An arrow from each value that an expression reads."""
+    known = [*results.items(), *scope.items()]
+    for tail in dict.fromkeys(tail for name, tail in known if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text)):
+        drawer.arrow(tail, key)
 
 
 def _control(
