@@ -145,7 +145,8 @@ def refuse_call(function: Callable[..., Any], args: Sequence[Any], named: Mappin
     signature, name = inspect.signature(function), function.__name__
     owner = function.__qualname__.rpartition(".")[0]  # of what is called as a function
     known = {key: each for key, each in signature.parameters.items() if key != "self"}
-    unknown = [each for each in named if each not in known]
+    is_open = any(each.kind is each.VAR_KEYWORD for each in known.values())  # any name is an input then
+    unknown = [] if is_open else [each for each in named if each not in known]
     said = f"no argument {unknown[0]!r}{did_you_mean(unknown[0], known)}" if unknown else ""
     try:
         signature.bind(*args, **named)

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import onnx.parser
 import pytest
 from modeci_mdf import mdf
@@ -16,9 +15,7 @@ from mdf_loop.calls.explain import WAYS, Explanations
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures import graphviz
 from mdf_loop.pictures.boxes import COLOURS, INPUT, PLAIN, VALUES, Arrow, Box, Cluster, Picture
-from mdf_loop.pictures.layout import laid_out
 from mdf_loop.pictures.of_bodies import MOST_NODES
-from mdf_loop.pictures.of_equations import broken
 
 ROOT = Path(__file__).parent.parent
 MODELS = [
@@ -295,91 +292,6 @@ def test_notebooks_show_the_plans_of_a_model_as_tables():
     assert "no Loop or Scan ran" in Explanations.of([])._repr_html_()
     first, second = '<pre style="white-space:pre-wrap">a &lt;b&gt;</pre>', '<pre style="white-space:pre-wrap">c</pre>'
     assert Explanations.of(["a <b>", "c"])._repr_html_() == first + second
-
-
-def on_the_way(ax, drawing):
-    """Boxes that a line of a picture on axes passes through, though it leads elsewhere."""
-    from matplotlib.patches import FancyArrowPatch
-    from matplotlib.path import Path
-
-    places = laid_out(drawing.picture)
-    keys = [box.key for box in drawing.picture.top.all_boxes()]
-    patches = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
-    for arrow, patch in zip(drawing.picture.arrows, patches, strict=True):
-        lines = patch.get_transform().transform_path(patch.get_path()).to_polygons(closed_only=False)
-        found = np.concatenate([Path(line).interpolated(20).vertices for line in lines])  # curves as straight pieces
-        points = ax.transData.inverted().transform(found)
-        for key in set(keys) - {arrow.tail, arrow.head}:
-            left, top, right, bottom = places[key].corners
-            if any(left < x < right and top < y < bottom for x, y in points):
-                yield arrow, key
-
-
-def node_of(values, args, outputs, **body):
-    """A node with a loop over equations."""
-    parameters = [mdf.Parameter(id=name, value=value) for name, value in {**values, "body": body}.items()]
-    parameters.append(mdf.Parameter(id="run", function="onnx::Loop", args={"M": 500, **args, "body": "body"}))
-    ports = [mdf.OutputPort(id=name, value=text) for name, text in outputs.items()]
-    return mdf.Graph(id="g", nodes=[mdf.Node(id="n", parameters=parameters, output_ports=ports)])
-
-
-def race():
-    carried = {name: f"max({name} + drift_{name} * dt + sigma * sqrt(dt) * noise(), 0)" for name in "ab"} | {"t": "t + dt"}
-    values = {"drift_a": 1.2, "drift_b": 0.7, "bound": 1.0, "t0": 0.2, "dt": 0.001, "sigma": 1.0}
-    outputs = {"rt": "run.t", "choice": "run.a"}
-    return node_of(values, {"a": 0.0, "b": 0.0, "t": "t0"}, outputs, carried=carried, **{"while": "(a < bound) & (b < bound)"})
-
-
-def leaky_neuron():
-    let = {"w": "v + dt * ((rest - v) + R * current) / tau", "fired": "w > thr"}
-    carried = {"v": "where(fired, rest, w)", "n": "n + fired"}
-    values = {"current": 2.3, "tau": 15.0, "dt": 0.1, "rest": -65.5, "thr": -50.0, "R": 10.0}
-    outputs = {"volt": "run.volt", "count": "run.n"}
-    return node_of(values, {"v": "rest", "n": 0}, outputs, let=let, carried=carried, collected={"volt": "v"})
-
-
-@pytest.mark.parametrize("source", [*MODELS, race, leaky_neuron], ids=lambda source: getattr(source, "name", None))
-def test_arrows_on_axes_pass_the_boxes_between_their_ends(source):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    drawing = mdf_loop.draw(source() if callable(source) else source)
-    ax = drawing.plot()
-    whole = laid_out(drawing.picture)[drawing.picture.top.key]
-    assert not list(on_the_way(ax, drawing))
-    for patch in ax.patches[-len(drawing.picture.arrows) :]:
-        _, ends = ax.transData.inverted().transform(patch.get_window_extent().get_points())
-        assert ends[0] <= whole.width
-    plt.close(ax.figure)
-
-
-def test_parameters_that_different_equations_read_have_boxes_of_their_own():
-    boxes = [box.lines for box in mdf_loop.draw(leaky_neuron()).picture.top.all_boxes() if box.kind == VALUES]
-    assert boxes == [("current = 2.3", "tau = 15.0", "dt = 0.1", "R = 10.0"), ("rest = -65.5",), ("thr = -50.0",)]
-
-
-def test_long_equations_are_broken_where_few_brackets_are_open():
-    assert broken("w = v + dt * ((rest - v) + R * current) / tau") == ["w = v + dt * ((rest - v) + R * current)", "    / tau"]
-    assert broken("x" * 100) == ["x" * 44, "    " + "x" * 40, "    " + "x" * 16]
-
-
-def test_a_long_list_in_a_box_begins_at_the_left():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    ax = mdf_loop.draw(ROOT / "examples" / "gallery" / "hodgkin_huxley.yaml").plot()
-    assert [text.get_ha() for text in ax.texts if text.get_text().startswith("pop0")] == ["left"]
-    plt.close(ax.figure)
-
-
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
-def test_a_figure_is_as_large_as_its_picture_and_its_legend(path):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    ax = mdf_loop.draw(path).plot()
-    ax.figure.canvas.draw()
-    assert ax.get_position().bounds == pytest.approx((0, 0, 1, 1))
-    assert tuple(ax.figure.get_size_inches()) == pytest.approx((ax.get_xlim()[1], ax.get_ylim()[0]))
-    for text in ax.texts:
-        box = text.get_window_extent().transformed(ax.transAxes.inverted())
-        assert min(box.x0, box.y0) >= 0, text
-        assert max(box.x1, box.y1) <= 1, text
-    plt.close(ax.figure)
 
 
 def test_an_output_that_computes_has_an_arrow_from_each_result_that_it_reads():

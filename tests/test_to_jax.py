@@ -8,7 +8,7 @@ from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 from onnx import helper
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 jnp = jax.numpy
@@ -413,3 +413,13 @@ def test_casts_of_what_whole_numbers_cannot_hold(source, target):
         want = mdf_loop.loop(1, True, body=body, x=x)
     found = mdf_loop.to_jax(body)(M=1, x=x)["y"]
     np.testing.assert_array_equal(np.asarray(found).astype(object), np.asarray(want).reshape(found.shape).astype(object))
+
+
+def test_values_by_position_are_what_is_wrong_not_the_input_by_name():
+    f = mdf_loop.to_jax("x: x + drift")
+    with pytest.raises(KindError) as refused:
+        f(100, True, 0.0, drift=1.0)
+    assert "no argument" not in str(refused.value)
+    assert "by name" in str(refused.value)
+    with pytest.raises(ArgumentError, match="no output 'y'; there are x"):
+        mdf_loop.to_jax("x: x + 1", outputs=["y"])
