@@ -99,7 +99,7 @@ def _node(
     known = {*scope, *values, *(thing.id for thing in loops)}
     computed = {name: text for name, text in values.items() if (known - {name}).intersection(re.findall(r"\w+", text))}
     scope |= _parameters(drawer, {name: text for name, text in values.items() if name not in computed}, around, node, loops, held)
-    scope |= {name: drawer.box(around, *broken(f"{name} = {text}"), tip=text) for name, text in computed.items()}
+    scope |= {name: drawer.box(around, name, *broken(f"= {text}"), tip=text) for name, text in computed.items()}
     names, found = named_results(node), dict[str, dict[str, str]]()
     for thing in loops:
         found[thing.id] = _control(drawer, thing, around, scope, held, names.get(thing.id, ()))
