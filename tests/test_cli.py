@@ -84,7 +84,7 @@ def test_debug_shows_the_traceback():
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1
     assert "Traceback" in result.stderr
-    assert "MalformedBody" in result.stderr
+    assert "MissingFile" in result.stderr
 
 
 @pytest.mark.parametrize(("flags", "trusted"), [((), False), (("--trusted",), True)])

@@ -6,7 +6,7 @@ from bodies import graph, model, passing, raised, says
 from onnx import TensorProto, helper
 
 from mdf_loop import backend, loop
-from mdf_loop.errors import LoopWarning, MalformedBody, UnsupportedOp
+from mdf_loop.errors import LoopWarning, MalformedBody, MissingFile, UnsupportedOp
 
 # Operators
 
@@ -113,7 +113,7 @@ def test_string_that_is_neither_text_nor_path(text):
 
 
 def test_missing_file():
-    error = says(MalformedBody, "there is no file 'nowhere.onnx'", 1, True, body="nowhere.onnx")
+    error = says(MissingFile, "there is no file 'nowhere.onnx'", 1, True, body="nowhere.onnx")
     assert isinstance(error.__cause__, FileNotFoundError)
 
 

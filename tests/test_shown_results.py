@@ -78,6 +78,7 @@ def test_the_command_shows_them_too_and_says_what_it_wrote(tmp_path, capsys):
     assert "+-" in out
     assert err == f"mdf-loop: written to {str(picture)!r}\n"
     assert run_main("convert", "examples/newton.yaml", target) == 0
-    written, constants = capsys.readouterr().err.splitlines()
+    written, inputs, constants = capsys.readouterr().err.splitlines()
     assert written == f"mdf-loop: written to {str(target)!r}"
+    assert inputs.startswith("mdf-loop: inputs in it: a (default 2.0); onnxruntime lists those with a default in")
     assert constants == "mdf-loop: constants in it: start, tolerance (--as-input start makes one an input)"

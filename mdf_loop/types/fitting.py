@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.errors import ArgumentError, KindError, let_through
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.types.elements import CODES, NAMES, kind_of
 from mdf_loop.types.required import Asked
@@ -48,7 +48,8 @@ def as_array(value: Any, what: str) -> np.ndarray:
     """
     try:
         return np.asarray(value)
-    except RuntimeError:  # of a parameter of PyTorch, which has a gradient
+    except RuntimeError as error:  # of a parameter of PyTorch, which has a gradient
+        let_through(error)
         if not hasattr(value, "detach"):
             raise
         return np.asarray(value.detach())
