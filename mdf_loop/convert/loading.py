@@ -16,8 +16,6 @@ import contextlib
 import copy
 import logging
 import os
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +123,6 @@ def read_content(path: Path) -> Any:
     try:
         text = decoded(raw)
         content = parse(text, path.suffix.lower(), lambda line, said: warn_user(f"{os.fspath(path)}:{line}: {said}"))
-        content = content if text.isascii() and "\\" not in text else _with_names_as_in_python(content)
     except ValueError as error:
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {_message(error)}") from error
     try:
@@ -134,30 +131,6 @@ def read_content(path: Path) -> Any:
         line = line_of(text, error.place)
         raise MalformedBody(f"{os.fspath(path)!r} is not {WHAT}: {f'line {line}: ' if line else ''}{error}") from error
     return content
-
-
-_WORD = re.compile(r"[^\W\d][\w\u0300-\u036f]*")
-
-_AS_WRITTEN = frozenset(("metadata", "onnx", "onnx_file"))
-"""Keys of what is no expression and no id of MDF."""
-
-
-def _as_python_reads(text: str) -> str:
-    return _WORD.sub(lambda word: unicodedata.normalize("NFKC", word[0]) if word[0].isidentifier() else word[0], text)
-
-
-def _with_names_as_in_python(content: Any) -> Any:
-    """What a file says, with names as Python's expressions read them: the micro sign is the letter mu there."""
-    if isinstance(content, str):
-        return _as_python_reads(content)
-    if isinstance(content, list):
-        return [_with_names_as_in_python(part) for part in content]
-    if not isinstance(content, dict):
-        return content
-    names = {key: _as_python_reads(key) if isinstance(key, str) else key for key in content}
-    if len(set(names.values())) < len(names):  # two names that are one in Python
-        names = {key: key for key in content}
-    return {names[key]: part if key in _AS_WRITTEN else _with_names_as_in_python(part) for key, part in content.items()}
 
 
 def find_files(content: Any, path: Path) -> None:
