@@ -165,3 +165,19 @@ def test_a_sweep_is_over_constants_as_over_inputs(how, engine, converted):
         mdf_loop.sweep(converted, {"rate_iner": [0.25]}, x=X, n=5)
     with pytest.raises(ArgumentError, match="there are n, x"):
         mdf_loop.sweep(converted, {"zzz": [0.25]}, x=X, n=5)
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+def test_the_micro_sign_is_the_letter_that_python_reads(suffix, tmp_path, capsys):
+    """An id of a file and the same name in an expression, which Python normalises."""
+    run = {"function": "onnx::Loop", "args": {"M": 3, "x": 0.0, "body": "body"}}
+    body = {"value": {"carried": {"x": "x + \u00b5"}}}
+    node = {"input_ports": {"\u00b5": {"default_value": 2.0}}, "parameters": {"body": body, "run": run}}
+    node["output_ports"] = {"last": {"value": "run.x"}}
+    path = tmp_path / f"m{suffix}"
+    content = {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}
+    path.write_text(json.dumps(content) if suffix == ".json" else yaml.safe_dump(content, allow_unicode=True))
+    assert mdf_loop.run(path)["last"] == 6.0
+    assert mdf_loop.run(path, μ=1.0)["last"] == 3.0
+    assert run_main("run", path, "--set", "\u00b5=3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["outputs"]["last"]["value"] == 9.0

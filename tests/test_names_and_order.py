@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def results(folder, text, name="model.yaml", **inputs):
 
 def alike(found, wanted, names=None):
     """See that outputs are the same, but for their names and their order."""
-    named = {(names or {}).get(name, name): value for name, value in wanted.items()}
+    named = {unicodedata.normalize("NFKC", (names or {}).get(name, name)): value for name, value in wanted.items()}
     assert found.keys() == named.keys()
     for name, value in named.items():
         np.testing.assert_array_equal(found[name], value, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -124,6 +125,7 @@ def _assignment(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
+    name = unicodedata.normalize("NFKC", name)  # as Python reads names, and models have them
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -71,7 +72,31 @@ def parse(text: str, suffix: str, tell: Told | None = None) -> Any:
     content = _parse_json(text) if suffix == ".json" else _parse_yaml(text, most, tell)
     if _measure(content, 0, {}, most)[0] > most:
         raise ValueError(f"its aliases repeat more than {most} values")
-    return content
+    return content if text.isascii() and "\\" not in text else _with_names_as_in_python(content)
+
+
+_WORD = re.compile(r"[^\W\d][\w\u0300-\u036f]*")
+
+_AS_WRITTEN = frozenset(("metadata", "onnx", "onnx_file"))
+"""Keys of what is no expression and no id of MDF."""
+
+
+def _as_python_reads(text: str) -> str:
+    return _WORD.sub(lambda word: unicodedata.normalize("NFKC", word[0]) if word[0].isidentifier() else word[0], text)
+
+
+def _with_names_as_in_python(content: Any) -> Any:
+    """What a file says, with names as Python's expressions read them: the micro sign is the letter mu there."""
+    if isinstance(content, str):
+        return _as_python_reads(content)
+    if isinstance(content, list):
+        return [_with_names_as_in_python(part) for part in content]
+    if not isinstance(content, dict):
+        return content
+    names = {key: _as_python_reads(key) if isinstance(key, str) else key for key in content}
+    if len(set(names.values())) < len(names):  # two names that are one in Python
+        names = {key: key for key in content}
+    return {names[key]: part if key in _AS_WRITTEN else _with_names_as_in_python(part) for key, part in content.items()}
 
 
 def _parse_json(text: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -96,7 +97,8 @@ def check(case: NamesCase, settings: Settings) -> None:
                     raise Failure(f"{said}: another outcome", f"{wanted} and {found}")
                 continue
             for name, value in wanted.items():
-                compare_values(found.get(names.get(name, name)), value, f"{said}: a value", name, to_the_bit)
+                read = unicodedata.normalize("NFKC", names.get(name, name))
+                compare_values(found.get(read), value, f"{said}: a value", name, to_the_bit)
 
 
 def script(case: NamesCase) -> str:
