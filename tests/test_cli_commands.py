@@ -192,6 +192,7 @@ def test_bars_are_as_long_as_their_numbers():
     assert bars([]) == []
 
 
+@pytest.mark.usefixtures("in_64_bits")  # as in the command, whatever imported JAX before
 def test_doctor(capsys):
     found = printed(capsys, "doctor")
     assert found["version"]["mdf-loop"][0] == mdf_loop.__version__
