@@ -77,8 +77,11 @@ def parse(text: str, suffix: str, tell: Told | None = None) -> Any:
 
 _WORD = re.compile(r"[^\W\d][\w\u0300-\u036f]*")
 
-_AS_WRITTEN = frozenset(("metadata", "onnx", "onnx_file"))
+_AS_WRITTEN = frozenset(("onnx", "onnx_file"))
 """Keys of what is no expression and no id of MDF."""
+
+_SIGNATURE = frozenset(("inputs", "outputs"))
+"""What metadata say of ids."""
 
 
 def _as_python_reads(text: str) -> str:
@@ -96,7 +99,10 @@ def _with_names_as_in_python(content: Any) -> Any:
     names = {key: _as_python_reads(key) if isinstance(key, str) else key for key in content}
     if len(set(names.values())) < len(names):  # two names that are one in Python
         names = {key: key for key in content}
-    return {names[key]: part if key in _AS_WRITTEN else _with_names_as_in_python(part) for key, part in content.items()}
+    found = {names[key]: part if key in _AS_WRITTEN else _with_names_as_in_python(part) for key, part in content.items()}
+    if isinstance(said := content.get("metadata"), dict):
+        found["metadata"] = said | {key: found["metadata"][key] for key in _SIGNATURE & said.keys()}
+    return found
 
 
 def _parse_json(text: str) -> Any:
