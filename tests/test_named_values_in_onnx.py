@@ -125,7 +125,7 @@ def assert_outputs(found, expected):
         np.testing.assert_allclose(np.asarray(found[name], float), np.asarray(value, float), rtol=1e-6, atol=1e-12, err_msg=name)
 
 
-def assert_law(model, read=None, engines=("interpret", "numpy", "jit"), draws=False):
+def assert_law(model, read=None, engines=("interpret", "numpy", "jit"), with_onnxruntime=True):
     """Each input, changed, changes the ONNX model and the one that comes back as it changes the MDF model."""
     written = mdf_loop.to_onnx(model)
     back = mdf_loop.prepare(mdf_loop.convert(written))
@@ -145,7 +145,7 @@ def assert_law(model, read=None, engines=("interpret", "numpy", "jit"), draws=Fa
                 with mdf_loop.options(engine=engine):
                     assert_outputs(mdf_loop.run(written, **given, seed=1), expected)
                     assert_outputs(back(**given, seed=1), expected)
-            if not draws:
+            if with_onnxruntime:
                 assert_outputs(by_onnxruntime(written, given), expected)
 
 
@@ -153,12 +153,13 @@ def assert_law(model, read=None, engines=("interpret", "numpy", "jit"), draws=Fa
 def test_each_input_reaches_the_results_of_the_onnx_model(name):
     make, inputs = BUILT[name]
     assert [port.name for port in mdf_loop.to_onnx(make()).graph.input] == inputs
-    assert_law(make(), draws=name == "a diffusion")
+    assert_law(make(), with_onnxruntime=name != "a diffusion")  # which draws numbers of its own
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if text not in LAST][::3])
 def test_each_input_of_an_expression_reaches_its_results(text):
-    assert_law(model_of(node("A", VALUES, out=text)), re.findall(r"\b[a-z]\b", text))
+    model, read = model_of(node("A", VALUES, out=text)), re.findall(r"\b[a-z]\b", text)
+    assert_law(model, read, with_onnxruntime="linalg.det" not in text)  # onnxruntime has Det for float32 alone
 
 
 @pytest.mark.parametrize("name", BUILT)
