@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mdf_loop.errors import let_through
 from mdf_loop.execute.blocks import Blocks, Stage
 from mdf_loop.execute.interpret import Session
-from mdf_loop.execute.tiers.paying import Account
+from mdf_loop.execute.tiers.paying import Account, work_time
 from mdf_loop.step.records import Type
 
 SETTLING = 4
 """Iterations interpreted at most before the first block, as long as shapes or types change."""
+
+TELLING = 4
+"""Iterations from which on their pace tells that of others: the first ones of all take several times as long."""
 
 ENDLESS = 1 << 30
 """Iterations that mean no limit: no run has so many."""
@@ -49,19 +51,20 @@ def settle(interpret: Interpret, session: Session, type_of: Callable[[Any], Type
 
 
 def interpret_what_is_cheap(interpret: Interpret, session: Session, room: Callable[[], int], account: Account) -> None:
-    """Interpret more, as long as that has taken, or will take, less time than writing programs for blocks.
+    """Interpret more, as long as that takes less time than writing programs for blocks.
 
-    That is time of the processor: on the wall all takes longer where others work.  ``room`` says how many iterations are left, as
-    far as that is known.
+    That is time of the processor: on the wall all takes longer where others work.  ``room`` says how many iterations are left.
+    Where that is known, and how long one takes, what is ahead counts, else what it has taken so far.
     """
-    length, pace, begun = 1, 0.0, time.thread_time()
+    length, pace, begun = 1, 0.0, work_time()
     while (left := room()) > 0:
-        before = time.thread_time()
-        if account.pays_writing(session.run.options, before - begun + (pace * left if left < ENDLESS else 0.0)):
+        before = work_time()
+        is_told = length >= TELLING and left < ENDLESS
+        if account.pays_writing(session.run.options, pace * left if is_told else before - begun):
             return
         length = min(2 * length, left)
         interpret(session, session.moment.iteration + length)
-        pace = (time.thread_time() - before) / length
+        pace = (work_time() - before) / length
 
 
 log = logging.getLogger(__name__)

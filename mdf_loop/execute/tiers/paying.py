@@ -16,15 +16,16 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
+from mdf_loop.system.starting import no_collecting
 
-FIRST, EACH, NODE, PRODUCT = 0.055, 0.007, 0.00006, 0.003
+FIRST, EACH, NODE, PRODUCT = 0.055, 0.015, 0.0002, 0.002
 """Seconds that compiling takes, about (benchmarks/compiling.py): more for the first time in a process, for every body, for each
 of its nodes, and for each product of matrices."""
 
-WRITING, OF_NODE = 0.001, 0.0001
+WRITING, OF_NODE = 0.0025, 0.0001
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
 
-AGAIN = 6
+AGAIN = 10
 """How many more calls are expected of a graph that is called once more."""
 
 INTERPRETED = 1.5e-6
@@ -63,9 +64,15 @@ def writing() -> Iterator[None]:
     """Programs are written inside a ``with`` block."""
     begun = time.thread_time()
     try:
-        yield
+        with no_collecting():
+            yield
     finally:
         _writing.seconds += time.thread_time() - begun
+
+
+def work_time() -> float:
+    """The processor's time of this thread, without what it has spent on writing programs."""
+    return time.thread_time() - _writing.seconds
 
 
 @dataclass
