@@ -19,6 +19,7 @@ from mdf_loop.execute.programs import Programs, watched_programs
 from mdf_loop.execute.specialised import in_machine_code
 from mdf_loop.execute.tiers import paying
 from mdf_loop.execute.tiers.background import idle
+from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap
 from mdf_loop.execute.tiers.paying import Account
 from mdf_loop.step.structure import values_in
 
@@ -197,6 +198,36 @@ def test_what_writing_takes_does_not_count(monkeypatch):
     with options(engine="auto") as chosen:
         account.timed(chosen, work)
     assert account.seconds == account.latest == 1.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "written", "left", "interpreted"),
+    [
+        pytest.param([100.0, 100.0], 0.0, 57, 60, id="only the first iterations are slow"),
+        pytest.param([], 9.0, 57, 60, id="what is written inside it"),
+        pytest.param([], 0.0, 5000, 7, id="a long rest that is known"),
+        pytest.param([], 0.0, ENDLESS, 1023, id="an end that is not known"),
+    ],
+)
+def test_a_loop_is_interpreted_while_that_takes_less_than_a_program(monkeypatch, seconds, written, left, interpreted):
+    """An iteration takes a thousandth of what a program does, but for ``seconds`` of the first ones."""
+    clock, account, pace = [0.0], Account(0), iter(seconds)
+    monkeypatch.setattr(paying.time, "thread_time", lambda: clock[0])
+    monkeypatch.setattr(paying, "WRITING", 1.0)
+    session = mock.Mock()
+    session.moment.iteration = 1
+
+    def interpret(session, until):
+        for _ in range(until - session.moment.iteration):
+            clock[0] += 0.001 * next(pace, 1.0)
+            with paying.writing():
+                clock[0] += written
+        session.moment.iteration = until
+
+    with options(engine="auto") as session.run.options:
+        room = lambda: left + 3 - session.moment.iteration if left < ENDLESS else ENDLESS  # noqa: E731
+        interpret_what_is_cheap(interpret, session, room, account)
+    assert session.moment.iteration == interpreted
 
 
 def test_what_others_take_of_the_processor_does_not_count(monkeypatch):
