@@ -315,7 +315,8 @@ class InterpretedLoop:
     def _decided(self, session: Session, condition: Any) -> tuple[Any, bool]:
         """The condition that the body gave, and whether the loop goes on."""
         try:
-            stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
+            said = "while" if self.loop.body.ends else f"the body's condition {self.loop.keep_going!r}"
+            stays = truth(condition, said)
         except KindError as error:
             raise IterationError(str(error)).with_notes_of(error) from error
         if session.obeyed:

@@ -15,7 +15,7 @@ from typing import Any
 from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
-from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of
+from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of, without_line
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
@@ -74,7 +74,8 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
         content = parse(text, path.suffix.lower(), lambda line, said: noted.append(Problem(WARNING, said, line)))
     except (LoopError, ValueError) as error:
         found = re.search(r"line (\d+)", str(error))
-        return [Problem(ERROR, str(error), int(found.group(1)) if found else None)]
+        line = int(found.group(1)) if found else None
+        return [Problem(ERROR, without_line(str(error), path, line), line)]
     with warnings.catch_warnings():  # which looking again would repeat
         warnings.simplefilter("ignore", LoopWarning)
         wrong = [*itertools.islice(wrong_with_model(content), MOST)]

@@ -41,6 +41,7 @@ from mdf_loop.readers.expressions.equation_texts import (
     check_names,
     equations_in,
     is_equations,
+    refuse_of_other_kinds,
     texts_of,
     unused,
 )
@@ -112,6 +113,7 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
     """
     load_kernels()
     said = equations_in(source)
+    refuse_of_other_kinds(said, kind)
     check_names(said)
     if kind == "loop":
         refuse_standing_time(said, said.index)
