@@ -1,5 +1,6 @@
 """What people write in YAML and JSON in the notation of mathematics or of other programs: messages have the words of the file."""
 
+import importlib
 import json
 
 import pytest
@@ -148,7 +149,7 @@ def test_a_syntax_error_names_the_file_and_the_line_once(tmp_path, capsys):
     text = path.read_text()
     cases = {
         '"steps": {': ('"steps": {,', "a key is in double quotes, and no comma is behind the last one"),
-        '"xs": {': ('"steps": {', "the key 'steps' occurs twice in one object"),
+        '"xs": {': ('"steps": {', "the key 'steps' occurs twice in one"),
         '"M": 3': ('"M": 3 // trips', "JSON has no comments"),
     }
     for right, (wrong, meant) in cases.items():
@@ -161,3 +162,94 @@ def test_a_syntax_error_names_the_file_and_the_line_once(tmp_path, capsys):
             assert said.count(path.name) == 1
             assert "line" not in said
             assert f"{path}:{line}: " in said or f"{path}:{line + 1}: " in said
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("x_prev + 1", "x is the value of the iteration before"),
+        ("x + sin(t)", "a time is carried: t: t + dt"),
+        ("x + noise", "noise() draws a number"),
+        ("x + infinity", "it is written inf"),
+        ("xs.dot(x)", "write dot(xs, x)"),
+        ("x + [1, 2]", "array([...]) makes an array of a list"),
+        ("x + $x", "without $"),
+        ("x + 2π", "a product is written 2 * π"),
+    ],
+)
+def test_names_and_signs_of_other_programs(tmp_path, text, meant):
+    path = written(tmp_path, content({"carried": {"x": text}}))
+    (error,) = errors_of(path)
+    assert meant in error.message
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(path)
+    said = "; ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert said.count(meant) == 1
+
+
+@pytest.mark.parametrize(("key", "meant"), [("initial", "args of the loop"), ("parameters", "of the node"), ("steps", "is M")])
+def test_keys_that_are_somewhere_else_in_the_file(tmp_path, key, meant):
+    (error,) = errors_of(written(tmp_path, content({"carried": {"x": "x + 1"}, key: {"x": 0}})))
+    assert meant in error.message
+
+
+def test_errors_of_several_nodes_are_all_found(tmp_path):
+    """Those that only a run finds as well, of nodes that have no other error."""
+    said = content({"carried": {"x": "x + xs @ xs[:2]"}})
+    said["m"]["graphs"]["g"]["nodes"]["first"]["parameters"]["body"]["value"] = {"carried": {"x": "sine(x)"}}
+    nodes = [error.message.split("/")[1].split(":")[0] for error in errors_of(written(tmp_path, said))]
+    assert nodes == ["first", "cell"]
+
+
+def test_an_argument_is_looked_at_although_a_result_has_another_name(tmp_path):
+    said = content({"carried": {"z": "z + 1"}}, {"M": "stepz", "z": "start", "body": "body"})
+    messages = [error.message for error in errors_of(written(tmp_path, said))]
+    assert any("'x' is no result of the equations" in message for message in messages)
+    assert any("argument 'M' reads 'stepz'" in message for message in messages)
+
+
+def test_a_negative_trip_count_that_is_given_is_a_warning(tmp_path):
+    path = written(tmp_path, content({"carried": {"x": "x + 1"}}))
+    warned = [found.message for found in check(path, {"cell.steps": -2}) if found.kind == "warning"]
+    assert "g/cell/run: the trip count M is -2, so no iteration runs" in warned
+
+
+def test_inputs_without_a_value_are_said_together(tmp_path):
+    said = content({"carried": {"x": "x + a * b"}})
+    said["m"]["graphs"]["g"]["nodes"]["cell"]["input_ports"] = {"a": {"shape": []}, "b": {"shape": []}}
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(written(tmp_path, said))
+    assert str(caught.value).count("has no value") + str(caught.value).count("have no value") == 1
+    assert "'a' of node 'cell', 'b' of node 'cell'" in str(caught.value)
+    assert "--set a=... --set b=..." in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["run", "m.yaml", "--seed", "abc"], "--seed takes a whole number; got 'abc'"),
+        (["run", "m.yaml", "--timeout", "1s"], "--timeout takes a number; got '1s'"),
+        (["sweep", "m.yaml", "--workers", "2.5"], "--workers takes a whole number; got '2.5'"),
+        (["m.yaml"], "'m.yaml' has no command: write mdf-loop run m.yaml"),
+        (["run", "m.yaml", "--set", "steps=1,2"], "write [1,2]"),
+        (["run", "m.yaml", "--set", "steps=True"], "write true"),
+    ],
+)
+def test_arguments_of_the_command_that_are_nearly_right(tmp_path, monkeypatch, capsys, arguments, meant):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, content({"carried": {"x": "x + 1"}}))
+    assert run_main(*arguments) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("mdf-loop: ")
+    assert meant in said
+
+
+def test_ctrl_c_before_a_command_begins_is_no_traceback(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    module = importlib.import_module("mdf_loop.cli.app")
+    monkeypatch.setattr(module, "app", interrupted)
+    monkeypatch.setattr(module, "_command_of", lambda _: None)
+    assert run_main("run", "m.yaml") == 130
+    assert capsys.readouterr().err == "mdf-loop: interrupted\n"

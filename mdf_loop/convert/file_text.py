@@ -115,8 +115,9 @@ def _parse_json(text: str) -> Any:
         meant = MEANT.get(error.msg, "") if is_json else "it is no JSON: call a file of YAML .yaml"
         said = f"line {error.lineno}, column {error.colno}: {error.msg}; {meant}"
         raise ValueError(said.removesuffix("; ")) from error
-    except _Twice as error:
-        raise ValueError(f"line {_line_of_twins(text)}: {error}") from error
+    except ValueError:  # a key that occurs twice, of which YAML knows the line
+        _parse_yaml(_OF_JSON.sub("_", text), VALUES_PER_CHARACTER * len(text), None)
+        raise
     if "\\ud" in text.lower():  # half of a character is no text that could be written anywhere
         json.dumps(content, ensure_ascii=False).encode()
     return content
@@ -130,27 +131,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise _Twice(f"the key {twice!r} occurs twice in one object")
+        raise ValueError(f"the key {twice!r} occurs twice in one object")
     return found
-
-
-class _Twice(Exception):
-    """A key that occurs twice in one object."""
-
-
-def _line_of_twins(text: str) -> int | None:
-    """The line of the first key of JSON that occurs twice in one object."""
-    todo = [yaml.compose(_OF_JSON.sub("_", text), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, yaml.MappingNode):
-            try:
-                _refuse_twins(node)
-            except yaml.MarkedYAMLError as error:
-                return error.problem_mark.line + 1 if error.problem_mark else None
-        if isinstance(node, yaml.CollectionNode):
-            todo += [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
-    return None
 
 
 def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:

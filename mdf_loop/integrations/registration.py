@@ -262,7 +262,7 @@ def run_function(
         within = [inner for source in bodies.values() for inner in names_of(source)]
         if isinstance(error, MissingCapture) and any(map(is_equations, bodies.values())):
             error.args = ("; ".join(not_in_node(name, [*known, *within]) for name in error.missing),)
-            known = {}
+            known, within = {}, []
         for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, [*known, *within])):
             error.add_note(hint)
         raise

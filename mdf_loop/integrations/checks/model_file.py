@@ -20,10 +20,11 @@ from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
 from mdf_loop.integrations.checks.loop_bodies import counted_results
-from mdf_loop.integrations.checks.trial import wrong_when_run, wrong_with_inputs
+from mdf_loop.integrations.checks.trial import without, wrong_when_run, wrong_with_inputs
 from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
 from mdf_loop.readers.expressions.equations import TAU
 from mdf_loop.readers.mdf.file_structure import wrong_with_model
+from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.readers.model_files import read_bytes
 
 MOST = 100
@@ -118,17 +119,20 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
     for graph in model.graphs if model is not None else ():
         missing = [*wrong_with_inputs(graph, given)] if known is None else []
         found = [*wrong_with_graph(graph, rest, known is None), *missing]
-        is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
-        of_run = [*wrong_when_run(graph, given)] if is_sound else []
+        wrong = [each.names for each in found if each.kind == ERROR and each not in missing]
+        is_sound = (
+            known is None and not rest.gaps and (not wrong or not has_conditions(graph)) and all(names[1:] for names in wrong)
+        )
+        of_run = [*wrong_when_run(*without({names[1] for names in wrong}, graph, given))] if is_sound else []
         for each in found:
             problem = _located(each if not _reads_text(each, of_run) else each._replace(kind=ERROR), path)
             if known is None or problem.line != known.line:
                 yield problem
-        for wrong in of_run:
-            if isinstance(wrong, Finding):
-                yield _located(wrong, path)
-            elif not _is_noted(wrong, graph, found):
-                yield _of_run(wrong, graph, path)
+        for refused in of_run:
+            if isinstance(refused, Finding):
+                yield _located(refused, path)
+            elif not _is_noted(refused, graph, found):
+                yield _of_run(refused, graph, path)
 
 
 def _reads_text(found: Finding, of_run: Sequence[Finding | LoopError]) -> bool:

@@ -31,8 +31,6 @@ INDICES = ("i", "iteration")
 AMBIENT = frozenset({*NUMBERS, *INDICES})
 """Names that mean something in every body: those of values around it win over them."""
 
-_UNTIL = "; a loop goes on while something is true: while: not (...)"
-
 _LINE = re.compile(r"\s*(?:(let|collect)\s+|(d)(?=\w+/dt\s*:))?([^\W\d]\w*)(?:(?<=\w)/dt)?\s*:(?!:)\s*(.*)", re.DOTALL)
 _START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*(?:/dt)?\s*:(?:\s|$)")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
@@ -198,8 +196,7 @@ def refuse_of_other_kinds(said: Equations, kind: str) -> None:
 def _of_mapping(source: Mapping[str, Any]) -> Equations:
     together = Together()
     for name in sorted(set(map(str, source)) - set(KEYS)):
-        meant = _UNTIL if name == "until" else meant_by_key(name, source.get(name))
-        wrong = f"a body of equations has {', '.join(KEYS)}; unknown: {name}{meant}"
+        wrong = f"a body of equations has {', '.join(KEYS)}; unknown: {name}{meant_by_key(name, source.get(name))}"
         together.add(MalformedBody(wrong, ("equations", name)))
     parts = {key: _part(source.get(key), key, together) for key in (CARRIED, COLLECTED, LET, DERIVATIVES)}
     carried = {name: text for key in source if key in (CARRIED, DERIVATIVES) for name, text in parts[key].items()}
@@ -221,10 +218,19 @@ def _of_mapping(source: Mapping[str, Any]) -> Equations:
     return said
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("init", "initial", "v_initial", "start"), "; initial values are args of the loop: {x: 0.0}"),
+    **dict.fromkeys(("parameters", "params", "constants"), "; these are parameters of the node"),
+    **dict.fromkeys(("M", "for", "steps", "repeat", "trip_count"), "; the number of iterations is M in the args of the loop"),
+    "until": "; a loop goes on while something is true: while: not (...)",
+}
+"""Keys of what a body does not say, and where it is said."""
+
+
 def meant_by_key(key: Any, content: Any) -> str:
     """What a key was probably meant as that no body has."""
     more = f"; an equation is in {CARRIED}: {{{key}: {content}}}" if isinstance(content, str) and str(key).isidentifier() else ""
-    return as_derivative(key, content) or did_you_mean(key, KEYS) or more
+    return _ELSEWHERE.get(str(key), "") or as_derivative(key, content) or did_you_mean(key, KEYS) or more
 
 
 def _listed(names: Any, key: str) -> tuple[str, ...]:
@@ -295,7 +301,7 @@ def _refuse_keys(said: Equations) -> None:
         meant = f"method is {', '.join(STAGES)}; got {method!r}{did_you_mean(method, STAGES)}"
         raise MalformedBody(f"equations, line {said.lines[f'carried {METHOD}']}: {meant}")
     if re.search("[<>]|==", until):
-        raise MalformedBody(f"equations, line {said.lines['carried until']}: {_UNTIL[2:-5]}({until})")
+        raise MalformedBody(f"equations, line {said.lines['carried until']}: {_ELSEWHERE['until'][2:-5]}({until})")
     if collect.isidentifier() and collect != "collect":
         raise MalformedBody(
             f"equations, line {said.lines['carried collect']}: what is collected has a name: collect path: {collect}"

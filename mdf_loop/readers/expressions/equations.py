@@ -211,7 +211,8 @@ class _Reader:
         except LoopError as error:
             self.together.add(error)
         except NotCompiled as error:
-            self.together.add(MalformedBody(f"{error}, which is not possible here", self._path(place)))
+            meant = "; array([...]) makes an array of a list" if "Python list" in str(error) else ""
+            self.together.add(MalformedBody(f"{error}, which is not possible here{meant}", self._path(place)))
         return Value(base)
 
     def _settled(self, place: str, base: str, scope: Mapping[str, Value], is_carried: bool = True) -> Value:

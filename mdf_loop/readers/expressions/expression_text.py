@@ -14,7 +14,7 @@ import ast
 import copy
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
@@ -261,7 +261,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
 def _called(node: ast.Call) -> str:
     """What to write in the place of a call of something that is no function."""
     if isinstance(node.func, ast.Attribute):
-        return _as_function(node.func)
+        return _as_function(node.func, node.args)
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
@@ -276,10 +276,10 @@ def bare_function(node: ast.AST) -> str:
     return next((full for full in (f"numpy.{name}", f"math.{name}") if op_of(full)), "")
 
 
-def _as_function(node: ast.Attribute) -> str:
+def _as_function(node: ast.Attribute, more: Sequence[ast.expr] = ()) -> str:
     """What to write in the place of a method or an attribute of a value."""
     is_function = op_of(f"numpy.{node.attr}") or node.attr in BUILTINS
-    return f"; write {node.attr}({ast.unparse(node.value)})" if is_function else ""
+    return f"; write {node.attr}({', '.join(map(ast.unparse, [node.value, *more]))})" if is_function else ""
 
 
 def instead_of(name: str) -> str:

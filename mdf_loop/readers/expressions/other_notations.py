@@ -80,7 +80,8 @@ _SIGNS = {
     "[÷]": "/",
     "√": "sqrt(...)",
     r"\|[^|]+\|": "abs(...)",
-    r"(?<!['\"\w])[^\W\d]\w*['′’]+(?!\w)": "in derivatives: {x: ...}, without ', and is read nowhere else",
+    r"(?<!['\"\w])[^\W\d]\w*['′’]+(?!\w)": "in derivatives: {x: ...} if it is a derivative, and A.T if it is a transpose",
+    r"\$": "write the name alone, without $",
     r"\b(?:AND|OR|NOT)\b": "and, or, not",
     r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
 }
@@ -106,7 +107,7 @@ def _of_product(text: str) -> str:
     return f"; a product is written {found[1]} * {found[2]}" if found is not None and is_name else ""
 
 
-_PRODUCT = re.compile(r"(?<![\w.])(\d[\d.]*(?=\s|[A-Za-z_])|[^\W\d]\w*(?=\s))\s*([^\W\d]\w*)")
+_PRODUCT = re.compile(r"(?<![\w.])(\d[\d.]*(?=\s|[^\W\d])|[^\W\d]\w*(?=\s))\s*([^\W\d]\w*)")
 """A number or name in front of a name: ``2 x``, ``2x``, ``dt dv``."""
 
 

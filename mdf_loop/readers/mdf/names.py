@@ -112,14 +112,20 @@ ELSEWHERE = {
     "no": "; it is written False",
     "i": "; it is the iteration number of a Loop, and a Scan has none",
     "t": "; a time is carried: t: t + dt",
+    "infinity": "; it is written inf",
+    "noise": "; noise() draws a number",
+    "uniform": "; uniform() draws a number",
 }
 """Names that mean something elsewhere, and how equations have that."""
 
 
 def not_in_node(name: str, known: Collection[str]) -> str:
     """What to say of a name that a body reads, and that is not among those that its node has."""
-    rate = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else ""
-    meant = rate or did_you_mean(name, known) or ELSEWHERE.get(name.lower(), "")
+    meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else ELSEWHERE.get(name, "")
+    before = re.sub("_(prev|previous|old|last|before)$", "", name)
+    if before != name and before in known:
+        meant = f"; {before} is the value of the iteration before"
+    meant = meant or did_you_mean(name, known) or ELSEWHERE.get(name.lower(), "")
     return f"the body reads {name!r}, which the node does not have{meant}"
 
 
