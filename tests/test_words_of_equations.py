@@ -3,6 +3,7 @@
 import importlib
 import json
 
+import numpy as np
 import pytest
 import yaml
 from test_cli import run_main
@@ -253,3 +254,11 @@ def test_ctrl_c_before_a_command_begins_is_no_traceback(monkeypatch, capsys):
     monkeypatch.setattr(module, "_command_of", lambda _: None)
     assert run_main("run", "m.yaml") == 130
     assert capsys.readouterr().err == "mdf-loop: interrupted\n"
+
+
+@pytest.mark.parametrize(("value", "odd"), [(float("nan"), "nan"), (float("inf"), "infinity")])
+def test_a_parameter_that_is_not_finite_is_a_warning_as_a_run_goes_on(tmp_path, value, odd):
+    path = written(tmp_path, content({"carried": {"x": "x + a"}}, bound=value, a="bound * 2"))
+    found = {(found.kind, found.message) for found in check(path) if "'bound * 2'" in found.message}
+    assert found == {("warning", f"g/{node}/a: 'bound * 2' is {odd}") for node in ("first", "cell")}
+    assert not np.isfinite(mdf_loop.run(path)["cell.out"])

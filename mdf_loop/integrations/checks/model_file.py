@@ -148,11 +148,17 @@ def _is_noted(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
     return bool(place[-1]) and any(each.names == place and "nothing reads it" not in each.message for each in found)
 
 
+_ODD = re.compile(r"expression (.+) cannot be evaluated: cannot convert float (NaN|infinity) to integer")
+"""What MDF's engine makes of a value that is not finite, with which a run goes on."""
+
+
 def _of_run(error: LoopError, graph: Any, path: Path) -> Problem:
     """What a run of the model would end with."""
     node, thing = getattr(error, "mdf_node", ""), thing_of(error)
     said = "; ".join([str(error), *hints_of(error)])
     place = "/".join(filter(None, (str(graph.id), node, thing)))
+    if odd := _ODD.search(said):
+        return Problem(WARNING, f"{place}: {odd[1]} is {odd[2].lower()}", line_of_error(path, error))
     return Problem(ERROR, said if said.startswith(f"{graph.id}/") or not node else f"{place}: {said}", line_of_error(path, error))
 
 
