@@ -90,7 +90,7 @@ def _in_equations(content: Any, error: BaseException) -> Place:
 
 
 PARTS = {**{key: key for key in KEYS}, "collect": COLLECTED}
-"""With what a step of the path to an equation begins that is no name alone, ``let y``: the key of a mapping that it is in."""
+"""The first word of a step of the path to an equation, as in ``let y``: the key of the mapping that it is in."""
 
 
 def names_in_equations(error: BaseException) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ _SIGNS = {
     "√": "sqrt(...)",
     r"\|[^|]+\|": "abs(...)",
     r"(?<!['\"\w])[^\W\d]\w*['′’]+(?!\w)": "in derivatives: {x: ...} if it is a derivative, and A.T if it is a transpose",
-    r"\$": "write the name alone, without $",
+    r"\$": "write the name without $",
     r"\b(?:AND|OR|NOT)\b": "and, or, not",
     r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
 }

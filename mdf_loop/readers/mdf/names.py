@@ -120,7 +120,7 @@ ELSEWHERE = {
 
 
 def not_in_node(name: str, known: Collection[str]) -> str:
-    """What to say of a name that a body reads, and that is not among those that its node has."""
+    """The message for a name that a body reads and its node does not have."""
     meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else ELSEWHERE.get(name, "")
     before = re.sub("_(prev|previous|old|last|before)$", "", name)
     if before != name and before in known:
