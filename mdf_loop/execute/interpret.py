@@ -225,7 +225,7 @@ class InterpretedLoop:
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
         nothing = [None] * len(self.last)
         moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
-        gatherings = [Gathering(c) for c in self.loop.collected]
+        gatherings = [Gathering(c, self.loop.body.at(c.output)) for c in self.loop.collected]
         progress = Progress(self, gatherings, run.stream, moment, run.finish, total=given.trip_count)
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
         run.enter(progress)
@@ -314,10 +314,14 @@ class InterpretedLoop:
 
     def _decided(self, session: Session, condition: Any) -> tuple[Any, bool]:
         """The condition that the body gave, and whether the loop goes on."""
+        body, name = self.loop.body, self.loop.keep_going or ""
+        is_python = bool(body.places) and not body.ends  # its author gave no name to what it returns
         try:
-            stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
+            stays = truth(condition, "the body's condition" if is_python else f"the body's condition {name!r}")
         except KindError as error:
-            raise IterationError(str(error)).with_notes_of(error) from error
+            if is_python:
+                error.add_note("the first value that a body returns is the condition: return True, x goes on")
+            raise IterationError(f"{body.at(name)}{error}").with_notes_of(error) from error
         if session.obeyed:
             return condition, stays
         if not stays:

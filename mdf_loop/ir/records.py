@@ -211,6 +211,8 @@ class Body:
         what is called by users, and what writes a body to a file, reads these.
     ends : bool
         Whether it says itself when a loop ends, so that an omitted condition is a true one (``while`` in equations).
+    places : mapping of str to str
+        For messages: where its author wrote a value, such as ``model.py, line 12: 'y = x * 2'``.
     """
 
     name: str
@@ -225,6 +227,7 @@ class Body:
     state: tuple[State, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     ends: bool = False
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -255,6 +258,10 @@ class Body:
             return self
         captures = tuple(name for name in self.captures if name not in left)
         return replace(self, captures=captures, constants={**self.constants, **left}, defaults=defaults)
+
+    def at(self, name: str) -> str:
+        """The place of a value, for the beginning of a message; empty where nothing says it."""
+        return f"{self.places[name]}: " if name in self.places else ""
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""

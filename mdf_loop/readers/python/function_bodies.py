@@ -202,10 +202,12 @@ def _finished(trace: Trace, name: str, returned: Any) -> Body:
         said = "None" if other[0] is None else f"a {type(other[0]).__name__}"
         raise MalformedBody(f"returns {said}; return the condition, the carried values, then what is collected", (name,))
     builder, results = trace.builder, []
+    builder.place = trace.returned()
     for k, given in enumerate(values):
         value = builder.array(trace.value(given), f"result {k}")
         results.append(builder.tensor(value, f"result_{k}", floating=value.number >= Number.FLOAT))
-    return builder.finish(name, results)
+    made = builder.finish(name, results)
+    return replace(made, places={**dict.fromkeys(made.outputs, builder.place), **made.places})
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:

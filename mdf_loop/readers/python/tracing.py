@@ -8,6 +8,7 @@ numbers and arrays that the function finds outside become constants.
 from __future__ import annotations
 
 import contextvars
+import dis
 import functools
 import itertools
 import linecache
@@ -15,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -90,22 +92,35 @@ class Trace:
         """A value as the function gets it: a tuple where there are several."""
         if value.items is not None:
             return tuple(self.wrap(item) for item in value.items)
-        if (frame := self._frame()) is not None:
-            self.lines.setdefault(value.name, frame.f_lineno)
+        self.lines.setdefault(value.name, self.line())
         return TracedVariable(value, self)
 
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """The result of an operator of expressions."""
+        self.builder.place = self.place(self.line())
         values = [None if given is None else self.builder.array(self.value(given), op) for given in inputs]
-        return self.wrap(self.builder.node(op, values, _short(op), number=NUMBERS.get(op, 0), **attrs))  # type: ignore[arg-type]
+        return self.wrap(self.builder.node(op, values, self._assigned() or _short(op), number=NUMBERS.get(op, 0), **attrs))  # type: ignore[arg-type]
 
     def refused(self, what: str, line: int = 0) -> TracedBranch:
         """The error for what cannot be traced, with the line of the function: that which runs unless another one is given."""
-        frame = self._frame()
-        line = line or (self.code.co_firstlineno if frame is None else frame.f_lineno)
-        text = self.text(line)
-        self.refusal = TracedBranch(f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''} {what}")
+        self.refusal = TracedBranch(f"{self.place(line or self.line())} {what}")
         return self.refusal
+
+    def line(self) -> int:
+        """The line that the function has come to; the first one where it is not running."""
+        frame = self._frame()
+        return int(self.code.co_firstlineno if frame is None else frame.f_lineno)
+
+    def place(self, line: int) -> str:
+        """A line of the function, with its file and what is written there."""
+        text = self.text(line)
+        return f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''}"
+
+    def returned(self) -> str:
+        """The place of what the function returns: that of its last ``return``."""
+        ends = [each for each in dis.get_instructions(self.code) if each.opname.startswith("RETURN_")]
+        lines = [each.positions.lineno for each in ends if each.positions is not None and each.positions.lineno]
+        return self.place(max(lines, default=self.code.co_firstlineno))
 
     def text(self, line: int) -> str:
         """What is written in a line of the function's file."""
@@ -120,11 +135,24 @@ class Trace:
         text = linecache.getline(self.code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
         return text.partition("(")[0].strip() if "(" in text else ""
 
+    def _assigned(self) -> str:
+        """The variable that gets what is computed now; empty where it is a part of something larger."""
+        frame = self._frame()
+        return "" if frame is None else _stores(frame.f_code).get(frame.f_lasti, "")
+
     def _frame(self) -> Any:
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code is not self.code:
             frame = frame.f_back
         return frame
+
+
+@functools.lru_cache(maxsize=256)
+def _stores(code: CodeType) -> Mapping[int, str]:
+    """By the place of an instruction: the variable that its result is assigned to."""
+    pairs = itertools.pairwise(dis.get_instructions(code))
+    named = {one.offset: following.argval for one, following in pairs if following.opname.startswith("STORE_FAST")}
+    return {offset: name[0] if isinstance(name, tuple) else name for offset, name in named.items()}
 
 
 current: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("mdf_loop_trace", default=None)
