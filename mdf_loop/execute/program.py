@@ -123,7 +123,9 @@ class Program:
             let_through(error)
             if step is None:  # not even one was called: there is no memory at all
                 raise
-            raise IterationError(f"{self.body.at(step.node.outputs[0] if step.node.outputs else '')}{_describe(step, env, error)}") from error
+            raise IterationError(
+                f"{self.body.at(step.node.outputs[0] if step.node.outputs else '')}{_describe(step, env, error)}"
+            ) from error
 
     def _in_time(self, deadline: Deadline) -> Iterator[Step]:
         """The nodes, one after the other as long as there is time."""

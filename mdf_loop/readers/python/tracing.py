@@ -16,7 +16,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
 from mdf_loop.readers.python import surroundings
+from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, instead, stores
 
 
 class TracedBranch(LoopError, TypeError):
@@ -116,6 +116,13 @@ class Trace:
         text = self.text(line)
         return f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''}"
 
+    def instead(self) -> str:
+        """What to write in the place of what the function, or one of its file that it calls, does now; empty if not known."""
+        outer, frame = self._frame(), sys._getframe(1)
+        while outer is not None and frame.f_back is not None and frame.f_globals is not outer.f_globals:
+            frame = frame.f_back
+        return "" if outer is None else instead(frame)
+
     def returned(self) -> str:
         """The place of what the function returns: that of its last ``return``."""
         ends = [each for each in dis.get_instructions(self.code) if each.opname.startswith("RETURN_")]
@@ -138,21 +145,13 @@ class Trace:
     def _assigned(self) -> str:
         """The variable that gets what is computed now; empty where it is a part of something larger."""
         frame = self._frame()
-        return "" if frame is None else _stores(frame.f_code).get(frame.f_lasti, "")
+        return "" if frame is None else stores(frame.f_code).get(frame.f_lasti, "")
 
     def _frame(self) -> Any:
         frame: Any = sys._getframe(1)
         while frame is not None and frame.f_code is not self.code:
             frame = frame.f_back
         return frame
-
-
-@functools.lru_cache(maxsize=256)
-def _stores(code: CodeType) -> Mapping[int, str]:
-    """By the place of an instruction: the variable that its result is assigned to."""
-    pairs = itertools.pairwise(dis.get_instructions(code))
-    named = {one.offset: following.argval for one, following in pairs if following.opname.startswith("STORE_FAST")}
-    return {offset: name[0] if isinstance(name, tuple) else name for offset, name in named.items()}
 
 
 current: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("mdf_loop_trace", default=None)
@@ -180,7 +179,8 @@ class Traced(NDArrayOperatorsMixin):
         if method == "reduce" and ufunc.__name__ in _REDUCED:
             return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named if inputs[1:] else {"axis": 0, **named})
         if method != "__call__" or named:
-            raise here.refused(f"calls np.{ufunc.__name__} with {method if method != '__call__' else ', '.join(named)}")
+            how = f".{method}" if method != "__call__" else f" with {', '.join(named)}"
+            raise here.refused(f"calls np.{ufunc.__name__}{how}, which a body cannot do; {here.instead() or NUMPYS}")
         name = ufunc.__name__.partition(" ")[0]
         return _called(here, f"{'numpy' if hasattr(np, name) else 'scipy.special'}.{name}", inputs, {})
 
@@ -202,11 +202,7 @@ class Traced(NDArrayOperatorsMixin):
         called = self.here.calling()
         if called.rpartition(".")[2] in DRAWN:
             raise self._refused(f"draws random numbers by {called}, which cannot be traced; {in_python(called)}")
-        raise self._refused(
-            f"makes an array of values that are known only when the loop runs{f', by {called}' if called else ''}; use numpy's "
-            "functions, such as np.stack([...]), and give an array that such a value is the index of by name: "
-            "def f(i, condition, x, *, table), and table= in the call"
-        )
+        raise self._refused(f"makes an array of values {LATER}; {self.here.instead() or NUMPYS}")
 
     def __round__(self, digits: int = 0) -> Any:
         return self.here.add("numpy.round", [self], decimals=digits)
@@ -219,13 +215,15 @@ class Traced(NDArrayOperatorsMixin):
             return here.add("numpy.transpose", [self])
         if name == "mT":
             return here.add("numpy.swapaxes", [self], axis1=-2, axis2=-1)
+        if name in ("shape", "ndim", "size"):
+            return _called(here, f"numpy.{name}", (self,), {})
         if name in _METHODS:
             return lambda *args, **named: _called(here, f"numpy.{name}", (self, *_as_one(name, args)), named)
         if name == "astype":
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
             return lambda: here.wrap(self.value)
-        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else _INSTEAD.get(name) or did_you_mean(name, _METHODS)
+        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else ATTRIBUTES.get(name) or did_you_mean(name, _METHODS)
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
     def _refused(self, what: str) -> TracedBranch:
@@ -250,43 +248,15 @@ class Traced(NDArrayOperatorsMixin):
         return f"<traced {self.value.name or self.value.literal!r}>"
 
 
-_A_NUMBER = (
-    "makes a Python number of a value that is known only when the loop runs; use numpy's functions (np.sqrt for math.sqrt), "
-    "mdf_loop.loop for a loop of so many iterations, and an array, given by name, for the elements of a list: "
-    "def f(i, condition, x, *, table), and table= in the call"
-)
-
-PYTHONS = {
-    **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__"), _A_NUMBER),
-    "__delitem__": "deletes an element; use np.concatenate([x[:i], x[i + 1:]]) with a number i that is known",
-    **dict.fromkeys(
-        ("__str__", "__format__"),
-        "makes a text of a value that is known only when the loop runs; to see it, return it behind the carried values: it is "
-        "collected, one of each iteration",
-    ),
-    "__bool__": (
-        "branches on a value that is known only when the loop runs; use np.where(condition, a, b) for one of two values, "
-        "mdf_loop.if_(condition, then_branch=..., else_branch=...) for one of two functions, and np.logical_and, "
-        "np.logical_or, np.minimum and np.maximum for and, or, min and max"
-    ),
-    "__iter__": "iterates over a value whose length is not known yet; use numpy's functions or mdf_loop.scan; "
-    "several carried values are parameters of their own: def f(i, condition, a, b)",
-    "__len__": "needs a length that is known only when the loop runs; use np.size(x) or np.shape(x)",
-    "__contains__": "looks for something in a value that is known only when the loop runs; use np.any(x == something)",
-    "__hash__": "looks a value up that is known only when the loop runs; use np.where, or an array that it is the index of",
-}
-"""What Python asks of values for its own conversions, and why traced ones refuse it, with what to write."""
-
-
-def _refusing(what: str) -> Any:
+def _refusing(what: str, usual: str) -> Any:
     def refuse(self: Traced, *_: Any) -> Any:
-        raise self.here.refused(what)
+        raise self.here.refused(f"{what} {LATER}; {self.here.instead() or usual}")
 
     return refuse
 
 
 for _name, _what in PYTHONS.items():
-    setattr(Traced, _name, _refusing(_what))
+    setattr(Traced, _name, _refusing(*_what))
 
 _OF_NUMPY = vars(NDArrayOperatorsMixin)
 
@@ -307,6 +277,11 @@ class TracedVariable(Traced):
     def __init__(self, value: Value, trace: Trace, whole: TracedVariable | None = None, index: Any = None) -> None:
         self._value, self.trace, self.whole, self.index = value, trace, whole, index
         self.changes, self.seen = 0, whole.version if whole is not None else 0
+
+    def __setattr__(self, name: str, new: Any) -> None:
+        if name not in ("_value", "trace", "whole", "index", "changes", "seen"):
+            raise self.here.refused(f"sets .{name}, which a value does not keep; write np.reshape(x, shape) for a new shape")
+        super().__setattr__(name, new)
 
     @property
     def version(self) -> int:
@@ -366,14 +341,6 @@ _METHODS = {
 }
 """Methods of arrays that are functions of numpy as well."""
 
-_INSTEAD = {
-    "item": "; leave it out: a value of one element is a number here",
-    "flatten": "; use x.ravel()",
-    "append": "; return what each iteration should add, behind the carried values: it is collected",
-    "dtype": "; its type is that of the first value",
-}
-"""What to do about attributes of arrays and lists that traced values do not have."""
-
 
 def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a method that takes lengths or axes one by one where the function takes a tuple."""
@@ -387,9 +354,12 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     """The result of a function of numpy."""
     op = op_of(name)
     if op is None:
-        _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
-        instead = _INSTEAD.get(name.rpartition(".")[2], f"; {ANY_FUNCTION}")
-        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else instead
+        short = name.rpartition(".")[2]
+        if short in WRITTEN_OUT:
+            return WRITTEN_OUT[short](*args, **named)
+        _, formula = FORMULAS.get(short, ({}, ""))
+        usual = f"; {said}" if (said := trace.instead()) else ATTRIBUTES.get(short, f"; {ANY_FUNCTION}")
+        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else usual
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
         return trace.add(op, list(args))
