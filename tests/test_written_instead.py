@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import CollectedError, IterationError
+from mdf_loop.errors import ArgumentError, CollectedError, IterationError, KindError, LoopError, MissingCapture
 from mdf_loop.readers.python.instead import PYTHONS
 from mdf_loop.readers.python.tracing import TracedBranch
 
@@ -346,3 +346,92 @@ def test_memory_that_is_not_there_is_told_with_the_line():
 def test_equations_have_their_lines_in_the_same_way():
     with pytest.raises(IterationError, match=re.escape("iteration 2 of Loop: equations/line 1: getitem 'k' failed")):
         mdf_loop.loop(4, True, 1.0, body="let k: w[i]\nx: x + k", w=np.ones(2))
+
+
+def test_positional_parameters_with_defaults_are_captured_where_no_values_are_given():
+    @mdf_loop.body
+    def decays(i, go, v, rate=0.5, *, floor=0.0):
+        return True, np.maximum(v * rate, floor)
+
+    for call in (
+        lambda **named: mdf_loop.loop(3, True, 1.0, body=decays, **named),
+        lambda **named: mdf_loop.compile(decays)(3, True, 1.0, **named),
+    ):
+        assert (call(), call(rate=0.1, floor=0.01), call(floor=0.2)) == (0.125, 0.01, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("function", "start", "said"),
+    [
+        (
+            lambda i, go, v, w: (True, v + w),
+            (1.0, 2.0),
+            "a carried value is missing among the outputs: return the condition, v, w",
+        ),
+        (
+            lambda i, go, v, w: (v < w, v + w),
+            (1.0, 2.0),
+            "a carried value is missing among the outputs: return the condition, v, w",
+        ),
+        (lambda i, go, v: v + 1, (1.0,), "if the condition is missing among the outputs: (go, ...) passes it through"),
+        (lambda i, go, v: (1.5, v), (1.0,), "a body returns the condition first: return True, x"),
+        (lambda v: (True, v), (1.0,), "the first inputs are the iteration number and the condition: def f(i, go, v)"),
+        (lambda i, go, v: (k for k in (True, v)), (1.0,), " returns a generator; return the condition"),
+        (lambda i, go, v: {"v": v}, (1.0,), "returns a dict; return the condition"),
+        (lambda i, go, v: (True, v, np.ones(1) * v, i * v), (1,), None),
+        (lambda i, go, v: (True, v + 0.5, v), (1,), "begin with a fraction: 1.0 for 1"),
+    ],
+)
+def test_what_a_body_returns_or_takes_too_little_of_is_named(function, start, said):
+    if said is None:
+        assert len(read(function, *start)) == 3
+        return
+    with pytest.raises(LoopError) as caught:
+        read(function, *start)
+    assert said in str(caught.value)
+
+
+def test_a_generator_function_is_no_body():
+    def gives(i, go, v):
+        yield v
+
+    with pytest.raises(KindError, match="gives is a generator: write return in the place of yield"):
+        mdf_loop.body(gives)
+
+
+def test_a_name_that_was_given_is_not_what_was_meant():
+    with pytest.raises(MissingCapture) as caught:
+        read(lambda i, go, v, *, w: (True, v * w), W=2.0)
+    assert "'W' is given, and the body does not read it: which of the two is misspelt?" in str(caught.value)
+    assert "did you mean" not in str(caught.value)
+
+
+def test_unknown_inputs_of_a_model_list_what_it_takes():
+    model = mdf_loop.prepare("examples/gallery/drift_diffusion.yaml")
+    with pytest.raises(ArgumentError, match=r"called 'v9'; there are drift, bound, dt(\n|$)"):
+        model(v9=3)
+
+
+def test_functions_of_jax_have_the_names_that_users_wrote(in_64_bits):
+    jax = pytest.importorskip("jax")
+
+    @mdf_loop.body
+    def race(i, go, v, u, *, drift):
+        n = mdf_loop.body.noise()
+        higher = v + drift * n + mdf_loop.body.uniform()
+        return higher < 3, higher, u + 1, higher, n
+
+    f = mdf_loop.to_jax(race, max_steps=4)
+    found = f(M=3, v=np.float32(1), u=np.float32(2), drift=np.float32(0.1), key=jax.random.key(0))
+    assert [*f.outputs] == ["v", "u", "higher", "n"]
+    assert {*f.outputs} <= {*found}
+    assert [*f.draws] == ["n", "uniform"]
+    g = mdf_loop.to_jax("let k: noise()\nx: x + drift * noise() + k\ncollect path: x")
+    g(M=3, x=np.float32(1), drift=np.float32(1), key=jax.random.key(0))
+    assert ([*g.outputs], [*g.draws]) == (["x", "path"], ["k", "x"])
+    with pytest.raises(KindError, match="'drift' must be a number or an array; got 'a'"):
+        g(M=3, x=1.0, drift="a", key=jax.random.key(0))
+    with pytest.raises(ArgumentError, match="the loop takes no 'drfit'; did you mean 'drift'"):
+        g(M=3, x=1.0, drfit=1.0, key=jax.random.key(0))
+    with pytest.raises(ArgumentError, match="to_jax: decorate exp with @mdf_loop"):
+        mdf_loop.to_jax(exp)

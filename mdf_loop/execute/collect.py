@@ -121,8 +121,12 @@ class Gathering:
             raise CollectedError(
                 f"{self.place}collected output {self.what.output!r} was {describe_value(self._example)} in the first iteration "
                 f"and is {describe_value(value)} now; ONNX wants one shape and type in all iterations "
-                "(carry it as a sequence if it must change)"
+                f"(carry it as a sequence if it must change){self._meant(value)}"
             )
+
+    def _meant(self, value: Any) -> str:
+        kinds = getattr(self._dtype, "kind", ""), getattr(getattr(value, "dtype", None), "kind", "")
+        return "; begin with a fraction: 1.0 for 1" if self.place and kinds == ("i", "f") else ""
 
     def _takes(self, value: Any) -> bool:
         """Whether the type of a value goes with that of the others."""

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
+from mdf_loop.errors import IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering, Types
-from mdf_loop.execute.program import RUN, Program, no_boolean
+from mdf_loop.execute.program import RUN, Program, no_boolean, refused_condition
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.empty import empty_collected
@@ -314,14 +314,10 @@ class InterpretedLoop:
 
     def _decided(self, session: Session, condition: Any) -> tuple[Any, bool]:
         """The condition that the body gave, and whether the loop goes on."""
-        body, name = self.loop.body, self.loop.keep_going or ""
-        is_python = bool(body.places) and not body.ends  # its author gave no name to what it returns
         try:
-            stays = truth(condition, "the body's condition" if is_python else f"the body's condition {name!r}")
+            stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
         except KindError as error:
-            if is_python:
-                error.add_note("the first value that a body returns is the condition: return True, x goes on")
-            raise IterationError(f"{body.at(name)}{error}").with_notes_of(error) from error
+            raise refused_condition(self.loop.body, self.loop.keep_going, error) from error
         if session.obeyed:
             return condition, stays
         if not stays:

@@ -248,7 +248,7 @@ class Body:
         needed = tuple(name for name in self.inputs if name not in self.defaults)
         if len(needed) == len(self.inputs) or count == len(self.inputs) or count not in (None, len(needed)):
             return self
-        return replace(self, inputs=needed, captures=(*self.captures, *self.defaults))
+        return replace(self, inputs=needed, captures=tuple(dict.fromkeys((*self.captures, *self.defaults))))
 
     def closed(self, given: Container[str] = ()) -> Body:
         """The same body, in which captured values that have defaults, and are not given, are constants."""
@@ -259,9 +259,9 @@ class Body:
         captures = tuple(name for name in self.captures if name not in left)
         return replace(self, captures=captures, constants={**self.constants, **left}, defaults=defaults)
 
-    def at(self, name: str) -> str:
+    def at(self, name: str | None) -> str:
         """The place of a value, for the beginning of a message; empty where nothing says it."""
-        return f"{self.places[name]}: " if name in self.places else ""
+        return f"{self.places[name]}: " if name and name in self.places else ""
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""

@@ -103,6 +103,14 @@ def stores(code: CodeType) -> Mapping[int, str]:
     return {offset: name[0] if isinstance(name, tuple) else name for offset, name in named.items()}
 
 
+def instruction(frame: FrameType) -> int:
+    """The place of the instruction that runs; where that calls a function in Python, ``f_lasti`` is what is kept behind it."""
+    place = frame.f_lasti
+    while place > 0 and dis.opname[frame.f_code.co_code[place]] == "CACHE":
+        place -= 2
+    return place
+
+
 def instead(frame: FrameType) -> str:
     """What to write in the place of what a function does just now; empty where that is not known."""
     start, end, first, last = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
@@ -111,7 +119,7 @@ def instead(frame: FrameType) -> str:
     except (SyntaxError, ValueError):
         return ""
     around = [each for each in ast.walk(tree) if _holds(each, (start or 0, first or 0), (end or 0, last or 0))][::-1]
-    if dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("CALL", "PRECALL")):
+    if dis.opname[frame.f_code.co_code[instruction(frame)]].startswith(("CALL", "PRECALL")):
         return _of_call(around[0], frame) if around and isinstance(around[0], ast.Call) else ""
     for part, outside in itertools.pairwise([*around, None]):
         is_part = isinstance(part, _CONDITIONS) and isinstance(outside, (*_CONDITIONS, ast.If, ast.IfExp, ast.While))

@@ -27,9 +27,9 @@ from mdf_loop.readers.expressions.equations import DRAWS, FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Value, literal
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, instead, stores
+from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, instead, instruction, stores
 
 
 class TracedBranch(LoopError, TypeError):
@@ -76,7 +76,7 @@ class Trace:
         if isinstance(given, list | tuple) and any(isinstance(part, Traced) for part in _flat(given)):
             parts = tuple(self.value(part) for part in given)
             return Value(varies=any(part.varies for part in parts), items=parts, display="list")
-        if isinstance(given, _CONSTANTS):
+        if isinstance(given, CONSTANTS):
             return _constant(given)
         raise self.refused(f"computes with a {type(given).__name__}; a traced function computes with numbers and arrays")
 
@@ -99,7 +99,8 @@ class Trace:
         """The result of an operator of expressions."""
         self.builder.place = self.place(self.line())
         values = [None if given is None else self.builder.array(self.value(given), op) for given in inputs]
-        return self.wrap(self.builder.node(op, values, self._assigned() or _short(op), number=NUMBERS.get(op, 0), **attrs))  # type: ignore[arg-type]
+        name, number = self._assigned() or _CALLED.get(op, _short(op)), NUMBERS.get(op, Number.NO)
+        return self.wrap(self.builder.node(op, values, name, number=number, **attrs))
 
     def refused(self, what: str, line: int = 0) -> TracedBranch:
         """The error for what cannot be traced, with the line of the function: that which runs unless another one is given."""
@@ -145,7 +146,7 @@ class Trace:
     def _assigned(self) -> str:
         """The variable that gets what is computed now; empty where it is a part of something larger."""
         frame = self._frame()
-        return "" if frame is None else stores(frame.f_code).get(frame.f_lasti, "")
+        return "" if frame is None else stores(frame.f_code).get(instruction(frame), "")
 
     def _frame(self) -> Any:
         frame: Any = sys._getframe(1)
@@ -431,12 +432,16 @@ def _constant(given: Any) -> Value:
     return literal(given)
 
 
-_CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple
+CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple
 """What is known when a function is traced."""
 
 
 def _flat(given: Any) -> Iterable[Any]:
     return (part for item in given for part in _flat(item)) if isinstance(given, list | tuple) else (given,)
+
+
+_CALLED = {"numpy.random.randn": "noise", "numpy.random.rand": "uniform"}
+"""What users call an operator."""
 
 
 def _short(op: str) -> str:
