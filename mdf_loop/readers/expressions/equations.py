@@ -204,6 +204,7 @@ class _Reader:
         """A value; what is wrong with its expression is kept, and another value takes its place."""
         if place not in self.trees:
             return Value(base)
+        self.builder.place = "/".join(self._path(place))
         try:
             _refuse_no_value(self.trees[place], self._text(place), self._path(place))
             value = Compiler(self._text(place), scope, self.builder, base, self._path(place)).top(self.trees[place])
