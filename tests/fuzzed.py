@@ -6,6 +6,7 @@ from unittest import mock
 from fuzz.loops import LoopCase, model_of, run
 from fuzz.table import targets
 from fuzz.target import random_of
+from fuzz.witness import operators
 
 from mdf_loop.kernels.arrays import bounds
 
@@ -22,3 +23,8 @@ def first_call(case: LoopCase) -> Callable[[], object]:
     """The first call of a loop, under the options in force."""
     model = model_of(case)
     return lambda: run(case, case.calls[0], model)
+
+
+def draws(case: LoopCase) -> bool:
+    """Whether a body draws random numbers from the stream of the run."""
+    return any(op.startswith(("Random", "Bernoulli", "Multinomial")) for op in operators(case.graph))

@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from engines import ENGINES
+from equivalence import assert_same_on_every_engine
 from generated_untyped import ROWS, Untyped, untyped
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Edge, Graph, InputPort, OutputPort, Parameter
 from modeci_mdf.mdf import Node as MdfNode
-from test_equivalence import assert_same_on_every_engine
 
 import mdf_loop
 from mdf_loop.execute.interpret import Arguments
