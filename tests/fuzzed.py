@@ -1,5 +1,6 @@
 """Cases of the fuzzer for laws of their own: the same ones in every run."""
 
+import functools
 from collections.abc import Callable, Iterator
 from unittest import mock
 
@@ -13,10 +14,15 @@ from mdf_loop.kernels.arrays import bounds
 
 def fuzzed_loops(count: int, name: str = "plain") -> Iterator[LoopCase]:
     """So many loops of a target; while one is looked at, no value may be large."""
-    target = targets([name])[name]
     with mock.patch.object(bounds, "SOME_BYTES", 1 << 28):
         for number in range(count):
-            yield target.make(random_of(name, 1, number))
+            yield _made(name, number)
+
+
+@functools.cache
+def _made(name: str, number: int) -> LoopCase:
+    """Several laws look at the same cases, and making one takes longer than most of what is done with it."""
+    return targets([name])[name].make(random_of(name, 1, number))
 
 
 def first_call(case: LoopCase) -> Callable[[], object]:

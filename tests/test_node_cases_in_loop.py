@@ -9,8 +9,8 @@ import warnings
 
 import numpy as np
 import onnx
-import pytest
 from engines import ENGINES
+from in_groups import each
 from node_cases import RANDOM, assert_same, node_cases
 from onnx import TensorProto, helper
 
@@ -151,7 +151,7 @@ def assert_rows(name, actual, others):
                 assert_same(given, row, case.rtol, case.atol, f"{value.name}, iteration {i}")
 
 
-@pytest.mark.parametrize("name", [name for name in node_cases() if name not in EXCLUDED])
+@each("name", [name for name in node_cases() if name not in EXCLUDED])
 def test_case_in_a_loop_gives_what_it_gives_alone(name):
     for engine in ENGINES:
         assert_rows(name, *run_looped(name, engine))
@@ -164,7 +164,7 @@ def can_go_round(name):
     return version >= FIRST_WHERE and any(is_gathered(value) for value in case.data_sets[0][0])
 
 
-@pytest.mark.parametrize("name", [name for name in node_cases() if name not in EXCLUDED and can_go_round(name)])
+@each("name", [name for name in node_cases() if name not in EXCLUDED and can_go_round(name)])
 def test_case_in_a_recurrence_gives_what_it_gives_alone(name):
     for engine in ENGINES:
         assert_rows(name, *run_looped(name, engine, goes_round=True))

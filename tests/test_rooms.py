@@ -79,7 +79,7 @@ def used(folder, package):
 
 @pytest.fixture
 def package(tmp_path):
-    return shutil.copytree(ROOT / "mdf_loop", tmp_path / "site" / "mdf_loop", ignore=shutil.ignore_patterns("__pycache__"))
+    return shutil.copytree(ROOT / "mdf_loop", tmp_path / "site" / "mdf_loop")
 
 
 def test_all_rooms_are_there(tmp_path, package):
