@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections import Counter
 
 import numpy as np
 import onnx
@@ -13,7 +12,7 @@ from converting import assert_published, by_engine, by_onnxruntime, named_inputs
 from imported import HEADER, onnx_model
 from in_groups import each
 from modeci_mdf.mdf import Condition, ConditionSet, Model, Node, OutputPort, Parameter
-from node_cases import assert_same, node_cases
+from node_cases import assert_same, node_cases, without_likes
 from onnx import helper, parser
 
 import mdf_loop
@@ -44,17 +43,8 @@ NOT_AGAIN = {
 """Node cases that do not come back as a checked ONNX model, each with its reason."""
 
 
-def in_mdfs_engine():
-    """The first cases of each set of operators: most of the time of a case is what MDF's engine takes."""
-    seen = Counter()
-    for name, case in node_cases().items():
-        operators = frozenset(node.op_type for node in case.model.graph.node)
-        seen[operators] += 1
-        if seen[operators] <= 3:
-            yield name
-
-
-IN_ENGINE = set(in_mdfs_engine())
+IN_ENGINE = set(without_likes(alone=False))
+"""Cases that run in MDF's engine, which takes most of the time."""
 
 
 @each("name", node_cases())
