@@ -123,7 +123,7 @@ class Program:
             let_through(error)
             if step is None:  # not even one was called: there is no memory at all
                 raise
-            raise failure(step, env, error) from error
+            raise failure(self.body, step, env, error) from error
 
     def _in_time(self, deadline: Deadline) -> Iterator[Step]:
         """The nodes, one after the other as long as there is time."""
@@ -182,13 +182,14 @@ CARRIED = "; a carried value is that of the iteration before"
 """What explains in a body that there is one number where an array was meant."""
 
 
-def failure(step: Step, env: list[Any], error: Exception, one: str = CARRIED) -> IterationError:
+def failure(body: Body, step: Step, env: list[Any], error: Exception, one: str = CARRIED) -> IterationError:
     """What a node that failed raises: names it and what it was given; ``one`` explains one number where an index is taken."""
     node = step.node
     name = f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {', '.join(filter(None, node.outputs))}"
     values = [env[slot] for slot in step.reads if slot != RUN]
     given = ", ".join(describe_value(value) for value in values if not isinstance(value, Hidden))
-    return IterationError(f"{name} failed on ({given}): {_told(error)}{_meant(node, values, error, one)}")
+    place = body.at(node.outputs[0] if node.outputs else None)
+    return IterationError(f"{place}{name} failed on ({given}): {_told(error)}{_meant(node, values, error, one)}")
 
 
 def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str:
@@ -242,3 +243,11 @@ def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as
     if given.dtype.kind not in "bOUS":
         error.add_note(meant)
     return error
+
+
+def refused_condition(body: Body, name: str | None, error: KindError) -> IterationError:
+    """The error for what a body gives in the place of its condition; what a Python function returns has no name."""
+    said = str(error)
+    if body.places and not body.ends:
+        said = f"{said.replace(f' {name!r}', '', 1)}; a body returns the condition first: return True, x"
+    return IterationError(f"{body.at(name)}{said}").with_notes_of(error)

@@ -127,7 +127,7 @@ class BetweenLoops:
             let_through(error)
             if step is None:  # there is no memory at all
                 raise
-            raise _at(step, failure(step, env, error, self._of_one_result(step))) from error
+            raise _at(step, failure(program.body, step, env, error, self._of_one_result(step))) from error
         return [env[slot] for slot in program.outputs]
 
     def _of_one_result(self, step: Step) -> str:
