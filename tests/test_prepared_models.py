@@ -147,7 +147,7 @@ def test_mdfs_engine_neither_counts_passes_nor_words_errors(monkeypatch):
     monkeypatch.setattr("modeci_mdf.execution_engine.EvaluableGraph", None)
     found = mdf_loop.run(LEFT["conditions"])
     assert_same(found, expected)
-    assert (found.iterations, found.stop) == (2, "condition")
+    assert (found.iterations, found.stop) == (3, "condition")
     with pytest.raises(IterationError, match=r"divide 'n\.a' failed on \(int, int\): .*division by zero") as caught:
         mdf_loop.run(Graph(id="g", nodes=[node_of({"a": "1 / 0"}, ["a"])]))
     assert caught.value.__notes__ == ["in MDF parameter or function 'a'", "in MDF node 'n'"]
