@@ -11,7 +11,7 @@ from modeci_mdf.mdf import Model
 
 import mdf_loop
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.sweeps.behind_loops import BehindLoop
+from mdf_loop.sweeps.side_by_side import BehindLoop
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="without llvmlite each run is run by itself")
 OVER, TRIALS = {"drift": [-0.5, 0.25, 1.5]}, 40

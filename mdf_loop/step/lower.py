@@ -238,7 +238,7 @@ class Lowering(OfBranches):
         """An operator as a whole."""
         given = [x if x is not None else self.b.const(None) for x in args]
         captured = [names[name] for name in node.captures]
-        known = [None if x is None else (x.type.dtype, _plain_shape(x.type)) for x in args]
+        known = [None if x is None else (x.type.dtype, x.type.lengths) for x in args]
         values = [x.attr if x is not None and x.op == "const" else None for x in args]
         found = result_types(node, known, values)
         if self.exact and not ("rng" in lookup(node.op, node.opset, node.domain).parameters and all(shape for _, shape in found)):
@@ -387,10 +387,6 @@ def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Ty
 def _are_known(args: Sequence[Value | None]) -> bool:
     """Whether the element types of all inputs are known, or they are lists of rows."""
     return not [x for x in args if x is not None and x.type.dtype is None and x.op != "rows"]
-
-
-def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
-    return None if type.shape is None else tuple(n if isinstance(n, int) else None for n in type.shape)
 
 
 _KNOWN = {"const", "broadcast"}

@@ -11,18 +11,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import let_through
+from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.execute.programs import program_values
+from mdf_loop.ir import Body
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.once import OnceEvaluation, Request
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
-from mdf_loop.sweeps.behind_loops import BehindLoop
-from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, columns_of, may_be_compiled, pays
+from mdf_loop.plan.invariants import draws
+from mdf_loop.sweeps.machine_runs import (
+    Columns,
+    MachineLoop,
+    NotTogether,
+    are_the_same_bits,
+    column_of_values,
+    columns_of,
+    for_many,
+    many,
+    may_be_compiled,
+    pays,
+)
 from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans, whole_column
-from mdf_loop.sweeps.seeds import Seeds, gc_paused
+from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
+from mdf_loop.sweeps.vectors import Vectors
+from mdf_loop.system.starting import no_collecting
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -113,7 +128,7 @@ class SideBySide:
         if taken is not None and (isinstance(source, OfNodes) or source.is_exact(points[0])):
             request = next(source.steps(points[0], outside))
             machine = self._machine(request, set(taken.values()), runs)  # others are begun if there is one
-            with gc_paused():
+            with no_collecting():
                 requests = [request, *(next(source.steps(inputs, outside)) for inputs in points[1:])]
             return self._chunk(task, self._looped(machine, requests, runs), taken, requests, which)
         if not isinstance(source, OfNodes) and pays(run.options, task.size):
@@ -266,3 +281,84 @@ def _column(columns: Columns, place: int, fill: Any) -> Column:
     found = columns.collected[place - len(columns.values)]
     assert found is not None
     return filled_up(found, columns.lengths, fill), columns.lengths
+
+
+Values = dict[str, Any]
+
+
+class BehindLoop:
+    """The nodes of a graph behind its only loop.
+
+    Parameters
+    ----------
+    body : Body
+        The whole graph.
+
+    Attributes
+    ----------
+    before : list of str
+        What they read of what is known before the loop.
+    wanted : set of int
+        The results of the loop that they read.
+    is_left : bool
+        They have no machine code, or draw random numbers: each run computes them by itself.
+    """
+
+    def __init__(self, body: Body) -> None:
+        at = next(k for k, node in enumerate(body.nodes) if node.loop is not None)
+        nodes = body.nodes[at + 1 :]
+        known = {"", *body.constants, *(name for node in nodes for name in node.outputs)}
+        read = (*(name for node in nodes for name in node.reads), *body.outputs)
+        self._reads = tuple(dict.fromkeys(name for name in read if name not in known))
+        self._results = {name: place for place, name in enumerate(body.nodes[at].outputs) if name in self._reads}
+        self.before, self.wanted = [name for name in self._reads if name not in self._results], set(self._results.values())
+        self.is_left = not self.wanted or any(map(draws, nodes))
+        self._graph = Graph(replace(body, inputs=self._reads, captures=(), nodes=nodes))
+        self._vectors = Vectors()
+
+    def run(self, points: Sequence[Values], columns: Columns, which: np.ndarray, run: Run) -> Sequence[Any] | None:
+        """The outputs of the graph, each with a row for each run; None if each run has to compute them by itself.
+
+        Parameters
+        ----------
+        points : sequence of mapping
+            Of each point, what is known before the loop, of what is read.
+        columns : Columns
+            What the loop gave in each run.
+        which : array of int
+            For each run, which point it is of.
+        run : Run
+        """
+        try:
+            return self._run(points, columns, which, run)
+        except NotTogether as reason:
+            log.debug("behind the loop: %s", reason)
+            self.is_left = True
+            return None
+
+    def _run(self, points: Sequence[Values], columns: Columns, which: np.ndarray, run: Run) -> Sequence[Any] | None:
+        first, rows = {**points[0], **self._first(columns)}, dict[int, np.ndarray]()
+        for k, name in enumerate(self._reads):
+            column = self._rows_of(name, columns) if name in self._results else column_of_values([each[name] for each in points])
+            if column is not None:
+                rows[k] = column if name in self._results else column[which]
+        values = [first[name] for name in self._reads]
+        made = for_many(self._graph.machine_code(values, run.options), run.options)
+        if made is None or not are_the_same_bits(made):  # a run alone computes them node by node, in every engine
+            raise NotTogether("what is computed behind the loop has no machine code of the same bits")
+        return many(made, self._vectors, values, rows, np.arange(len(columns.lengths)), None, run)
+
+    def _first(self, columns: Columns) -> Values:
+        """What the loop gave in the first run."""
+        results = columns.results(0)
+        return {name: results[place] for name, place in self._results.items()}
+
+    def _rows_of(self, name: str, columns: Columns) -> np.ndarray:
+        """A result of the loop in all runs."""
+        place = self._results[name] - len(columns.values)
+        if place < 0:
+            return columns.values[place]
+        found, length = columns.collected[place], columns.lengths[0]
+        if found is None or (columns.lengths != length).any():
+            raise NotTogether("what is computed with collected values differs in length from run to run")
+        return found[:, :length]
