@@ -23,11 +23,16 @@ _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "context
 
 def did_you_mean(name: Any, known: Iterable[str], most: int = 1) -> str:
     """``; did you mean 'x'?`` for the end of a message: what there is that is much like a name; nothing where nothing is."""
+    close = close_to(name, known, most)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+def close_to(name: Any, known: Iterable[str], most: int = 1) -> list[str]:
+    """What there is that is much like a name."""
     names, said = [each for each in dict.fromkeys(known) if each != name], str(name)
     longer = [each for each in names if len(said) > 2 and each.startswith(said)]  # the beginning of a name
     longer += [each for each in names if each.lower() == said.lower() or each.endswith(f"_{said}")]
-    close = [*dict.fromkeys([*longer, *difflib.get_close_matches(str(name), names, most)])][:most]
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return [*dict.fromkeys([*longer, *difflib.get_close_matches(str(name), names, most)])][:most]
 
 
 def in_words(value: Any) -> str:

@@ -50,7 +50,7 @@ CALLS = [
     (lambda m: mdf_loop.loop(3, True, 0.0, body=LINEAR, dt=0.1, seed=1), "it is an option: with mdf_loop.options(seed=...)"),
     (lambda m: mdf_loop.loop(3, True, 0.0, LINEAR, dt=0.1), "loop: the body is given by name: loop(M, cond, *carried, body=...)"),
     (lambda m: mdf_loop.loop(two_values, 3, True, 0.0), "loop: the body is given by name"),
-    (lambda m: mdf_loop.loop(3, True, 0.0, body="v: v + dt; while: v < 1", dt=0.1), "each equation is on one of its own"),
+    (lambda m: mdf_loop.loop(3, True, 0.0, body="v: v + dt; while: v < 1", dt=0.1), "write each equation on a line of its own"),
     (lambda m: mdf_loop.loop(3, True, 0.0, body="let a: a + 1\nv: v + a"), "let is circular: a reads itself"),
     (lambda m: mdf_loop.loop(3, True, 0.0, body="v: 2 v"), "a product is written 2 * v"),
     (

@@ -106,7 +106,7 @@ WRONG = [
     ("value: run.x", "value: runn.x", "left:", "error", "reads 'runn', which the node does not have; did you mean 'run'?"),
     ("rate * x", "rats * x", "x: x - dt", "error", "the body reads 'rats', which the node does not have; did you mean 'rate'?"),
     ("x - dt * rate * x", "x - dt * rate *", "x: x - dt", "error", "invalid syntax"),
-    ("t: t + dt", "t: t += dt", "t: t +=", "error", "is written the new value alone, such as x + 1"),
+    ("t: t + dt", "t: t += dt", "t: t +=", "error", "write only the new value: x + 1"),
     ("x > enough", "x = enough", "while:", "error", "a comparison is written =="),
     ("x > enough", "max(x, 0) = enough", "while:", "error", "a comparison is written =="),
     ("x: x - dt", "x: sqr(x) - dt", "x: sqr", "error", "there is no function 'sqr'; did you mean 'sqrt'?"),
@@ -125,20 +125,20 @@ WRONG = [
     (PARAMETERS, PORT.format("shape: [2]"), "spare:", "error", "has shape [], declared is [2]"),
     ("enough: {value", "spare: {value: 1}\n            enough: {value", "spare:", "warning", "decay/spare: nothing reads it"),
     ("format:", "formt:", "formt:", "error", "did you mean 'format'?"),
-    ("    collected:", "    colected:", "body:", "error", "unknown: colected"),
+    ("    collected:", "    colected:", "colected", "error", "unknown: colected"),
     (
         "while: x > enough",
         "until: x < enough",
-        "body:",
+        "until",
         "error",
         "unknown: until; a loop goes on while",
     ),
     (
         "x: x - dt * rate * x",
         "dx/dt: -rate * x",
-        "body:",
+        "dx/dt",
         "error",
-        "write it under derivatives, as x: ...",
+        "a derivative is written derivatives: {x: -rate * x}",
     ),
 ]
 

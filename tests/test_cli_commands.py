@@ -346,10 +346,10 @@ SAID = [
     (["decay.yaml", "rate=2"], "'rate=2' has no option: write --set rate=2;"),
     (["decay.yaml", "--set", "rate=2", "--set", "rate=3"], "--set rate is given twice: 2 and 3"),
     (["folder"], "'folder' is a folder; a model is a file in it"),
-    (["latin.yaml"], "latin.yaml:2: 'latin.yaml' is not an MDF model: line 2: it is not UTF-8 text: it has a byte 0xe9"),
+    (["latin.yaml"], "mdf-loop: latin.yaml:2: it is not UTF-8 text: it has a byte 0xe9"),
     (
         ["tab.yaml"],
-        "line 2, column 1: while scanning for the next token, found character that cannot start any token; it is a tab",
+        "tab.yaml:2: column 1: while scanning for the next token, found character that cannot start any token; it is a tab",
     ),
 ]
 

@@ -127,7 +127,7 @@ def test_lines_may_go_on_inside_brackets_and_have_comments():
         ("x: " + "-" * 5000 + "x", "line 1: expression"),
         ({"carried": {"x": "x"}, "whle": "x > 0"}, "unknown: whle"),
         ({"carried": {"x y": "x"}}, "'x y'"),
-        ({"carried": ["x"]}, "carried is a mapping"),
+        ({"carried": ["x"]}, "carried: it is a mapping"),
         ({"carried": {"x": [1]}}, "equations/x: it is an expression; got [1]"),
         ({"carried": {"x": "x"}, "scanned": [1]}, "scanned are names"),
     ],

@@ -282,8 +282,8 @@ def test_condition_of_the_body_of_the_wrong_kind():
 def test_endless_loop():
     says(
         ArgumentError,
-        "Loop: both M and cond are omitted, so this loop would never end. Give M or cond, or set options(max_iterations=...) "
-        "to stop it there, or options(obey_body_condition=True) to let the body end it",
+        "Loop: both M and cond are omitted, so this loop would never end. Give M or cond (in equations while: ...), or set "
+        "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it",
         "",
         "",
         1.0,

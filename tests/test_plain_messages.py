@@ -64,13 +64,13 @@ BOTH = [
         "g/a/rate: linear takes variable0, slope, intercept; missing: intercept",
     ),
     ("'run[1]'", "run.paht", 18, "g/a/path: 'paht' is no result of the equations; did you mean 'path'?; the results are x, path"),
-    ("carried:", "caried:", 11, "unknown: caried; did you mean 'carried'?"),
-    ("collected:", "collect:", 11, "unknown: collect; did you mean 'collected'?"),
+    ("carried:", "caried:", 13, "unknown: caried; did you mean 'carried'?"),
+    ("collected:", "collect:", 14, "unknown: collect; did you mean 'collected'?"),
     (
         "{x: x * rate + drive}",
         "[x * rate]",
-        11,
-        "carried is a mapping from names to expressions, such as {x: x + 1}; got ['x * rate']",
+        13,
+        "equations/carried: it is a mapping from names to expressions, such as {x: x + 1}; got ['x * rate']",
     ),
     ("{x: x * rate + drive}", "{x = x * rate}", 13, "a name has letters, digits and _, and a colon behind it: x: x + 1"),
     (
@@ -96,7 +96,7 @@ BOTH = [
         "let a: let is circular: a reads b, b reads a; what an iteration reads of the one before it is carried",
     ),
     ("x * rate", "x rate", 13, "invalid syntax; a product is written x * rate"),
-    ("x * rate + drive", "x; while", 13, "each equation is on one of its own"),
+    ("x * rate + drive", "x; while", 13, "write each equation on a line of its own"),
     (RATE, "rate: {value: 0.5 mV}", 10, "write the number alone, 0.5, and mV into metadata: {units: mV}"),
     (RATE, "rate: {value: 'x: x + 1'}", 10, "a body of equations is a mapping: {carried: {x: x + 1}, while: x < 10}"),
     (RATE, "rate: {function: 'onnx::Add', args: {A: 1, C: 2}}", 10, "onnx::Add takes A, B; missing: B; unknown: C"),
@@ -160,7 +160,7 @@ def test_an_error_that_keeps_results_stays_and_says_the_name_first(tmp_path):
 def test_a_name_that_a_body_reads_is_compared_with_those_of_the_node(tmp_path):
     with pytest.raises(LoopError) as caught:
         mdf_loop.run(model(tmp_path, "x * rate", "x * raet"))
-    assert "the node has no 'raet'; did you mean 'rate'?" in told(caught.value)
+    assert "the body reads 'raet', which the node does not have; did you mean 'rate'?" in told(caught.value)
 
 
 @pytest.mark.parametrize(("old", "new"), [("x * rate", "x * raet"), ("+ drive", "+ darive"), ("path: x", "path: xx * path")])

@@ -166,10 +166,6 @@ def compares_in_python(i, go, x):
     return True, max(x, 1)
 
 
-def asks_for_the_shape(i, go, x):
-    return True, x.shape[0]
-
-
 def repeats(i, go, x):
     for _ in range(i):
         x = x + 1
@@ -203,12 +199,11 @@ def static_axis(i, go, x):
 @pytest.mark.parametrize(
     ("function", "line", "advice"),
     [
-        (branches, 1, "mdf_loop.if_(condition"),
-        (uses_math, 1, "np.sqrt for math.sqrt"),
+        (branches, 1, "x = np.where(x > 0, x + 1, x)"),
+        (uses_math, 1, "write np.sqrt(x)"),
         (makes_an_array, 1, "np.stack"),
-        (compares_in_python, 1, "np.minimum and np.maximum"),
-        (asks_for_the_shape, 1, "np.shape(x)"),
-        (repeats, 1, "mdf_loop.loop for a loop of so many"),
+        (compares_in_python, 1, "write np.maximum(x, 1)"),
+        (repeats, 1, "mdf_loop.loop(i, True, x, body=...)"),
         (iterates, 1, "mdf_loop.scan"),
         (uses_and, 1, "np.logical_and"),
         (draws_once, 1, "write mdf_loop.body.uniform(), which draws new ones"),

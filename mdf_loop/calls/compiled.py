@@ -15,7 +15,7 @@ from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
 from mdf_loop.options import public, start_run
 from mdf_loop.readers.arguments import arranged
-from mdf_loop.readers.expressions.equation_texts import AMBIENT, is_equations, within
+from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 _BY_NAME = {"M", "cond", "v_initial"}
@@ -62,6 +62,11 @@ class Compiled:
     def record(self) -> Loop:
         """The loop as a record."""
         return self._prepared.record
+
+    @property
+    def collected(self) -> tuple[str, ...]:
+        """The names of collected values in equations; none for other bodies, whose outputs have their names."""
+        return () if self._source is None else tuple(equations_in(self._source).collected)
 
     def explain(self, source: bool = False, steps: bool = False) -> Explanation:
         """Show how the loop runs: its plan, and the program that ran last.

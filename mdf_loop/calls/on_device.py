@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from mdf_loop.calls.callables import Called, name_of
-from mdf_loop.errors import ArgumentError, MalformedBody, NotLowered, UnsupportedOp, warn_user
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, NotLowered, UnsupportedOp, did_you_mean, warn_user
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.options import Run
@@ -167,7 +167,7 @@ class OpenGraph:
 class LoopAlone:
     """A loop over a body: its trip count and condition, carried and captured values are inputs."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: Loop, collected: Sequence[str] = ()) -> None:
         self.record = record = loop.with_state_carried
         body, hidden = record.body, loop.body.state
         self.name, self._hidden = body.name, {state.input: state.initial for state in hidden}
@@ -179,8 +179,9 @@ class LoopAlone:
         n, named = len(record.carried) - len(hidden), numbered(record.results)
         self._results = [*named[:n], *named[len(record.carried) :]]
         types = dict(zip(named, map(body.type_of, record.results), strict=True))
-        of_carried = [c.input for c in record.carried[:n]] if body.name == EQUATIONS else named[:n]
-        self._outputs = numbered([*of_carried, *named[len(record.carried) :]])
+        of_carried = [c.input for c in record.carried[:n]] if body.name == EQUATIONS or body.places else named[:n]
+        others = [name if body.typed else name.partition("~")[0] for name in record.results[len(record.carried) :]]
+        self._outputs = numbered([*of_carried, *(collected or others)])
         ports_out = zip(self._outputs, self._results, strict=True)
         self.outputs: Mapping[str, Any] = Ports({name: Output(name, types[result], "loop") for name, result in ports_out})
         self._asked = asked_types(body, [(c.input, c.output) for c in record.carried]) if body.typed else {}
@@ -190,7 +191,10 @@ class LoopAlone:
         record = self.record
         for name in (*known, *traced):
             if name not in self.inputs:
-                raise ArgumentError(f"the loop takes no {name!r}; it takes {', '.join(self.inputs)}")
+                meant = did_you_mean(name, self.inputs) or f"; it takes {', '.join(self.inputs)}"
+                raise ArgumentError(f"the loop takes no {name!r}{meant}")
+            if isinstance(value := known.get(name), str | Mapping) and value:
+                raise KindError(f"{name!r} must be a number or an array; got {value!r}")
         given = {**self._hidden, **record.body.defaults, **{name: self.fitted(name, value) for name, value in known.items()}}
         there = {name for name, value in given.items() if value is not None} | {*traced}
         if missing := [name for name, port in self.inputs.items() if port.required and name not in there]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +14,7 @@ import numpy as np
 from mdf_loop.calls.content_cache import Cache, fingerprint
 from mdf_loop.calls.control_flow import condition, refuse_call, shared_length, trip_count
 from mdf_loop.calls.on_device import OnDevice, function_of_loop
-from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp, did_you_mean
+from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp, close_to, did_you_mean
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -293,9 +292,9 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
 def _misspelt(body: Body, missing: Sequence[str], named: Mapping[str, Any]) -> str:
     """A hint where a name is probably misspelt: where it is given, or in the body, which has names of its own."""
     for name in missing:
-        if close := difflib.get_close_matches(name, [given for given in named if given not in body.captures], 1):
+        if close := close_to(name, [given for given in named if given not in body.captures]):
             return f"; {close[0]!r} is given, and the body does not read it: which of the two is misspelt?"
-        if hint := did_you_mean(name, [*named_in(body), *named]):
+        if hint := did_you_mean(name, named_in(body)):
             return hint
     return ""
 

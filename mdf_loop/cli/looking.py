@@ -25,7 +25,7 @@ def check(
     """Report all errors in a model, with lines.  The exit code is 1 if there are any.
 
     Keys and names that are not there (with what was probably meant), functions, bodies, declared types, inputs without a
-    value, and what nothing reads or reaches; then what a run would refuse, with loops cut short.
+    value, and what nothing reads or reaches; then what a run would refuse, with loops cut short after 1,000 iterations.
     """
     from mdf_loop.integrations.checks.model_file import ERROR
     from mdf_loop.integrations.checks.model_file import check as look_at

@@ -125,12 +125,13 @@ def _assignment(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
-    name = unicodedata.normalize("NFKC", name)  # as Python reads names, and models have them
+    name = unicodedata.normalize("NFKC", name.strip())  # as Python reads names, and models have them
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError) as error:
         known = "numbers (NaN and Infinity too), true, false, [1, 2], and texts in quotes"
         meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
+        meant = f"; write {value.lower()}" if value in ("True", "False") else f"; write [{value}]" if "," in value else meant
         raise MalformedBody(f"--set {name}: {value!r} is not a value; there are {known}{meant}") from error
 
 

@@ -112,7 +112,12 @@ def _parse_json(text: str) -> Any:
         raise ValueError(_too_deep()) from None
     except json.JSONDecodeError as error:
         is_json = text.lstrip()[:1] in ("", "{", "[")
-        raise ValueError(str(error) if is_json else f"{error}; it is no JSON: call a file of YAML .yaml") from error
+        meant = MEANT.get(error.msg, "") if is_json else "it is no JSON: call a file of YAML .yaml"
+        said = f"line {error.lineno}, column {error.colno}: {error.msg}; {meant}"
+        raise ValueError(said.removesuffix("; ")) from error
+    except ValueError:  # a key that occurs twice, of which YAML knows the line
+        _parse_yaml(_OF_JSON.sub("_", text), VALUES_PER_CHARACTER * len(text), None)
+        raise
     if "\\ud" in text.lower():  # half of a character is no text that could be written anywhere
         json.dumps(content, ensure_ascii=False).encode()
     return content
@@ -146,8 +151,8 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
             tell(node.start_mark.line + 1, _of_number(node.value))  # type: ignore[misc]
         return content
     except yaml.MarkedYAMLError as error:
-        is_key = error.problem == "could not find expected ':'"  # which is found where the next line begins
-        mark = (error.context_mark if is_key else None) or error.problem_mark or error.context_mark
+        is_found_later = error.problem in ("could not find expected ':'", "found unexpected end of stream")
+        mark = (error.context_mark if is_found_later else None) or error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
@@ -163,9 +168,16 @@ MEANT = {
     "could not find expected ':'": "a key has a colon and a space behind it: x: x + 1",
     "mapping values are not allowed in this context": "write each key on a line of its own, or several in braces: {x: 1, y: 2}",
     "did not find expected key": "the keys of one mapping begin in the same column",
-    "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}",
+    "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}"
+    ", and a brace is closed",
+    "found character that cannot start any token": "a text that begins with a sign such as % or @ is in quotes: '...'",
+    "found unexpected end of stream": "a quotation mark is never closed",
+    "but found another document": "a file holds one model, and --- begins another one",
+    "Expecting property name enclosed in double quotes": "a key is in double quotes, and no comma is behind the last one",
+    "Expecting ',' delimiter": "a comma is missing, or a closing bracket; JSON has no comments",
+    "Expecting value": 'values are numbers such as 0.5, true, false, null, "text", [1, 2] and {"key": 1}',
 }
-"""What to do about what YAML says."""
+"""What to do about what YAML and JSON say."""
 
 
 @cache

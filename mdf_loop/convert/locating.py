@@ -10,13 +10,17 @@ from typing import Any
 from mdf_loop.convert.file_text import line_of, parse, places_in
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import MalformedBody, MissingCapture, let_through
+from mdf_loop.readers.expressions.equation_texts import COLLECTED, KEYS
 from mdf_loop.readers.model_files import read_bytes
 
 Place = tuple[Any, ...]
 
+_OF_BODY = re.compile(r"\biteration \d|^equations[:,/]")
+"""What begins a message about something inside a body."""
+
 _SAID = re.compile(r"line (\d+)")
 _QUOTED = re.compile(r"'([^'\s]+)'")
-_NODE = re.compile(r"(?:condition|\b[a-z_0-9]+) '([^'\s~]+)(?:~\d+)?'")
+_NODE = re.compile(r"(?:condition|\b[a-z_0-9]+) '([^'\s~]+)(?:~\d+)?'|: (while) must")
 """A node of a body that a message tells of, by what it computes: ``divide 'x_next~2' failed``."""
 
 _ARGUMENT = re.compile(r"'([^'\s]+)'|(?:trip count|condition|argument) (\w+)")
@@ -49,6 +53,14 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
     return line_of(text, _of_argument(content, place, str(error))) if place else None
 
 
+def without_line(said: str, path: Path, line: int | None) -> str:
+    """A message without the file and the line at its beginning, where both are said in front of it."""
+    if line is None:
+        return said
+    said = said.removeprefix(f"{str(path)!r} is not an MDF model: ")
+    return re.sub(rf"^line {line}(?:: |, (?=column))", "", said)
+
+
 def thing_of(error: BaseException) -> str:
     """The parameter, function or port of a node in which an error came up, as its notes say; empty if none does."""
     found = (_THING.fullmatch(note) for note in getattr(error, "__notes__", ()))
@@ -60,7 +72,8 @@ def _in_equations(content: Any, error: BaseException) -> Place:
     node, thing = getattr(error, "mdf_node", ""), thing_of(error)
     place = _in_graphs(content, ["nodes", node, thing]) if node and thing else ()
     in_text = names_in_equations(error)
-    if ("iteration" not in str(error) and not in_text and not isinstance(error, MissingCapture)) or place[-1:] != (thing,):
+    is_inside = _OF_BODY.search(str(error)) or in_text or isinstance(error, MissingCapture)
+    if not is_inside or place[-1:] != (thing,):
         return ()
     said = _at(content, place)
     source = (said.get("args") or {}).get("body", "body") if isinstance(said, dict) else None
@@ -71,16 +84,24 @@ def _in_equations(content: Any, error: BaseException) -> Place:
         return (*body, *_followed(_at(content, body), in_text))
     if isinstance(error, MissingCapture):
         return (*body, *place_of_reading(_at(content, body), error.missing[0]))
-    names = _NODE.findall(str(error))
+    names = [name or word for name, word in _NODE.findall(str(error))]
     found = (_nearest(_at(content, body), key) for name in names for key in (name, name.removesuffix("_next")))
     return (*body, *next((inner for inner in found if inner), ()))
 
 
+PARTS = {**{key: key for key in KEYS}, "collect": COLLECTED}
+"""The first word of a step of the path to an equation, as in ``let y``: the key of the mapping that it is in."""
+
+
 def names_in_equations(error: BaseException) -> tuple[str, ...]:
     """The names on the way to an equation that an error is about; none for other errors."""
-    path = getattr(error, "path", ()) or str(error).partition(": ")[0].split("/")
-    words = [word for name in path[1:] for word in name.split(" ")] if path[0] == "equations" else []
-    return tuple("collected" if word == "collect" else word for word in words if word != "line" and not word.isdigit())
+    path = [*getattr(error, "path", ())] or str(error).partition(": ")[0].split("/")
+    inner = path[path.index("equations") + 1 :] if "equations" in path else []
+    parts = [(part, name) for text in inner for part, _, name in [text.partition(" ")]]
+    words = [
+        word for part, name in parts for word in ((PARTS[part], name) if name and part in PARTS else (f"{part} {name}".strip(),))
+    ]
+    return tuple(word for word in words if word)
 
 
 def place_of_reading(source: Any, name: str) -> Place:
@@ -148,8 +169,9 @@ def _names(error: BaseException) -> list[str]:
     texts = [str(error), *getattr(error, "__notes__", ())]
     heads = [head for text in texts if "/" in (head := text.partition(": ")[0]) and " " not in head and head[0] not in "/."]
     if heads:  # a path that was put in front of a message: graph/node/parameter
-        return [*heads[-1].split("/"), *names_in_equations(MalformedBody(str(error).partition(": ")[2]))]
-    return names + [name for note in texts[1:] for name in _QUOTED.findall(note)]
+        inner = names_in_equations(error) or names_in_equations(MalformedBody(str(error).partition(": ")[2]))
+        return [*heads[-1].split("/"), *inner]
+    return [name for note in reversed(texts[1:]) for name in _QUOTED.findall(note)] + names
 
 
 def _followed(content: Any, names: Iterable[str]) -> Place:

@@ -97,8 +97,8 @@ class Gathering:
     whatever happens meanwhile; who knows how many of them count says so.
     """
 
-    def __init__(self, what: Collected) -> None:
-        self.what = what
+    def __init__(self, what: Collected, place: str = "") -> None:
+        self.what, self.place = what, place  # where it is written, for the beginning of a message
         self.values: list[Any] = []
         self._blocks: Growing | None = None
         self._example: Any = None
@@ -119,10 +119,14 @@ class Gathering:
             self._check_axis(value)
         elif np.shape(value) != self._shape or not self._takes(value):
             raise CollectedError(
-                f"collected output {self.what.output!r} was {describe_value(self._example)} in the first iteration "
+                f"{self.place}collected output {self.what.output!r} was {describe_value(self._example)} in the first iteration "
                 f"and is {describe_value(value)} now; ONNX wants one shape and type in all iterations "
-                "(carry it as a sequence if it must change)"
+                f"(carry it as a sequence if it must change){self._meant(value)}"
             )
+
+    def _meant(self, value: Any) -> str:
+        kinds = getattr(self._dtype, "kind", ""), getattr(getattr(value, "dtype", None), "kind", "")
+        return "; begin with a fraction: 1.0 for 1" if self.place and kinds == ("i", "f") else ""
 
     def _takes(self, value: Any) -> bool:
         """Whether the type of a value goes with that of the others."""
@@ -134,7 +138,7 @@ class Gathering:
         rank = np.ndim(value) + self.what.stack
         if not -rank <= self.what.axis < rank:
             raise CollectedError(
-                f"collected output {self.what.output!r} is {describe_value(value)}; it has no axis {self.what.axis} "
+                f"{self.place}collected output {self.what.output!r} is {describe_value(value)}; it has no axis {self.what.axis} "
                 "to put iterations along"
             )
 

@@ -79,8 +79,9 @@ class Endless:
         is_ignored = is_omitted and not options.obey_body_condition
         if count is None and is_ignored:
             raise ArgumentError(
-                f"{loop.name}: both M and cond are omitted, so this loop would never end. Give M or cond, or set "
-                "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it"
+                f"{loop.name}: both M and cond are omitted, so this loop would never end. Give M or cond (in equations "
+                "while: ...), or set options(max_iterations=...) to stop it there, "
+                "or options(obey_body_condition=True) to let the body end it"
             )
         if options.timeout is not None:
             return

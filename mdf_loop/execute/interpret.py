@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mdf_loop.errors import IterationError, IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
+from mdf_loop.errors import IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering, Types
-from mdf_loop.execute.program import RUN, Program, no_boolean
+from mdf_loop.execute.program import RUN, Program, no_boolean, refused_condition
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.empty import empty_collected
@@ -225,7 +225,7 @@ class InterpretedLoop:
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
         nothing = [None] * len(self.last)
         moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
-        gatherings = [Gathering(c) for c in self.loop.collected]
+        gatherings = [Gathering(c, self.loop.body.at(c.output)) for c in self.loop.collected]
         progress = Progress(self, gatherings, run.stream, moment, run.finish, total=given.trip_count)
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
         run.enter(progress)
@@ -315,9 +315,10 @@ class InterpretedLoop:
     def _decided(self, session: Session, condition: Any) -> tuple[Any, bool]:
         """The condition that the body gave, and whether the loop goes on."""
         try:
-            stays = truth(condition, f"the body's condition {self.loop.keep_going!r}")
+            said = "while" if self.loop.body.ends else f"the body's condition {self.loop.keep_going!r}"
+            stays = truth(condition, said)
         except KindError as error:
-            raise IterationError(str(error)).with_notes_of(error) from error
+            raise refused_condition(self.loop.body, self.loop.keep_going, error) from error
         if session.obeyed:
             return condition, stays
         if not stays:

@@ -411,17 +411,15 @@ class NumpyLoop(InterpretedLoop):
         """Run a block and take it over; False, and nothing happened, if it failed."""
         blocks, plan = stage.blocks, stage.blocks.plan
         saved = session.run.stream.save() if plan.draws else None
-        begun = time.perf_counter()
+        begun, batch = time.perf_counter(), None
         try:
             with session.run.computing_ahead():
                 batch, finals, going = stage.run(session, length, saved)
             blocks.commit(session, batch, finals, going)
-        except MemoryError as error:
-            if length <= SMALLEST:
-                raise IterationError("there is not enough memory for the next iterations") from error
-            return self._given_up(session, length, error, saved)
         except (Exception, PartialResults) as error:
             let_through(error)
+            if isinstance(error, MemoryError) and batch is not None and length <= SMALLEST:  # no room for what is collected
+                raise IterationError("there is not enough memory for the next iterations") from error
             return self._given_up(session, length, error, saved)
         stage.failures, self.latest, self.last_length, self.last_program = 0, blocks, length, None
         each = max(sum(history.nbytes for history in batch.histories.values()) / batch.length, 1.0)

@@ -123,7 +123,9 @@ class Program:
             let_through(error)
             if step is None:  # not even one was called: there is no memory at all
                 raise
-            raise IterationError(_describe(step, env, error)) from error
+            raise IterationError(
+                f"{self.body.at(step.node.outputs[0] if step.node.outputs else '')}{_describe(step, env, error)}"
+            ) from error
 
     def _in_time(self, deadline: Deadline) -> Iterator[Step]:
         """The nodes, one after the other as long as there is time."""
@@ -237,3 +239,11 @@ def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as
     if given.dtype.kind not in "bOUS":
         error.add_note(meant)
     return error
+
+
+def refused_condition(body: Body, name: str | None, error: KindError) -> IterationError:
+    """The error for what a body gives in the place of its condition; what a Python function returns has no name."""
+    said = str(error)
+    if body.places and not body.ends:
+        said = f"{said.replace(f' {name!r}', '', 1)}; a body returns the condition first: return True, x"
+    return IterationError(f"{body.at(name)}{said}").with_notes_of(error)

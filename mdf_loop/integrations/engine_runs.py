@@ -171,7 +171,8 @@ def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str
     for name in inputs:
         found, is_clear = called(places, name)
         if not is_clear:
-            said = _not_one(name, [f"{node}.{id}" for node, id, *_ in places], bool(found))
+            values = [f"{node}.{id}" for node, id, owner, key in places if not isinstance(getattr(owner, key), dict)]
+            said = _not_one(name, values, bool(found))  # a dict is the body of a loop
             raise ArgumentError(said if found else (_carried(graph, name) or said))
         named[name] = found
         for _, owner, _ in named[name]:
@@ -215,8 +216,9 @@ def _not_one(name: str, names: list[str], several: bool) -> str:
     if several:
         matching = [full for full in names if full.endswith(f".{name}")]
         return f"the name {name!r} is not unique; give one of: {', '.join(matching)}"
-    known = [*names, *(full.rpartition(".")[2] for full in names)]
-    meant = did_you_mean(name, known, 3) or f"; there are {', '.join(names) or 'none'}"
+    ids = [full.rpartition(".")[2] for full in names]
+    known = [id if ids.count(id) == 1 else full for id, full in zip(ids, names, strict=True)]
+    meant = did_you_mean(name, [*names, *known], 3) or f"; there are {', '.join(known) or 'none'}"
     return f"the model has no input port without an edge and no parameter called {name!r}{meant}"
 
 

@@ -22,7 +22,7 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, did_you_mean
+from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, MissingCapture, did_you_mean
 from mdf_loop.functions import psyneulink
 from mdf_loop.integrations import (
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
@@ -45,10 +45,11 @@ from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
-from mdf_loop.readers.expressions.equation_texts import names_of
+from mdf_loop.readers.expressions.equation_texts import is_equations, names_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
+from mdf_loop.readers.mdf.names import not_in_node
 from mdf_loop.readers.mdf.node import names_read, order_parameters
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.settings.random_streams import RandomStream
@@ -259,6 +260,9 @@ def run_function(
             return error.partial if len(error.partial) != 1 else error.partial[0]
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         within = [inner for source in bodies.values() for inner in names_of(source)]
+        if isinstance(error, MissingCapture) and any(map(is_equations, bodies.values())):
+            error.args = ("; ".join(not_in_node(name, [*known, *within]) for name in error.missing),)
+            known, within = {}, []
         for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, [*known, *within])):
             error.add_note(hint)
         raise

@@ -112,8 +112,15 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
     ------
     ArgumentError
     """
-    if missing := [said for port, _, said, is_needed in missing_values(graph, given) if is_needed and not is_required(port)]:
-        raise ArgumentError("; ".join(missing))
+    missing = [
+        (place, said) for port, place, said, is_needed in missing_values(graph, given) if is_needed and not is_required(port)
+    ]
+    if len(missing) > 1:
+        names = ", ".join(f"{name!r} of node {node!r}" for (_, node, name), _ in missing)
+        how = how_to_give([name for (_, _, name), _ in missing])
+        raise ArgumentError(f"inputs have no value: {names}; they have no default, and no edge leads to them. {how}")
+    if missing:
+        raise ArgumentError(missing[0][1])
 
 
 def missing_values(graph: Any, given: Container[str]) -> Iterator[tuple[Any, tuple[str, ...], str, bool]]:

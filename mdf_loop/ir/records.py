@@ -211,6 +211,8 @@ class Body:
         what is called by users, and what writes a body to a file, reads these.
     ends : bool
         Whether it says itself when a loop ends, so that an omitted condition is a true one (``while`` in equations).
+    places : mapping of str to str
+        For messages: where its author wrote a value, such as ``model.py, line 12: 'y = x * 2'``.
     """
 
     name: str
@@ -225,6 +227,7 @@ class Body:
     state: tuple[State, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     ends: bool = False
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -245,7 +248,7 @@ class Body:
         needed = tuple(name for name in self.inputs if name not in self.defaults)
         if len(needed) == len(self.inputs) or count == len(self.inputs) or count not in (None, len(needed)):
             return self
-        return replace(self, inputs=needed, captures=(*self.captures, *self.defaults))
+        return replace(self, inputs=needed, captures=tuple(dict.fromkeys((*self.captures, *self.defaults))))
 
     def closed(self, given: Container[str] = ()) -> Body:
         """The same body, in which captured values that have defaults, and are not given, are constants."""
@@ -255,6 +258,10 @@ class Body:
             return self
         captures = tuple(name for name in self.captures if name not in left)
         return replace(self, captures=captures, constants={**self.constants, **left}, defaults=defaults)
+
+    def at(self, name: str | None) -> str:
+        """The place of a value, for the beginning of a message; empty where nothing says it."""
+        return f"{self.places[name]}: " if name and name in self.places else ""
 
     def type_of(self, name: str) -> ValueType:
         """What is declared of a value; an empty ValueType where nothing is."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mdf_loop.backend import LoopRep
+from mdf_loop.calls.callables import name_of
 from mdf_loop.calls.compiled import Compiled
 from mdf_loop.calls.compiled import compile as compile_body
 from mdf_loop.calls.on_device import LoopAlone, OnDevice, OpenGraph, fitted_to, in_rows, key_of, with_constants
@@ -29,6 +30,7 @@ from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import Run, public
 from mdf_loop.readers import read
+from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
 from mdf_loop.readers.mdf.input_ports import copied_with_room
@@ -131,6 +133,10 @@ def _made_ready(model: Any) -> Model | Compiled:
     is_model = (
         hasattr(model, "graphs") or hasattr(model, "conditions") or (hasattr(model, "graph") and hasattr(model, "opset_import"))
     )
+    if callable(model) and not is_read(model):
+        raise ArgumentError(
+            f"to_jax: decorate {name_of(model)} with @mdf_loop.body: a plain function is called, and has no graph"
+        )
     return prepare(model) if is_model else compile_body(model)
 
 
@@ -246,7 +252,7 @@ def source_of(model: Any, how: Mapping[str, Any]) -> Any:
     elif how:
         raise ArgumentError(f"a body has no {', '.join(how)}: give the trip count M when you call it")
     if isinstance(model, Compiled):
-        return LoopAlone(model.record)
+        return LoopAlone(model.record, model.collected)
     if isinstance(model, NetworkModel):
         return GraphOfOnnx(model.prepared, model)
     if model.typed is not None:

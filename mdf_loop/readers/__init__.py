@@ -20,6 +20,7 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, let_through
 from mdf_loop.ir import Body
+from mdf_loop.readers.expressions.equation_texts import meant_by_key
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
 from mdf_loop.readers.model_files import as_path
 from mdf_loop.readers.onnx.onnx_text import as_equation, read_text, refuse_opset
@@ -69,6 +70,8 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
         _refuse_other_keys(source, ONNX_FILE)
         refuse_opset(source.get(OPSET), "an .onnx file")
         return read_file(source[ONNX_FILE])
+    if isinstance(source, Mapping):
+        _refuse_no_body(source)
     if isinstance(source, Mapping) or hasattr(source, "nodes"):
         from mdf_loop.readers.mdf.body import read_mdf_graph
 
@@ -78,6 +81,21 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
         'or with @mdf_loop.body, an MDF graph, a dict {"onnx": text}, {"onnx_file": path} or {"graph_<id>": graph}, '
         f"or a Python callable; got {type(source).__name__}"
     )
+
+
+def _refuse_no_body(source: Mapping[str, Any]) -> None:
+    """See that a mapping is no equations whose keys were misspelt or forgotten.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    inner = [part for key, part in source.items() if isinstance(part, Mapping) and not str(key).startswith("graph_")]
+    texts = [*source.values(), *(text for part in inner[: len(source) == 1] for text in part.values())]
+    if "nodes" not in source and any(isinstance(text, str | bool | int | float) for text in texts):
+        meant = "".join(dict.fromkeys(meant_by_key(key, part) for key, part in source.items()))
+        forms = "{carried: ...}, {derivatives: ...}, {onnx: text}, {onnx_file: name} or {graph_<id>: ...}"
+        raise MalformedBody(f"a body is a mapping, {forms}; got {', '.join(map(repr, source))}{meant}")
 
 
 def _refuse_other_keys(source: Mapping[str, Any], key: str) -> None:

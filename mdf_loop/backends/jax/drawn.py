@@ -88,7 +88,8 @@ def named_draws(region: Region) -> dict[str, tuple[Value, NoisePlace]]:
     """The same by names: what the node calls its output; later ones of a name have a number."""
     seen, found = Counter[str](), {}
     for value, draw in draws_in(region):
-        name = value.attr.node.outputs[0]
+        name, _, more = value.attr.node.outputs[0].partition("~")
+        name = name.removesuffix("_next") if more else name  # part of the equation of a carried value
         seen[name] += 1
         found[name if seen[name] == 1 else f"{name}_{seen[name]}"] = value, draw
     return found

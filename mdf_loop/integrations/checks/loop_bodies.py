@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.calls.control_flow import condition, trip_count
 from mdf_loop.calls.prepared import named_in, prepare_branch, prepare_loop, prepare_scan, read_once
 from mdf_loop.convert.locating import names_in_equations, place_of_reading
-from mdf_loop.errors import ArgumentError, LoopError, did_you_mean
+from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.ir import Body
@@ -21,6 +21,7 @@ from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.names import not_in_node
 from mdf_loop.readers.mdf.stepped_loops import is_stepped
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.types.required import contradictions
@@ -93,9 +94,8 @@ def _said(error: LoopError) -> str:
 def _of_captures(body: Body, source: Any, known: set[str], place: tuple[str, ...]) -> Iterator[Finding]:
     for captured in body.captures:
         if captured not in known and captured not in body.defaults:
-            meant = did_you_mean(captured, [*known, *names_of(source), *named_in(body)])
-            said = f"{'/'.join(place)}: the body reads {captured!r}, which the node does not have{meant}"
-            yield Finding(ERROR, said, (*place, *map(str, place_of_reading(source, captured))))
+            said = not_in_node(captured, [*known, *names_of(source), *named_in(body)])
+            yield Finding(ERROR, f"{'/'.join(place)}: {said}", (*place, *map(str, place_of_reading(source, captured))))
 
 
 def _of_tau(source: Any, place: tuple[str, ...]) -> Iterator[Finding]:

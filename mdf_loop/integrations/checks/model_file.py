@@ -15,15 +15,16 @@ from typing import Any
 from mdf_loop.backend import prepare
 from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
-from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of
+from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of, without_line
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
 from mdf_loop.integrations.checks.loop_bodies import counted_results
-from mdf_loop.integrations.checks.trial import wrong_when_run, wrong_with_inputs
+from mdf_loop.integrations.checks.trial import without, wrong_when_run, wrong_with_inputs
 from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
 from mdf_loop.readers.expressions.equations import TAU
 from mdf_loop.readers.mdf.file_structure import wrong_with_model
+from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.readers.model_files import read_bytes
 
 MOST = 100
@@ -74,7 +75,8 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
         content = parse(text, path.suffix.lower(), lambda line, said: noted.append(Problem(WARNING, said, line)))
     except (LoopError, ValueError) as error:
         found = re.search(r"line (\d+)", str(error))
-        return [Problem(ERROR, str(error), int(found.group(1)) if found else None)]
+        line = int(found.group(1)) if found else None
+        return [Problem(ERROR, without_line(str(error), path, line), line)]
     with warnings.catch_warnings():  # which looking again would repeat
         warnings.simplefilter("ignore", LoopWarning)
         wrong = [*itertools.islice(wrong_with_model(content), MOST)]
@@ -117,17 +119,20 @@ def _of_content(rest: Salvaged, path: Path, given: Mapping[str, Any]) -> Iterato
     for graph in model.graphs if model is not None else ():
         missing = [*wrong_with_inputs(graph, given)] if known is None else []
         found = [*wrong_with_graph(graph, rest, known is None), *missing]
-        is_sound = known is None and not rest.gaps and not any(each.kind == ERROR and each not in missing for each in found)
-        of_run = [*wrong_when_run(graph, given)] if is_sound else []
+        wrong = [each.names for each in found if each.kind == ERROR and each not in missing]
+        is_sound = (
+            known is None and not rest.gaps and (not wrong or not has_conditions(graph)) and all(names[1:] for names in wrong)
+        )
+        of_run = [*wrong_when_run(*without({names[1] for names in wrong}, graph, given))] if is_sound else []
         for each in found:
             problem = _located(each if not _reads_text(each, of_run) else each._replace(kind=ERROR), path)
             if known is None or problem.line != known.line:
                 yield problem
-        for wrong in of_run:
-            if isinstance(wrong, Finding):
-                yield _located(wrong, path)
-            elif not _is_noted(wrong, graph, found):
-                yield _of_run(wrong, graph, path)
+        for refused in of_run:
+            if isinstance(refused, Finding):
+                yield _located(refused, path)
+            elif not _is_noted(refused, graph, found):
+                yield _of_run(refused, graph, path)
 
 
 def _reads_text(found: Finding, of_run: Sequence[Finding | LoopError]) -> bool:
@@ -143,11 +148,17 @@ def _is_noted(error: LoopError, graph: Any, found: Sequence[Finding]) -> bool:
     return bool(place[-1]) and any(each.names == place and "nothing reads it" not in each.message for each in found)
 
 
+_ODD = re.compile(r"expression (.+) cannot be evaluated: cannot convert float (NaN|infinity) to integer")
+"""What MDF's engine makes of a value that is not finite, with which a run goes on."""
+
+
 def _of_run(error: LoopError, graph: Any, path: Path) -> Problem:
     """What a run of the model would end with."""
     node, thing = getattr(error, "mdf_node", ""), thing_of(error)
     said = "; ".join([str(error), *hints_of(error)])
     place = "/".join(filter(None, (str(graph.id), node, thing)))
+    if odd := _ODD.search(said):
+        return Problem(WARNING, f"{place}: {odd[1]} is {odd[2].lower()}", line_of_error(path, error))
     return Problem(ERROR, said if said.startswith(f"{graph.id}/") or not node else f"{place}: {said}", line_of_error(path, error))
 
 

@@ -10,7 +10,7 @@ import copy
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -73,8 +73,7 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         failed = getattr(error, "mdf_node", "")
         if not failed or has_conditions(graph):
             return
-        graph = _without(graph, failed)
-        given = {name: value for name, value in given.items() if _is_in(graph, name)}
+        graph, given = without([failed], graph, given)
     loops = [(node.id, each.id) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
     place = (str(graph.id), *(loops[0] if len(loops) == 1 else ()))
     yield from (Finding(WARNING, f"{'/'.join(place)}: {text}", place) for text in told if not constants)
@@ -101,15 +100,15 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopErr
     return None
 
 
-def _without(graph: Any, failed: str) -> Any:
-    """A graph without a node, and without all that it sends something to, however far."""
-    gone = {failed}
+def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """A graph without some nodes, and without all that they send something to, however far; and what is given to the others."""
+    gone = {*failed}
     while more := {edge.receiver for edge in graph.edges if edge.sender in gone} - gone:
         gone |= more
     rest = copy.copy(graph)
     rest.nodes = [node for node in graph.nodes if node.id not in gone]
     rest.edges = [edge for edge in graph.edges if edge.sender not in gone and edge.receiver not in gone]
-    return rest
+    return rest, {name: value for name, value in given.items() if not gone or _is_in(rest, name)}
 
 
 def _is_in(graph: Any, name: str) -> bool:
@@ -147,6 +146,10 @@ def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Findi
                 continue
             place, args = (str(graph.id), node.id), {**(thing.args or {})}
             known = values | {key: values.get(value, value) if isinstance(value, str) else value for key, value in args.items()}
+            count = _number(known.get("M"))
+            if thing.function == "onnx::Loop" and count is not None and np.any(count < 0):
+                where = (*place, thing.id)
+                yield Finding(WARNING, f"{'/'.join(where)}: the trip count M is {count}, so no iteration runs", where)
             for key in ("then_branch", "else_branch") if signature_of(thing.function, args)[1] == "branch" else ("body",):
                 source = known.get(key)
                 if isinstance(source, dict):

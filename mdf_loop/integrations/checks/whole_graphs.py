@@ -68,7 +68,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
     if not is_repaired:
         return
     yield from _of_signature(graph)
-    yield from (Finding(ERROR, str(each), each.place) for each in unknown if each.place[1] not in open_nodes)
+    yield from (Finding(ERROR, str(each), each.place) for each in unknown if not rest.in_node(id, each.place[1]))
     broken = ["/".join(map(str, gap.place)) for gap in rest.in_graph(id)]  # a condition of which something was left out
     yield from (each for each in wrong_with_conditions(graph) if not any("/".join(each.names[1:]) in place for place in broken))
     if rest.in_graph(id):
@@ -282,8 +282,6 @@ def _of_trip_count(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterato
     if isinstance(count, str) and number_in(count) is not None:
         count = number_in(count)
     is_list = isinstance(count, list) and [*map(type, count)] != [int]
-    if type(count) is int and count < 0:
-        yield Finding(WARNING, f"{'/'.join(place)}: the trip count M is {count}, so no iteration runs", place)
     if is_list or isinstance(count, bool | float):
         meant = f"; write {int(count)}" if isinstance(count, float) and count.is_integer() else ""
         yield Finding(ERROR, f"{'/'.join(place)}: the trip count M is a whole number; got {count!r}{meant}", place)

@@ -11,6 +11,7 @@ from typing import Any
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
 from mdf_loop.readers.expressions.derivatives import STAGES, STEP, expand, refuse_standing_time
 from mdf_loop.readers.expressions.expression_text import as_name, number_in
+from mdf_loop.readers.expressions.other_notations import as_derivative
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 
@@ -29,8 +30,6 @@ INDICES = ("i", "iteration")
 
 AMBIENT = frozenset({*NUMBERS, *INDICES})
 """Names that mean something in every body: those of values around it win over them."""
-
-_UNTIL = "; a loop goes on while something is true: while: not (...)"
 
 _LINE = re.compile(r"\s*(?:(let|collect)\s+|(d)(?=\w+/dt\s*:))?([^\W\d]\w*)(?:(?<=\w)/dt)?\s*:(?!:)\s*(.*)", re.DOTALL)
 _START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*(?:/dt)?\s*:(?:\s|$)")
@@ -169,25 +168,69 @@ def check_names(said: Equations) -> None:
         raise MalformedBody("equations: nothing is carried and nothing collected; write a line such as x: x + 1")
 
 
+_OF_OTHER_KINDS = {
+    "loop": {SCANNED: "a Loop scans nothing: write function: onnx::Scan, or read an element, such as u[i]"},
+    "scan": {
+        WHILE: "a Scan reads all elements, so it has no condition: write function: onnx::Loop, and u[i] for an element",
+        INDEX: "a Scan has no iteration number: write function: onnx::Loop, and u[i] for an element",
+    },
+    "branch": dict.fromkeys((WHILE, INDEX, SCANNED), "a branch runs once, so it has none"),
+}
+"""Keys that a body of a kind does not have, each with the reason; without a word they would do nothing."""
+
+
+def refuse_of_other_kinds(said: Equations, kind: str) -> None:
+    """See that equations have nothing that only bodies of other kinds have.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    has = {WHILE: said.going is not None, INDEX: bool(said.index), SCANNED: bool(said.scanned)}
+    for key, reason in _OF_OTHER_KINDS[kind].items():
+        if has[key]:
+            line = said.lines.get(key)
+            raise MalformedBody(reason, ("equations", f"line {line}" if line else key))
+
+
 def _of_mapping(source: Mapping[str, Any]) -> Equations:
-    if unknown := sorted(set(map(str, source)) - set(KEYS)):
-        meant = "".join(_UNTIL if name == "until" else did_you_mean(name, KEYS) for name in unknown)
-        raise MalformedBody(f"a body of equations has {', '.join(KEYS)}; unknown: {', '.join(unknown)}{meant}")
-    parts = {key: _part(source.get(key), key) for key in (CARRIED, COLLECTED, LET, DERIVATIVES)}
+    together = Together()
+    for name in sorted(set(map(str, source)) - set(KEYS)):
+        wrong = f"a body of equations has {', '.join(KEYS)}; unknown: {name}{meant_by_key(name, source.get(name))}"
+        together.add(MalformedBody(wrong, ("equations", name)))
+    parts = {key: _part(source.get(key), key, together) for key in (CARRIED, COLLECTED, LET, DERIVATIVES)}
     carried = {name: text for key in source if key in (CARRIED, DERIVATIVES) for name, text in parts[key].items()}
     if both := sorted(set(parts[CARRIED]) & set(parts[DERIVATIVES])):
-        raise MalformedBody(
-            f"equations: {both[0]!r} is carried and has a derivative as well; leave one out (a value that jumps, as at a spike, "
-            f"is carried with its step: {both[0]}: where(..., reset, {both[0]} + dt * ...))"
+        together.add(
+            MalformedBody(
+                f"equations: {both[0]!r} is carried and has a derivative as well; leave one out (a value that jumps, as at a "
+                f"spike, is carried with its step: {both[0]}: where(..., reset, {both[0]} + dt * ...))"
+            )
         )
-    if source.get(STEP) is not None:
-        parts[LET] = {STEP: _expression(source[STEP], STEP), **parts[LET]}
-    going, index = source.get(WHILE), source.get(INDEX)
-    text = None if going is None else _expression(going, WHILE)
+    step, text = (None if source.get(key) is None else _expression(source[key], key, together) for key in (STEP, WHILE))
+    if step is not None:
+        parts[LET] = {STEP: step, **parts[LET]}
     scanned, captured = (_listed(source.get(key) or (), key) for key in (SCANNED, CAPTURED))
-    said = Equations(carried, parts[COLLECTED], parts[LET], text, "".join(_listed(index or (), INDEX)), scanned, captured)
+    index = "".join(_listed(source.get(INDEX) or (), INDEX))
+    together.settle()
+    said = Equations(carried, parts[COLLECTED], parts[LET], text, index, scanned, captured)
     said.derivatives, said.method = parts[DERIVATIVES], str(source.get(METHOD) or "")
     return said
+
+
+_ELSEWHERE = {
+    **dict.fromkeys(("init", "initial", "v_initial", "start"), "; initial values are args of the loop: {x: 0.0}"),
+    **dict.fromkeys(("parameters", "params", "constants"), "; these are parameters of the node"),
+    **dict.fromkeys(("M", "for", "steps", "repeat", "trip_count"), "; the number of iterations is M in the args of the loop"),
+    "until": "; a loop goes on while something is true: while: not (...)",
+}
+"""Keys of what a body does not say, and where it is said."""
+
+
+def meant_by_key(key: Any, content: Any) -> str:
+    """What a key was probably meant as that no body has."""
+    more = f"; an equation is in {CARRIED}: {{{key}: {content}}}" if isinstance(content, str) and str(key).isidentifier() else ""
+    return _ELSEWHERE.get(str(key), "") or as_derivative(key, content) or did_you_mean(key, KEYS) or more
 
 
 def _listed(names: Any, key: str) -> tuple[str, ...]:
@@ -199,32 +242,35 @@ def _listed(names: Any, key: str) -> tuple[str, ...]:
     return tuple(map(as_name, listed))
 
 
-def _part(content: Any, key: str) -> dict[str, str]:
+def _part(content: Any, key: str, together: Together) -> dict[str, str]:
     if content is None:
         return {}
     if not isinstance(content, Mapping):
-        example = f"{{{'path: x' if key == COLLECTED else 'x: x + 1'}}}"
-        raise MalformedBody(
-            f"equations: {key} is a mapping from names to expressions, such as {example}; got {in_words(content)[:60]}"
-        )
-    for name in content:
+        example = {COLLECTED: "{path: x}", DERIVATIVES: "{x: -x}"}.get(key, "{x: x + 1}")
+        is_listed = isinstance(content, list) and any(isinstance(part, Mapping) for part in content)
+        meant = "; write it without - and without [ ]" if is_listed else as_derivative(content)
+        got = f"got {in_words(content)[:60]}{meant}"
+        together.add(MalformedBody(f"it is a mapping from names to expressions, such as {example}; {got}", ("equations", key)))
+        return {}
+    found = dict[str, str]()
+    for name, text in content.items():
         if not isinstance(name, str) or not name.isidentifier():
-            found = re.fullmatch(r"\s*d(\w+)\s*/\s*dt\s*", str(name))
-            if found and key == CARRIED:
-                raise MalformedBody(f"equations: {name} is a derivative; write it under {DERIVATIVES}, as {found[1]}: ...")
-            raise MalformedBody(
-                f"{key} has the name {name!r}; a name has letters, digits and _, and a colon behind it: x: x + 1",
-                ("equations", key),
-            )
-    return {as_name(name): _expression(text, f"{key} {name}") for name, text in content.items()}
+            plain = re.sub(r"\W+", "_", str(name).strip())
+            meant = as_derivative(name, text) or (f"; write {plain}" if plain.isidentifier() else "")
+            said = f"a name has letters, digits and _, and a colon behind it: x: x + 1; got {name!r}{meant}"
+            together.add(MalformedBody(said, ("equations", key, str(name))))
+        else:
+            found[as_name(name)] = _expression(text, f"{key} {name}", together)
+    return found
 
 
-def _expression(text: Any, where: str) -> str:
+def _expression(text: Any, where: str, together: Together) -> str:
     """The text of an expression; a number alone is one, and so are true and false of YAML."""
     if not isinstance(text, str | bool | int | float):
         got = "nothing" if text is None else in_words(text)[:60]
         listed = "; the text of an array is in quotes: '[a, b]'" if isinstance(text, list) else ""
-        raise MalformedBody(f"it is an expression; got {got}{listed}", ("equations", where.removeprefix("carried ")))
+        path = ("equations", where.removeprefix("carried "))
+        together.add(MalformedBody(f"it is an expression; got {got}{listed}", path))
     return text if isinstance(text, str) else repr(text)
 
 
@@ -255,7 +301,7 @@ def _refuse_keys(said: Equations) -> None:
         meant = f"method is {', '.join(STAGES)}; got {method!r}{did_you_mean(method, STAGES)}"
         raise MalformedBody(f"equations, line {said.lines[f'carried {METHOD}']}: {meant}")
     if re.search("[<>]|==", until):
-        raise MalformedBody(f"equations, line {said.lines['carried until']}: {_UNTIL[2:-5]}({until})")
+        raise MalformedBody(f"equations, line {said.lines['carried until']}: {_ELSEWHERE['until'][2:-5]}({until})")
     if collect.isidentifier() and collect != "collect":
         raise MalformedBody(
             f"equations, line {said.lines['carried collect']}: what is collected has a name: collect path: {collect}"
@@ -265,7 +311,11 @@ def _refuse_keys(said: Equations) -> None:
 def _read_line(said: Equations, line: str, number: int) -> None:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise MalformedBody(f"equations, line {number}: {line.strip()!r} is not x: expression, collect x: ... or while: ...")
+        is_assigned = re.match(r"\s*[\w ]+?\s*=(?!=)", line)
+        meant = as_derivative(line.strip(), in_text=True) or ("; an equation has a colon, and no =" if is_assigned else "")
+        raise MalformedBody(
+            f"equations, line {number}: {line.strip()!r} is not x: expression, collect x: ... or while: ...{meant}"
+        )
     word, derivative, name, expression = found.groups()
     word = word or ("derivative" if derivative else "")
     if not expression.strip():

@@ -41,6 +41,7 @@ from mdf_loop.readers.expressions.equation_texts import (
     check_names,
     equations_in,
     is_equations,
+    refuse_of_other_kinds,
     texts_of,
     unused,
 )
@@ -112,6 +113,7 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
     """
     load_kernels()
     said = equations_in(source)
+    refuse_of_other_kinds(said, kind)
     check_names(said)
     if kind == "loop":
         refuse_standing_time(said, said.index)
@@ -202,6 +204,7 @@ class _Reader:
         """A value; what is wrong with its expression is kept, and another value takes its place."""
         if place not in self.trees:
             return Value(base)
+        self.builder.place = "/".join(self._path(place))
         try:
             _refuse_no_value(self.trees[place], self._text(place), self._path(place))
             value = Compiler(self._text(place), scope, self.builder, base, self._path(place)).top(self.trees[place])
@@ -209,7 +212,8 @@ class _Reader:
         except LoopError as error:
             self.together.add(error)
         except NotCompiled as error:
-            self.together.add(MalformedBody(f"{error}, which is not possible here", self._path(place)))
+            meant = "; array([...]) makes an array of a list" if "Python list" in str(error) else ""
+            self.together.add(MalformedBody(f"{error}, which is not possible here{meant}", self._path(place)))
         return Value(base)
 
     def _settled(self, place: str, base: str, scope: Mapping[str, Value], is_carried: bool = True) -> Value:

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import ast
 import copy
-import io
-import keyword
 import re
-import tokenize
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
+from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
 """Characters, syntax nodes and nesting that an expression may have: people do not write more by hand."""
@@ -104,8 +102,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
     except SyntaxError as error:
         refuse_onnx_text(text, path)
         where = f", column {error.offset}" if error.offset else ""
-        meant = _of_signs(text, error.msg) or _of_keyword(text) or _of_assignment(text) or _of_product(text)
-        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant}", path) from error
+        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant_by(text, error.msg)}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
 
@@ -168,71 +165,6 @@ def filled(tree: ast.expr, given: Mapping[str, ast.expr]) -> ast.expr:
 def as_name(text: str) -> str:
     """A name as Python has it in expressions: some letters are others there (NFKC)."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
-
-
-_WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}
-"""Words of Python that expressions have."""
-
-
-def _tokens(text: str) -> list[str]:
-    """The words and signs of a text; none where Python cannot tell them apart."""
-    try:
-        return [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
-    except (tokenize.TokenError, SyntaxError):
-        return []
-
-
-_SIGNS = {
-    "&&": "and",
-    r"\|\|": "or",
-    "!(?!=)": "not",
-    "<>": "!=",
-    "=<|≤": "<=",
-    "=>|≥": ">=",
-    r"\+\+|--|[-+*/%]=(?!=)": "the new value alone, such as x + 1 for x += 1",
-    ";": "a line: each equation is on one of its own",
-    "[²³]": "** 2 or ** 3",
-    r"%\s*(?=$|[)\]])": "/ 100",
-    "[×·⋅]": "*",
-    "[−–—]": "-",
-    "[÷]": "/",
-    r"\b(?:AND|OR|NOT)\b": "and, or, not",
-    r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
-}
-"""Signs and words of other languages that Python cannot read in an expression, and what is written in their place."""
-
-
-def _of_signs(text: str, problem: str) -> str:
-    """What to write in the place of a sign that Python does not have."""
-    found = next(((match[0], meant) for sign, meant in _SIGNS.items() if (match := re.search(sign, text))), None)
-    if found is None and "follows keyword argument" in problem:
-        return "; = names an argument: a comparison is written =="
-    return f"; {found[0]} is written {found[1]}" if found is not None else ""
-
-
-def _of_product(text: str) -> str:
-    """What to do about a product that is written without its sign."""
-    found = _PRODUCT.search(text)
-    is_name = found is not None and found[2] not in _WORDS and found[1] not in _WORDS
-    if found is not None and is_name and (found[1] in BUILTINS or op_of(f"numpy.{found[1]}")):
-        return f"; a call has brackets: {found[1]}({found[2]})"
-    return f"; a product is written {found[1]} * {found[2]}" if found is not None and is_name else ""
-
-
-_PRODUCT = re.compile(r"(?<![\w.])(\d[\d.]*(?=\s|[A-Za-z_])|[^\W\d]\w*(?=\s))\s*([^\W\d]\w*)")
-"""A number or name in front of a name: ``2 x``, ``2x``, ``dt dv``."""
-
-
-def _of_keyword(text: str) -> str:
-    """What to do about a name that Python takes for a word of its own."""
-    found = next((token for token in _tokens(text) if keyword.iskeyword(token) and token not in _WORDS), None)
-    return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
-
-
-def _of_assignment(text: str) -> str:
-    """What to do about a text that assigns."""
-    outside = re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", text)  # inside of brackets it names an argument
-    return "; = assigns: a comparison is written ==" if re.search("(?<![=<>!])=(?!=)", outside) else ""
 
 
 def is_python(text: str) -> bool:
@@ -323,15 +255,13 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
     elif isinstance(node, PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
-        of_all = isinstance(node, ast.GeneratorExp | ast.ListComp | ast.Lambda)
-        meant = "; write functions of whole arrays, such as sum(x * y)" if of_all else ""
-        raise refused(node, text, path, f"{type(node).__name__}", meant)
+        raise refused(node, text, path, *INSTEAD_OF_PARTS.get(type(node), (type(node).__name__,)))
 
 
 def _called(node: ast.Call) -> str:
     """What to write in the place of a call of something that is no function."""
     if isinstance(node.func, ast.Attribute):
-        return _as_function(node.func)
+        return _as_function(node.func, node.args)
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
@@ -346,10 +276,10 @@ def bare_function(node: ast.AST) -> str:
     return next((full for full in (f"numpy.{name}", f"math.{name}") if op_of(full)), "")
 
 
-def _as_function(node: ast.Attribute) -> str:
+def _as_function(node: ast.Attribute, more: Sequence[ast.expr] = ()) -> str:
     """What to write in the place of a method or an attribute of a value."""
     is_function = op_of(f"numpy.{node.attr}") or node.attr in BUILTINS
-    return f"; write {node.attr}({ast.unparse(node.value)})" if is_function else ""
+    return f"; write {node.attr}({', '.join(map(ast.unparse, [node.value, *more]))})" if is_function else ""
 
 
 def instead_of(name: str) -> str:

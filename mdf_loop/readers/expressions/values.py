@@ -188,6 +188,8 @@ class BodyBuilder:
         self.inputs = tuple(inputs)
         self.captures = list(captures)
         self.opset = opset
+        self.place = ""  # where the text of the value stands that is read now
+        self.places: dict[str, str] = {}
         self.nodes: list[Node] = []
         self.constants: dict[str, Any] = {}
         self.untouched: set[str] = set()
@@ -249,17 +251,22 @@ class BodyBuilder:
         names = tuple(self.name(v) if v is not None else "" for v in inputs)
         output = out or self.fresh(base)
         added = Node(op, names, (output,), attrs, base, opset, domain)
-        self.nodes.append(added)
+        self._append(added)
         varies = any(v.varies for v in inputs if v is not None) or not _is_pure(added)
         return Value(output, number, varies)
 
     def add(self, node: Node, varies: bool, untouched: bool = False) -> tuple[Value, ...]:
         """Add a node as it is; ``untouched`` keeps outputs that nothing reads."""
-        self.nodes.append(node)
+        self._append(node)
         if untouched:
             self.untouched.update(node.outputs)
         varies = varies or not _is_pure(node)
         return tuple(Value(name, varies=varies) for name in node.outputs)
+
+    def _append(self, node: Node) -> None:
+        self.nodes.append(node)
+        if self.place:
+            self.places |= dict.fromkeys(node.outputs, self.place)
 
     def one_of(
         self, condition: Value, then: Part, otherwise: Part, outputs: Sequence[str], base: str, varies: bool = True
@@ -355,6 +362,7 @@ class BodyBuilder:
             opsets={"": self.opset, DOMAIN: 1},
             typed=False,
             state=tuple(State(hidden, output, initial) for hidden, (output, initial) in states.items() if hidden in needed),
+            places=self.places,
         )
 
 

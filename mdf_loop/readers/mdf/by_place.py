@@ -15,7 +15,14 @@ from typing import Any
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.arguments import meant
-from mdf_loop.readers.expressions.equation_texts import AMBIENT, Equations, equations_in, is_equations, within
+from mdf_loop.readers.expressions.equation_texts import (
+    AMBIENT,
+    Equations,
+    equations_in,
+    is_equations,
+    refuse_of_other_kinds,
+    within,
+)
 from mdf_loop.readers.expressions.expression_text import (
     DEEPEST,
     LONGEST,
@@ -234,24 +241,24 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
     if not isinstance(source, Mapping):
         return None
     if not is_equations(source):
-        names = _names_in(source, kind, args, read) if len(keys) > 1 else ()
+        names = _names_in(made.node, thing, kind, read, path)
         order = names if set(names) == set(keys) else ()
         results = None
     else:
         try:
             said = equations_in(source)
+            refuse_of_other_kinds(said, kind)
         except MalformedBody as error:
             _refuse_if_named(made.node, thing, error, path)
             return None
         spelt = {as_name(key): key for key in keys}
-        scanned = said.scanned if kind == "scan" else ()
         for key in keys:
             refuse_decimal_comma(args[key], path)
         count = sum(_count(args[key]) for key in keys)
-        in_order = count > len(keys) and count == len(said.carried) + len(scanned)  # a tuple is several values
-        order = [] if in_order else [spelt[name] for name in _by_name(said.carried, scanned, [*spelt], path)]
+        in_order = count > len(keys) and count == len(said.names)  # a tuple is several values
+        order = [] if in_order else [spelt[name] for name in _by_name(said.carried, said.scanned, [*spelt], path)]
         if count > len(keys) and not in_order:
-            names = ", ".join((*said.carried, *scanned))
+            names = ", ".join(said.names)
             raise ArgumentError(f"{'/'.join(path)}: the equations carry {names}; args give {count} values, as a tuple is several")
         results = NamedResults((*said.carried, *said.collected), len(said.carried))
     if order and [*order] != keys:
@@ -260,7 +267,7 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
     return results
 
 
-def _refuse_if_named(node: Any, thing: Any, error: MalformedBody, path: tuple[str, ...]) -> None:
+def _refuse_if_named(node: Any, thing: Any, error: Exception, path: tuple[str, ...]) -> None:
     """Raise what is wrong with a body where its results are read by name, which is an error as well; else reading it does.
 
     Raises
@@ -269,15 +276,18 @@ def _refuse_if_named(node: Any, thing: Any, error: MalformedBody, path: tuple[st
     """
     name = (thing.args or {}).get("body", "body")
     if any(re.match(rf"\s*{re.escape(thing.id)}\s*\.", str(port.value)) for port in node.output_ports):
-        raise MalformedBody(str(error), (*path[:-1], name if isinstance(name, str) else thing.id)) from error
+        said = MalformedBody(str(error), (*path[:-1], name if isinstance(name, str) else thing.id))
+        said.path, said.others = (*said.path, *getattr(error, "path", ())), getattr(error, "others", ())
+        raise said from error
 
 
-def _names_in(source: Any, kind: str, args: Mapping[str, Any], read: Read) -> Sequence[str]:
+def _names_in(node: Any, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> Sequence[str]:
     """The names that a body other than equations gives its values; none if it cannot be read."""
-    count, scanned = len([key for key in args if key not in NO_VALUES]), args.get("num_scan_inputs")
+    count, scanned = len({*(thing.args or ())} - NO_VALUES), (thing.args or {}).get("num_scan_inputs")
     try:
-        inputs = read(source, count - scanned if isinstance(scanned, int) else count, kind).inputs
-    except (LoopError, NotCompiled):  # reading it raises the error
+        inputs = read(source_of(node, thing), count - scanned if isinstance(scanned, int) else count, kind).inputs
+    except (LoopError, NotCompiled) as error:
+        _refuse_if_named(node, thing, error, path)
         return ()
     return inputs[2:] if kind == "loop" else inputs
 

@@ -22,6 +22,7 @@ from mdf_loop.readers.expressions.expression_text import (
     variables,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES
+from mdf_loop.readers.expressions.other_notations import as_derivative
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
@@ -103,11 +104,38 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
             yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}{_meant(value)}"
 
 
+ELSEWHERE = {
+    "e": "; e ** x is written exp(x)",
+    "true": "; it is written True",
+    "yes": "; it is written True",
+    "false": "; it is written False",
+    "no": "; it is written False",
+    "i": "; it is the iteration number of a Loop, and a Scan has none",
+    "t": "; a time is carried: t: t + dt",
+    "infinity": "; it is written inf",
+    "noise": "; noise() draws a number",
+    "uniform": "; uniform() draws a number",
+}
+"""Names that mean something elsewhere, and how equations have that."""
+
+
+def not_in_node(name: str, known: Collection[str]) -> str:
+    """The message for a name that a body reads and its node does not have."""
+    meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else ELSEWHERE.get(name, "")
+    before = re.sub("_(prev|previous|old|last|before)$", "", name)
+    if before != name and before in known:
+        meant = f"; {before} is the value of the iteration before"
+    meant = meant or did_you_mean(name, known) or ELSEWHERE.get(name.lower(), "")
+    return f"the body reads {name!r}, which the node does not have{meant}"
+
+
 NO_VALUE = "which is not a number or an expression"
 
 
 def _meant(text: str) -> str:
     """What a text that is none was probably meant as."""
+    if said := as_derivative(text):
+        return said
     if is_equations(text):
         return "; a body of equations is a mapping: {carried: {x: x + 1}, while: x < 10}"
     found = _QUANTITY.fullmatch(text)

@@ -12,6 +12,7 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned
 from mdf_loop.readers.expressions.equations import EQUATIONS
+from mdf_loop.readers.expressions.values import COMPARISONS
 from mdf_loop.types.elements import kind_of
 
 SCAN_ATTRIBUTES = ("scan_input_axes", "scan_input_directions", "scan_output_axes", "scan_output_directions")
@@ -133,6 +134,8 @@ def _meant(body: Body, n_carried: int) -> str:
     if more_in == 0:
         passed = ", ".join((body.inputs[1], *(body.outputs if body.typed else ["..."])))
         said = f"; if the condition is missing among the outputs: ({passed}) passes it through"
+        if not body.typed and _begins_with_condition(body):
+            said = f"; a carried value is missing among the outputs: return the condition, {', '.join(body.inputs[2:])}"
         if body.typed or more_out >= 0 or len(body.outputs) < 2:
             return said
         first, rest = ", ".join(body.inputs[:more_out]), ", ".join(body.inputs[more_out:])
@@ -143,9 +146,19 @@ def _meant(body: Body, n_carried: int) -> str:
         written = "" if body.typed else f"; in Python def f({', '.join((*body.inputs[:1], 'condition', *body.inputs[1:]))}), "
         written += "" if body.typed else "which returns the condition, the carried values, then what is collected"
         return f"; the second input and the first output of a body are the condition, a bool: it seems to be missing{written}"
+    if more_in == -2 and not body.typed:
+        return f"; the first inputs are the iteration number and the condition: def f({', '.join(('i', 'go', *body.inputs))})"
     if more_in == 1 and n_carried >= 0:
         return "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"
     return ""
+
+
+def _begins_with_condition(body: Body) -> bool:
+    """Whether the first output of a body is surely a condition."""
+    first = body.outputs[0]
+    op = next((node.op for node in body.nodes if first in node.outputs), "")
+    is_bool = op in (*COMPARISONS, "not") or op.rpartition(".")[2].startswith(("logical", "any", "all", "is"))
+    return is_bool or first == body.inputs[1] or np.asarray(body.constants.get(first)).dtype == bool
 
 
 def scan_record(body: Body, n_scanned: int, attrs: Mapping[str, Any], name: str = "Scan") -> Loop:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, in_words, let_through
 from mdf_loop.ir import Body
+from mdf_loop.readers.expressions.other_notations import as_derivative
 from mdf_loop.types.schemas import LARGEST_VERSION
 
 _OPERATORS = {
@@ -44,8 +45,10 @@ _TYPES = {
 _INFIX = re.compile(r"=\s*(-?[\w.]+)\s*(\*\*|<=|>=|==|[-+*/%@<>&|])\s*(-?[\w.]+)(?![\w.]|\s*=)")
 _LITERAL = re.compile(r"(\w+)\s*(?:<[^<>]*>\s*)?\([^(){}=]*?(?<![\w.])(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*[,)]")
 _TYPED = re.compile(r"(?<![\w.])(" + "|".join(_TYPES) + r")(?=\s*(?:\[[^\]]*\]\s*)?\s+\w)")
-_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(\*\*|//|[-+*/%@])?=(?!=)\s*([^\n]+)")
+_ASSIGNED = re.compile(r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)\s*(\*\*|//|[-+*/%@])?=(?!=)\s*([^\n]+)")
 _COPY = re.compile(r"=\s*([A-Za-z_]\w*)\s*(?:\n|$|\}|[A-Za-z_]\w*\s*=)")
+
+_KEYLESS = re.compile(r"\s*(while|collect \w+|let \w+)[ \t]+([^\n{]+)")
 
 
 def as_equation(text: str) -> str:
@@ -56,7 +59,8 @@ def as_equation(text: str) -> str:
     """
     found = None if "=>" in text else _ASSIGNED.match(text)
     if found is None:
-        return ""
+        keyless = _KEYLESS.match(text)
+        return f"; an equation has a colon: {keyless[1]}: {keyless[2]}" if keyless else as_derivative(text, in_text=True)
     name, operator, value = found.groups()
     return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value.strip()[:60]}"
 

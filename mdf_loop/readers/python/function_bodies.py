@@ -21,7 +21,7 @@ from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, V
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.tracing import Trace, Traced, TracedVariable, current, in_python
+from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current, in_python
 from mdf_loop.readers.python.two_readings import refuse_changing
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
@@ -94,6 +94,8 @@ def body(function: Callable[..., Any]) -> TracedFunction:
         raise KindError(f"body takes a function; got {type(function).__name__}")
     if inspect.iscoroutinefunction(function):
         raise KindError(f"body takes a function; {_name(function)} is async: write def, a body cannot wait for anything")
+    if inspect.isgeneratorfunction(function):
+        raise KindError(f"body takes a function; {_name(function)} is a generator: write return in the place of yield")
     _parameters(function)
     return TracedFunction(function)
 
@@ -197,15 +199,18 @@ def _refuse_changes(function: Any, before: surroundings.Snapshot, trace: Trace, 
 def _finished(trace: Trace, name: str, returned: Any) -> Body:
     """The body, from what the function returned."""
     values = returned if isinstance(returned, tuple | list) else (returned,)
-    other = [value for value in values if value is None or isinstance(value, dict | str | set)]
-    if other:
-        said = "None" if other[0] is None else f"a {type(other[0]).__name__}"
-        raise MalformedBody(f"returns {said}; return the condition, the carried values, then what is collected", (name,))
+    for value in values:
+        if not isinstance(value, Traced | CONSTANTS):
+            said = "None" if value is None else f"a {type(value).__name__}"
+            wanted = "return the condition, the carried values, then what is collected"
+            raise MalformedBody(f"{name}: {trace.returned()} returns {said}; {wanted}")
     builder, results = trace.builder, []
+    builder.place = trace.returned()
     for k, given in enumerate(values):
         value = builder.array(trace.value(given), f"result {k}")
         results.append(builder.tensor(value, f"result_{k}", floating=value.number >= Number.FLOAT))
-    return builder.finish(name, results)
+    made = builder.finish(name, results)
+    return replace(made, places={**dict.fromkeys(made.outputs, builder.place), **made.places})
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dict[str, Any]]:
@@ -218,10 +223,9 @@ def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dic
             raise KindError(f"a traced body names its parameters: {_name(function)} has {parameter}")
         if parameter.kind is not parameter.KEYWORD_ONLY:
             inputs.append(name)
-        elif parameter.default is parameter.empty:
+        elif parameter.default is parameter.empty or isinstance(parameter.default, _TENSORS):
             captured.append(name)
-        elif isinstance(parameter.default, _TENSORS):
-            captured.append(name)
+        if isinstance(parameter.default, _TENSORS):
             defaults[name] = as_tensor(parameter.default, f"the default of {name!r}")
     return inputs, captured, defaults
 

@@ -8,6 +8,7 @@ numbers and arrays that the function finds outside become constants.
 from __future__ import annotations
 
 import contextvars
+import dis
 import functools
 import itertools
 import linecache
@@ -26,8 +27,9 @@ from mdf_loop.readers.expressions.equations import DRAWS, FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
-from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Value, literal
+from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Value, literal
 from mdf_loop.readers.python import surroundings
+from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, instead, instruction, stores
 
 
 class TracedBranch(LoopError, TypeError):
@@ -74,7 +76,7 @@ class Trace:
         if isinstance(given, list | tuple) and any(isinstance(part, Traced) for part in _flat(given)):
             parts = tuple(self.value(part) for part in given)
             return Value(varies=any(part.varies for part in parts), items=parts, display="list")
-        if isinstance(given, _CONSTANTS):
+        if isinstance(given, CONSTANTS):
             return _constant(given)
         raise self.refused(f"computes with a {type(given).__name__}; a traced function computes with numbers and arrays")
 
@@ -90,22 +92,43 @@ class Trace:
         """A value as the function gets it: a tuple where there are several."""
         if value.items is not None:
             return tuple(self.wrap(item) for item in value.items)
-        if (frame := self._frame()) is not None:
-            self.lines.setdefault(value.name, frame.f_lineno)
+        self.lines.setdefault(value.name, self.line())
         return TracedVariable(value, self)
 
     def add(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """The result of an operator of expressions."""
+        self.builder.place = self.place(self.line())
         values = [None if given is None else self.builder.array(self.value(given), op) for given in inputs]
-        return self.wrap(self.builder.node(op, values, _short(op), number=NUMBERS.get(op, 0), **attrs))  # type: ignore[arg-type]
+        name, number = self._assigned() or _CALLED.get(op, _short(op)), NUMBERS.get(op, Number.NO)
+        return self.wrap(self.builder.node(op, values, name, number=number, **attrs))
 
     def refused(self, what: str, line: int = 0) -> TracedBranch:
         """The error for what cannot be traced, with the line of the function: that which runs unless another one is given."""
-        frame = self._frame()
-        line = line or (self.code.co_firstlineno if frame is None else frame.f_lineno)
-        text = self.text(line)
-        self.refusal = TracedBranch(f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''} {what}")
+        self.refusal = TracedBranch(f"{self.place(line or self.line())} {what}")
         return self.refusal
+
+    def line(self) -> int:
+        """The line that the function has come to; the first one where it is not running."""
+        frame = self._frame()
+        return int(self.code.co_firstlineno if frame is None else frame.f_lineno)
+
+    def place(self, line: int) -> str:
+        """A line of the function, with its file and what is written there."""
+        text = self.text(line)
+        return f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''}"
+
+    def instead(self) -> str:
+        """What to write in the place of what the function, or one of its file that it calls, does now; empty if not known."""
+        outer, frame = self._frame(), sys._getframe(1)
+        while outer is not None and frame.f_back is not None and frame.f_globals is not outer.f_globals:
+            frame = frame.f_back
+        return "" if outer is None else instead(frame)
+
+    def returned(self) -> str:
+        """The place of what the function returns: that of its last ``return``."""
+        ends = [each for each in dis.get_instructions(self.code) if each.opname.startswith("RETURN_")]
+        lines = [each.positions.lineno for each in ends if each.positions is not None and each.positions.lineno]
+        return self.place(max(lines, default=self.code.co_firstlineno))
 
     def text(self, line: int) -> str:
         """What is written in a line of the function's file."""
@@ -119,6 +142,11 @@ class Trace:
         line, _, start, end = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
         text = linecache.getline(self.code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
         return text.partition("(")[0].strip() if "(" in text else ""
+
+    def _assigned(self) -> str:
+        """The variable that gets what is computed now; empty where it is a part of something larger."""
+        frame = self._frame()
+        return "" if frame is None else stores(frame.f_code).get(instruction(frame), "")
 
     def _frame(self) -> Any:
         frame: Any = sys._getframe(1)
@@ -152,7 +180,8 @@ class Traced(NDArrayOperatorsMixin):
         if method == "reduce" and ufunc.__name__ in _REDUCED:
             return _called(here, f"numpy.{_REDUCED[ufunc.__name__]}", inputs, named if inputs[1:] else {"axis": 0, **named})
         if method != "__call__" or named:
-            raise here.refused(f"calls np.{ufunc.__name__} with {method if method != '__call__' else ', '.join(named)}")
+            how = f".{method}" if method != "__call__" else f" with {', '.join(named)}"
+            raise here.refused(f"calls np.{ufunc.__name__}{how}, which a body cannot do; {here.instead() or NUMPYS}")
         name = ufunc.__name__.partition(" ")[0]
         return _called(here, f"{'numpy' if hasattr(np, name) else 'scipy.special'}.{name}", inputs, {})
 
@@ -174,11 +203,7 @@ class Traced(NDArrayOperatorsMixin):
         called = self.here.calling()
         if called.rpartition(".")[2] in DRAWN:
             raise self._refused(f"draws random numbers by {called}, which cannot be traced; {in_python(called)}")
-        raise self._refused(
-            f"makes an array of values that are known only when the loop runs{f', by {called}' if called else ''}; use numpy's "
-            "functions, such as np.stack([...]), and give an array that such a value is the index of by name: "
-            "def f(i, condition, x, *, table), and table= in the call"
-        )
+        raise self._refused(f"makes an array of values {LATER}; {self.here.instead() or NUMPYS}")
 
     def __round__(self, digits: int = 0) -> Any:
         return self.here.add("numpy.round", [self], decimals=digits)
@@ -191,13 +216,15 @@ class Traced(NDArrayOperatorsMixin):
             return here.add("numpy.transpose", [self])
         if name == "mT":
             return here.add("numpy.swapaxes", [self], axis1=-2, axis2=-1)
+        if name in ("shape", "ndim", "size"):
+            return _called(here, f"numpy.{name}", (self,), {})
         if name in _METHODS:
             return lambda *args, **named: _called(here, f"numpy.{name}", (self, *_as_one(name, args)), named)
         if name == "astype":
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
             return lambda: here.wrap(self.value)
-        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else _INSTEAD.get(name) or did_you_mean(name, _METHODS)
+        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else ATTRIBUTES.get(name) or did_you_mean(name, _METHODS)
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
     def _refused(self, what: str) -> TracedBranch:
@@ -222,43 +249,15 @@ class Traced(NDArrayOperatorsMixin):
         return f"<traced {self.value.name or self.value.literal!r}>"
 
 
-_A_NUMBER = (
-    "makes a Python number of a value that is known only when the loop runs; use numpy's functions (np.sqrt for math.sqrt), "
-    "mdf_loop.loop for a loop of so many iterations, and an array, given by name, for the elements of a list: "
-    "def f(i, condition, x, *, table), and table= in the call"
-)
-
-PYTHONS = {
-    **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__"), _A_NUMBER),
-    "__delitem__": "deletes an element; use np.concatenate([x[:i], x[i + 1:]]) with a number i that is known",
-    **dict.fromkeys(
-        ("__str__", "__format__"),
-        "makes a text of a value that is known only when the loop runs; to see it, return it behind the carried values: it is "
-        "collected, one of each iteration",
-    ),
-    "__bool__": (
-        "branches on a value that is known only when the loop runs; use np.where(condition, a, b) for one of two values, "
-        "mdf_loop.if_(condition, then_branch=..., else_branch=...) for one of two functions, and np.logical_and, "
-        "np.logical_or, np.minimum and np.maximum for and, or, min and max"
-    ),
-    "__iter__": "iterates over a value whose length is not known yet; use numpy's functions or mdf_loop.scan; "
-    "several carried values are parameters of their own: def f(i, condition, a, b)",
-    "__len__": "needs a length that is known only when the loop runs; use np.size(x) or np.shape(x)",
-    "__contains__": "looks for something in a value that is known only when the loop runs; use np.any(x == something)",
-    "__hash__": "looks a value up that is known only when the loop runs; use np.where, or an array that it is the index of",
-}
-"""What Python asks of values for its own conversions, and why traced ones refuse it, with what to write."""
-
-
-def _refusing(what: str) -> Any:
+def _refusing(what: str, usual: str) -> Any:
     def refuse(self: Traced, *_: Any) -> Any:
-        raise self.here.refused(what)
+        raise self.here.refused(f"{what} {LATER}; {self.here.instead() or usual}")
 
     return refuse
 
 
 for _name, _what in PYTHONS.items():
-    setattr(Traced, _name, _refusing(_what))
+    setattr(Traced, _name, _refusing(*_what))
 
 _OF_NUMPY = vars(NDArrayOperatorsMixin)
 
@@ -279,6 +278,11 @@ class TracedVariable(Traced):
     def __init__(self, value: Value, trace: Trace, whole: TracedVariable | None = None, index: Any = None) -> None:
         self._value, self.trace, self.whole, self.index = value, trace, whole, index
         self.changes, self.seen = 0, whole.version if whole is not None else 0
+
+    def __setattr__(self, name: str, new: Any) -> None:
+        if name not in ("_value", "trace", "whole", "index", "changes", "seen"):
+            raise self.here.refused(f"sets .{name}, which a value does not keep; write np.reshape(x, shape) for a new shape")
+        super().__setattr__(name, new)
 
     @property
     def version(self) -> int:
@@ -338,14 +342,6 @@ _METHODS = {
 }
 """Methods of arrays that are functions of numpy as well."""
 
-_INSTEAD = {
-    "item": "; leave it out: a value of one element is a number here",
-    "flatten": "; use x.ravel()",
-    "append": "; return what each iteration should add, behind the carried values: it is collected",
-    "dtype": "; its type is that of the first value",
-}
-"""What to do about attributes of arrays and lists that traced values do not have."""
-
 
 def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a method that takes lengths or axes one by one where the function takes a tuple."""
@@ -359,9 +355,12 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     """The result of a function of numpy."""
     op = op_of(name)
     if op is None:
-        _, formula = FORMULAS.get(name.rpartition(".")[2], ({}, ""))
-        instead = _INSTEAD.get(name.rpartition(".")[2], f"; {ANY_FUNCTION}")
-        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else instead
+        short = name.rpartition(".")[2]
+        if short in WRITTEN_OUT:
+            return WRITTEN_OUT[short](*args, **named)
+        _, formula = FORMULAS.get(short, ({}, ""))
+        usual = f"; {said}" if (said := trace.instead()) else ATTRIBUTES.get(short, f"; {ANY_FUNCTION}")
+        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else usual
         raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
     if op in _OPERATORS:
         return trace.add(op, list(args))
@@ -433,12 +432,16 @@ def _constant(given: Any) -> Value:
     return literal(given)
 
 
-_CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple
+CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple
 """What is known when a function is traced."""
 
 
 def _flat(given: Any) -> Iterable[Any]:
     return (part for item in given for part in _flat(item)) if isinstance(given, list | tuple) else (given,)
+
+
+_CALLED = {"numpy.random.randn": "noise", "numpy.random.rand": "uniform"}
+"""What users call an operator."""
 
 
 def _short(op: str) -> str:

@@ -172,7 +172,7 @@ def _parts(thing: Any, name: str) -> Mapping[Any, Any] | None:
         found = {each.name: getattr(thing, each.name) for each in thing.__attrs_attrs__}
         return {key: value for key, value in found.items() if value is not None and _says_something(key, value)}
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        return {each.name: getattr(thing, each.name) for each in dataclasses.fields(thing)}
+        return {each.name: getattr(thing, each.name) for each in dataclasses.fields(thing) if each.compare}
     if isinstance(thing, functools.partial):
         return {"function": thing.func, "args": thing.args, "keywords": thing.keywords}
     return None

@@ -1,0 +1,140 @@
+"""What people write in the notations of other languages and of mathematics, and how equations have it: hints for messages."""
+
+from __future__ import annotations
+
+import ast
+import io
+import keyword
+import re
+import tokenize
+from typing import Any
+
+from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
+
+_DERIVATIVE = re.compile(
+    r"\s*(?:[d∂](?P<twice>2|²|\^2)?\(?(?P<name>[^\W\d]\w*?)\)?\s*/\s*[d∂]\(?t(?:2|²|\^2)?\)?"
+    r"|(?P<marked>[^\W\d]\w*)(?P<marks>['′’]{1,2}))\s*(?:[:=]+(?P<slope>.*))?",
+    re.DOTALL,
+)
+"""``dx/dt``, ``d2x/dt2``, ``x'`` and ``x''``, with what it is if that is written behind it."""
+
+
+def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
+    """How equations have what looks like a derivative; empty for anything else.
+
+    >>> as_derivative("dx/dt = -x")
+    '; a derivative is written derivatives: {x: -x}'
+    >>> as_derivative("x''", "-x", in_text=True)
+    '; a second derivative is two first ones: dx/dt: x_rate and dx_rate/dt: -x'
+    """
+    found = _DERIVATIVE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        return ""
+    name, rate = found["name"] or found["marked"], str(found["slope"] or slope).strip()[:60]
+    lines = {name: rate}
+    if found["twice"] or len(found["marks"] or "") == 2:
+        lines = {name: f"{name}_rate", f"{name}_rate": rate}
+    parts = [f"d{key}/dt: {value}" if in_text else f"{key}: {value}" for key, value in lines.items()]
+    written = " and ".join(parts) if in_text else f"derivatives: {{{', '.join(parts)}}}"
+    return f"; a second derivative is two first ones: {written}" if len(lines) > 1 else f"; a derivative is written {written}"
+
+
+def meant_by(text: str, problem: str) -> str:
+    """What to write in the place of a text that Python cannot read, which says ``problem``; empty where nothing is known."""
+    return (
+        as_derivative(text)
+        or _of_signs(text, problem)
+        or _of_keyword(text)
+        or _of_assignment(text)
+        or _of_product(text)
+        or _of_lines(text)
+    )
+
+
+INSTEAD_OF_PARTS: dict[type, tuple[str, str]] = {
+    kind: (kind.__name__, "; write functions of whole arrays, such as sum(x * y)")
+    for kind in (ast.GeneratorExp, ast.ListComp, ast.Lambda)
+} | {ast.NamedExpr: (":=", "; give the value a name of its own, in let: {y: ...}, and read y")}
+"""Parts of Python that no expression has: what they are called, and what to write in their place."""
+
+
+_WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}
+"""Words of Python that expressions have."""
+
+_STATEMENTS = {"return", "for", "while", "def", "import", "from", "del", "pass", "break", "continue", "with", "try"}
+"""Words with which a statement of Python begins."""
+
+_SIGNS = {
+    "&&": "and",
+    r"\|\|": "or",
+    "!(?!=)": "not",
+    "<>": "!=",
+    "=<|≤": "<=",
+    "=>|≥": ">=",
+    r"\+\+|--|[-+*/%]=(?!=)": "write only the new value: x + 1, not x += 1",
+    ";": "write each equation on a line of its own",
+    "[²³]": "** 2 or ** 3",
+    r"%\s*(?=$|[)\]])": "/ 100",
+    "[×·⋅]": "*",
+    "[−–—]": "-",
+    "[÷]": "/",
+    "√": "sqrt(...)",
+    r"\|[^|]+\|": "abs(...)",
+    r"(?<!['\"\w])[^\W\d]\w*['′’]+(?!\w)": "in derivatives: {x: ...} if it is a derivative, and A.T if it is a transpose",
+    r"\$": "write the name without $",
+    r"\b(?:AND|OR|NOT)\b": "and, or, not",
+    r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
+}
+"""Signs and words of other languages that Python cannot read in an expression, and what is written in their place, or how."""
+
+
+def _of_signs(text: str, problem: str) -> str:
+    """What to write in the place of a sign that Python does not have."""
+    found = next(((match[0], meant) for sign, meant in _SIGNS.items() if (match := re.search(sign, text))), None)
+    if found is None and "follows keyword argument" in problem:
+        return "; = names an argument: a comparison is written =="
+    if found is None:
+        return ""
+    return f"; {found[1]}" if found[1].startswith("write ") else f"; {found[0]} is written {found[1]}"
+
+
+def _of_product(text: str) -> str:
+    """What to do about a product that is written without its sign."""
+    found = _PRODUCT.search(text)
+    is_name = found is not None and found[2] not in _WORDS and found[1] not in _WORDS
+    if found is not None and is_name and (found[1] in BUILTINS or op_of(f"numpy.{found[1]}")):
+        return f"; a call has brackets: {found[1]}({found[2]})"
+    return f"; a product is written {found[1]} * {found[2]}" if found is not None and is_name else ""
+
+
+_PRODUCT = re.compile(r"(?<![\w.])(\d[\d.]*(?=\s|[^\W\d])|[^\W\d]\w*(?=\s))\s*([^\W\d]\w*)")
+"""A number or name in front of a name: ``2 x``, ``2x``, ``dt dv``."""
+
+
+def _of_keyword(text: str) -> str:
+    """What to do about a name that Python takes for a word of its own."""
+    found = next((token for token in _tokens(text) if keyword.iskeyword(token) and token not in _WORDS), None)
+    if found in _STATEMENTS and text.split()[0] == found:
+        return f"; an equation is one value: write it without {found!r}"
+    return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
+
+
+def _tokens(text: str) -> list[str]:
+    """The words and signs of a text; none where Python cannot tell them apart."""
+    try:
+        return [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return []
+
+
+def _of_assignment(text: str) -> str:
+    """What to do about a text that assigns."""
+    outside = re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", text)  # inside of brackets it names an argument
+    if not re.search("(?<![=<>!])=(?!=)", outside):
+        return ""
+    return "; = assigns: a comparison is written ==, and a value with a name is a line of its own, in let: {y: ...}"
+
+
+def _of_lines(text: str) -> str:
+    """What to do about an expression that goes on in another line."""
+    return "; an expression of several lines is in brackets, ( ... )" if "\n" in text.strip() else ""

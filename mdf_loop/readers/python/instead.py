@@ -1,0 +1,232 @@
+"""What to write where a line of a traced function asks Python for something: the line's own expression, in numpy's words."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import itertools
+import linecache
+from collections.abc import Mapping
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.readers.expressions.function_calls import op_of
+
+_COLLECTED = "to see {0}, return it behind the carried values: it is collected, one of each iteration"
+_AS_ARRAY = "compute with whole arrays, such as np.sum({0}), or go through elements by mdf_loop.scan(start, {0}, body=...)"
+_LENGTH = "a length is known before the loop: write a number in the place of {0}"
+
+CALLS = {
+    "float": "leave float() out: write {0}",
+    "int": "write np.trunc({0}), or {0} where it is whole already, as the iteration number is",
+    "bool": "write {0} != 0",
+    "complex": "write {0} + 0j",
+    "print": _COLLECTED,
+    "str": f"leave it out; {_COLLECTED}",
+    "range": "a loop of {0} iterations inside a body is mdf_loop.loop({0}, True, x, body=...) with a body of (k, go, x)",
+    "max": "write np.maximum({all})",
+    "min": "write np.minimum({all})",
+    "sum": "write np.sum({0})",
+    "any": "write np.any({0})",
+    "all": "write np.all({0})",
+    "sorted": "write np.sort({0})",
+    "len": "write np.shape({0})[0]",
+    "math.pow": "write {0} ** {1}",
+    "math.fabs": "write np.abs({0})",
+    "math.isclose": "write np.abs({0} - {1}) <= 1e-9 * np.abs({1})",
+    "np.array": "write np.stack({0}), if that is a list; leave np.array out, if it is an array",
+    "np.logaddexp.reduce": "write np.log(np.sum(np.exp({0})))",
+    "np.add.accumulate": "write np.cumsum({0})",
+    **{
+        f"np.{name}.outer": f"write {{0}}[:, None] {op} {{1}}"
+        for name, op in {"add": "+", "subtract": "-", "multiply": "*"}.items()
+    },
+    "np.isin": "write np.any({1} == {0}), with {1} as an array",
+    "np.select": "write np.where(condition, a, np.where(other_condition, b, default))",
+    "np.einsum": "write products and sums: a @ b, np.sum(a[:, None] * b, axis=0)",
+    **dict.fromkeys(("list", "tuple", "np.asarray", "np.float64"), "leave it out: write {0}"),
+    **dict.fromkeys(("np.arange", "np.zeros", "np.ones", "np.full", "np.eye", "np.linspace"), _LENGTH),
+    **dict.fromkeys(("enumerate", "zip", "map", "filter", "reversed"), _AS_ARRAY),
+}
+"""By function that is called: what to write; ``{0}`` and ``{1}`` are its arguments, ``{all}`` are all of them."""
+
+OF_ONE = {"max": "write np.max({0})", "min": "write np.min({0})"}
+"""The same where it is called with one argument."""
+
+
+LATER = "that are known only when the loop runs"
+NUMPYS = "use numpy's functions, such as np.sqrt(x), np.stack([x, y]) and np.where(condition, x, y)"
+
+PYTHONS = {
+    **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__"), ("makes a Python number of values", NUMPYS)),
+    "__delitem__": ("deletes an element of values", "use np.concatenate([x[:i], x[i + 1:]]) with a number i that is known"),
+    **dict.fromkeys(("__str__", "__format__"), ("makes a text of values", _COLLECTED.format("it"))),
+    "__bool__": (
+        "branches on values",
+        "use np.where(condition, a, b), or mdf_loop.if_(condition, then_branch=..., else_branch=...) for one of two functions",
+    ),
+    "__iter__": (
+        "iterates over values",
+        "use numpy's functions or mdf_loop.scan; each carried value is a parameter: def f(i, go, a, b)",
+    ),
+    "__len__": ("needs the length of values", "use np.size(x) or np.shape(x)"),
+    "__contains__": ("looks for something in values", "use np.any(x == something)"),
+    "__hash__": ("looks something up by values", "use np.where, or an array that it is the index of"),
+}
+"""What Python asks of values for its own conversions, and what to write where the line itself does not show it."""
+
+ATTRIBUTES = {
+    "item": "; leave it out: a value of one element is a number here",
+    "flatten": "; use x.ravel()",
+    "append": "; return what each iteration should add, behind the carried values: it is collected",
+    "dtype": "; its type is that of the first value",
+}
+"""What to do about attributes of arrays and lists that traced values do not have."""
+
+
+def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    return np.logical_or(a == b, np.logical_and(np.abs(a - b) <= atol + rtol * np.abs(b), np.isfinite(b)))
+
+
+WRITTEN_OUT = {"isclose": _isclose, "divmod": lambda a, b: (np.floor_divide(a, b), np.remainder(a, b))}
+"""Functions of numpy that others make up."""
+
+
+@functools.lru_cache(maxsize=256)
+def stores(code: CodeType) -> Mapping[int, str]:
+    """By the place of an instruction: the variable that its result is assigned to."""
+    pairs = itertools.pairwise(dis.get_instructions(code))
+    named = {one.offset: following.argval for one, following in pairs if following.opname.startswith("STORE_FAST")}
+    return {offset: name[0] if isinstance(name, tuple) else name for offset, name in named.items()}
+
+
+def instruction(frame: FrameType) -> int:
+    """The place of the instruction that runs; where that calls a function in Python, ``f_lasti`` is what is kept behind it."""
+    place = frame.f_lasti
+    while place > 0 and dis.opname[frame.f_code.co_code[place]] == "CACHE":
+        place -= 2
+    return place
+
+
+def instead(frame: FrameType) -> str:
+    """What to write in the place of what a function does just now; empty where that is not known."""
+    start, end, first, last = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.f_code.co_filename)))
+    except (SyntaxError, ValueError):
+        return ""
+    around = [each for each in ast.walk(tree) if _holds(each, (start or 0, first or 0), (end or 0, last or 0))][::-1]
+    if dis.opname[frame.f_code.co_code[instruction(frame)]].startswith(("CALL", "PRECALL")):
+        return _of_call(around[0], frame) if around and isinstance(around[0], ast.Call) else ""
+    for part, outside in itertools.pairwise([*around, None]):
+        is_part = isinstance(part, _CONDITIONS) and isinstance(outside, (*_CONDITIONS, ast.If, ast.IfExp, ast.While))
+        if part is not None and not is_part and (said := _said(part, frame)):
+            return said
+        if isinstance(part, ast.stmt):
+            break
+    return ""
+
+
+_CONDITIONS = ast.BoolOp, ast.UnaryOp, ast.Compare
+
+
+def _holds(tree: ast.AST, begin: tuple[int, int], end: tuple[int, int]) -> bool:
+    """Whether a part of a file has the text between two places in it."""
+    if not isinstance(tree, ast.expr | ast.stmt):
+        return False
+    return (tree.lineno, tree.col_offset) <= begin and end <= (tree.end_lineno or 0, tree.end_col_offset or 0)
+
+
+def _said(tree: ast.AST, frame: FrameType) -> str:
+    match tree:
+        case ast.Subscript():
+            return _of_index(tree, frame)
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.Compare(ops=[_, _, *_]) | ast.Compare(ops=[ast.In() | ast.NotIn()]):
+            return f"write {_plain(tree)}"
+        case ast.IfExp(test=test, body=then, orelse=other):
+            return f"write np.where({_plain(test)}, {ast.unparse(then)}, {ast.unparse(other)})"
+        case ast.If():
+            return _of_if(tree)
+        case ast.While(test=test):
+            loop = f"mdf_loop.loop(None, {_plain(test)}, x, body=...)"
+            return f"a loop inside a body is {loop}, whose body returns {_plain(test)} first, with the new values"
+        case ast.For(iter=each) | ast.GeneratorExp(generators=[ast.comprehension(iter=each), *_]):
+            return _AS_ARRAY.format(ast.unparse(each))
+        case ast.ListComp(generators=[ast.comprehension(iter=each), *_]):
+            return _AS_ARRAY.format(ast.unparse(each))
+        case ast.Assert(test=test):
+            return f"leave it out; {_COLLECTED.format(ast.unparse(test))}"
+        case ast.JoinedStr(values=values):
+            shown = [ast.unparse(each.value) for each in values if isinstance(each, ast.FormattedValue)]
+            return _COLLECTED.format(", ".join(shown)) if shown else ""
+        case ast.Assign(targets=[ast.Tuple(elts=elts)], value=value):
+            parts = [f"{ast.unparse(value)}[{k}]" for k in range(len(elts))]
+            return f"write {', '.join(map(ast.unparse, elts))} = {', '.join(parts)}"
+        case ast.Assign(targets=[ast.Subscript(value=of, slice=index)], value=new):
+            array, place = ast.unparse(of), ast.unparse(index)
+            return f"write {array} = np.where(np.arange(len({array})) == {place}, {ast.unparse(new)}, {array})"
+    return ""
+
+
+def _of_call(tree: ast.Call, frame: FrameType) -> str:
+    name = ast.unparse(tree.func).replace("numpy.", "np.")
+    written = [*map(ast.unparse, tree.args)]
+    known = (OF_ONE.get(name) if len(written) == 1 else None) or CALLS.get(name)
+    if name == "np.take" and written:
+        return _of_index(ast.Subscript(tree.args[0], tree.args[-1], ast.Load()), frame)
+    if known is not None and written:
+        return known.format(*written, *written, all=", ".join(written[:2]))
+    module, _, function = name.rpartition(".")
+    is_numpys = module in ("math", "") and op_of(f"numpy.{function}") is not None
+    return f"write np.{function}({', '.join(written)})" if is_numpys and function != "abs" else ""
+
+
+def _of_index(tree: ast.Subscript, frame: FrameType) -> str:
+    """What to write for an index that is a value of the loop: arrays that have such indices are values of the body."""
+    of, code = ast.unparse(tree.value), frame.f_code
+    kept = (frame.f_locals if of in frame.f_locals else frame.f_globals).get(of)
+    if isinstance(tree.ctx, ast.Store) or isinstance(tree.value, ast.Dict) or isinstance(kept, dict):
+        return ""
+    is_name, n = isinstance(tree.value, ast.Name), code.co_argcount
+    default = "..." if of in code.co_varnames else of if isinstance(kept, list | np.ndarray) else f"np.array({of})"
+    named = f"{of if is_name else 'table'}={default}"
+    names = [*code.co_varnames[:n], "*", *code.co_varnames[n : n + code.co_kwonlyargcount], named]
+    return f"make {of} a value of the body: def {code.co_name}({', '.join(names)})"
+
+
+def _of_if(tree: ast.If) -> str:
+    """One of two values for a variable that both ways set, or one of them; one of two functions for all else."""
+    match tree.body, tree.orelse:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=then)], [ast.Assign(targets=[ast.Name(id=same)], value=other)]:
+            if name == same:
+                return f"write {name} = np.where({_plain(tree.test)}, {ast.unparse(then)}, {ast.unparse(other)})"
+        case [ast.Assign(targets=[ast.Name(id=name)], value=then)], []:
+            return f"write {name} = np.where({_plain(tree.test)}, {ast.unparse(then)}, {name})"
+        case [ast.AugAssign(target=ast.Name(id=name), op=op, value=value)], []:
+            then = ast.BinOp(ast.Name(name), op, value)
+            return f"write {name} = np.where({_plain(tree.test)}, {ast.unparse(then)}, {name})"
+    test = _plain(tree.test)
+    one = f"mdf_loop.if_({test}, then_branch=..., else_branch=...)"
+    return f"compute both and choose with np.where({test}, a, b), or run one with {one}"
+
+
+def _plain(tree: ast.AST) -> str:
+    """A condition as text, with numpy's functions for what Python decides."""
+    match tree:
+        case ast.BoolOp(op=op, values=values):
+            name, texts = f"np.logical_{'and' if isinstance(op, ast.And) else 'or'}", [*map(_plain, values)]
+            return functools.reduce(lambda one, other: f"{name}({one}, {other})", texts)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return f"np.logical_not({_plain(operand)})"
+        case ast.Compare(left=left, ops=[_, _, *_] as ops, comparators=others):
+            pairs = zip([left, *others], ops, others, strict=False)
+            return _plain(ast.BoolOp(ast.And(), [ast.Compare(one, [op], [other]) for one, op, other in pairs]))
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.Tuple(elts=elts) | ast.List(elts=elts)]):
+            found = _plain(ast.BoolOp(ast.Or(), [ast.Compare(left, [ast.Eq()], [each]) for each in elts]))
+            return found if isinstance(op, ast.In) else f"np.logical_not({found})"
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[within]):
+            return f"np.any({ast.unparse(within)} == {ast.unparse(left)})"
+    return ast.unparse(tree)
