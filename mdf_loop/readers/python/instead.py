@@ -38,7 +38,7 @@ CALLS = {
     "math.fabs": "write np.abs({0})",
     "math.isclose": "write np.abs({0} - {1}) <= 1e-9 * np.abs({1})",
     "np.array": "write np.stack({0}), if that is a list; leave np.array out, if it is an array",
-    "np.logaddexp.reduce": "write np.log(np.sum(np.exp({0})))",
+    "np.logaddexp.reduce": "write np.max({0}) + np.log(np.sum(np.exp({0} - np.max({0}))))",
     "np.add.accumulate": "write np.cumsum({0})",
     **{
         f"np.{name}.outer": f"write {{0}}[:, None] {op} {{1}}"
