@@ -232,6 +232,8 @@ class SideBySide:
 
     def _column(self, task: Task, name: str, rows: Sequence[Any]) -> Column:
         """An output of all runs, or what is recorded of them."""
+        if isinstance(rows, np.ndarray):
+            return whole_column(rows[:, None] if name in self.source.singles else rows)
         return column_of([np.asarray(row)[None] for row in rows] if name in self.source.singles else rows, task.padding)
 
     def _chunk(self, task: Task, columns: Columns, taken: Mapping[str, int], requests: list[Request], which: np.ndarray) -> Chunk:
