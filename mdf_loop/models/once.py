@@ -289,8 +289,11 @@ class OnceEvaluation:
 
     def begin(self, given: Given, run: Run) -> list[Any]:
         """The values before the first node."""
-        defaults = self._defaults
-        return self._between.begin([given[each] if each in given else defaults[each] for each in self.read.inputs], run)
+        return self._between.begin(self.values(given), run)
+
+    def values(self, given: Given) -> list[Any]:
+        """What the body is run with."""
+        return [given[each] if each in given else self._defaults[each] for each in self.read.inputs]
 
     def value(self, env: list[Any], name: str) -> Any:
         """A value of the body, of those that an evaluation knows."""

@@ -11,32 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import let_through
-from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.execute.programs import program_values
-from mdf_loop.ir import Body
 from mdf_loop.models.model import Model, Wish
-from mdf_loop.models.once import OnceEvaluation, Request
+from mdf_loop.models.once import Request
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
-from mdf_loop.plan.invariants import draws
+from mdf_loop.sweeps.graph_programs import WholeGraph
 from mdf_loop.sweeps.machine_runs import (
     Columns,
     MachineLoop,
     NotTogether,
-    are_the_same_bits,
-    column_of_values,
     columns_of,
-    for_many,
     many,
     may_be_compiled,
     pays,
+    refuse_other,
 )
-from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
+from mdf_loop.sweeps.row_programs import request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans, whole_column
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
-from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.system.starting import no_collecting
 
 if TYPE_CHECKING:
@@ -83,7 +78,6 @@ class SideBySide:
     def __init__(self, model: Model, source: Evaluated) -> None:
         self.model, self.source = model, source
         self._made: dict[Any, tuple[Any, MachineLoop]] = {}  # with what it was made of, so that its place stays taken
-        self._rest: dict[Any, tuple[Any, BehindLoop]] = {}
 
     @classmethod
     def of(cls, model: Model, wish: Wish, recorded: Mapping[str, str]) -> SideBySide | None:
@@ -121,6 +115,8 @@ class SideBySide:
         runs = RunsAtOnce(task, first, which, task.seeds(start, stop) if source.draws else None, run, seconds)
         taken = source.taken(task.columns) if source.loops == 1 else None
         found = self._of_columns(source, taken, runs) if taken is not None and isinstance(source, OfNodes) else None
+        if found is None and isinstance(source, OfNodes) and pays(run.options, task.size):
+            found = self._of_graph(source, runs)
         if found is not None:
             return found
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
@@ -135,32 +131,39 @@ class SideBySide:
             whole = source.whole(points, which, runs.seeds, run, seconds)
             if whole is not None:
                 return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
-        if isinstance(source, OfNodes) and source.loops == 1:
-            found = self._with_rest(source, [source.begun(inputs, outside) for inputs in points], runs)
-            if found is not None:
-                return found
         return self._stepwise([source.steps(points[k], outside) for k in which], runs)
 
-    def _with_rest(
-        self, source: OfNodes, begun: Sequence[tuple[OnceEvaluation, list[Any], Request]], runs: RunsAtOnce
-    ) -> Chunk | None:
-        """The outputs of some runs, of which nodes behind the only loop compute some; None if these have no machine code."""
-        evaluation, requests, task, run = begun[0][0], [request for *_, request in begun], runs.task, runs.run
-        if any(each is not evaluation for each, *_ in begun):
+    def _of_graph(self, source: OfNodes, runs: RunsAtOnce) -> Chunk | None:
+        """The outputs of some runs by one program of the whole graph; None if there is none."""
+        task, which, run, first = runs.task, runs.which, runs.run, runs.first
+        try:
+            graph, values = source.whole(task.inputs_of(first), task.columns, run)
+            rows = self._rows(source, graph, values, runs)
+            made = graph.machine_code(values, [*rows], run.options)
+            found, counts = many(made, graph.vectors, values, rows, which, runs.seeds, run, runs.seconds), len(task.columns)
+        except NotTogether as reason:
+            log.debug("%s: the graph is no program of all runs: %s", self.model.name, reason)
             return None
-        rest = self._rest.setdefault((id(evaluation), run.options.engine), (evaluation, BehindLoop(evaluation.body)))[1]
-        if rest.is_left:
-            return None
-        columns = self._looped(self._machine(requests[0], rest.wanted, runs), requests, runs)
-        which = runs.which[: len(columns.lengths)]
-        known = [{name: evaluation.value(env, name) for name in rest.before} for _, env, _ in begun]
-        results = rest.run(known, columns, which, run)
-        if results is None:
-            return None
-        outputs = dict(zip((*source.once.places, *source.labels), results, strict=True))
-        chunk = self._chunk(task, columns, {}, requests, which)
-        chunk.columns = {name: self._column(task, name, outputs[name]) for name in task.columns}
+        chunk = Chunk({name: self._column(task, name, column) for name, column in zip(task.columns, found, strict=False)})
+        if source.loops == 1:
+            lengths = np.asarray(found[counts])
+            chunk.iterations, chunk.stops = lengths, _stops([graph.request], np.zeros_like(which[: len(lengths)]), lengths)
+            ends = {f"carried {name}": np.asarray(x) for name, x in zip(graph.ends, found[counts + 1 :], strict=True)}
+            chunk.suspects = first_nans(ends, chunk.stops == stop_of(0, 1))
         return chunk
+
+    @staticmethod
+    def _rows(source: OfNodes, graph: WholeGraph, values: Sequence[Any], runs: RunsAtOnce) -> dict[int, np.ndarray]:
+        """What differs of what a graph is run with, by its place: a row for each point."""
+        points = np.arange(runs.first, runs.first + runs.which[-1] + 1)
+        columns = runs.task.grid.columns(points)
+        if columns is None:
+            given = [source.given(runs.task.inputs_of(point)) for point in points]
+            if any(evaluation is not graph.evaluation for _, evaluation in given):
+                raise NotTogether("points have values of several kinds")
+            return columns_of([graph.evaluation.values(each) for each, _ in given])
+        places = source.places([*columns], graph)
+        return {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
 
     def _of_columns(self, source: OfNodes, taken: Mapping[str, int], runs: RunsAtOnce) -> Chunk | None:
         """The outputs of some runs whose loop gets what is swept as it is: nothing of Python's for each point."""
@@ -230,6 +233,8 @@ class SideBySide:
 
     def _column(self, task: Task, name: str, rows: Sequence[Any]) -> Column:
         """An output of all runs, or what is recorded of them."""
+        if isinstance(rows, np.ndarray):
+            return whole_column(rows[:, None] if name in self.source.singles else rows)
         return column_of([np.asarray(row)[None] for row in rows] if name in self.source.singles else rows, task.padding)
 
     def _chunk(self, task: Task, columns: Columns, taken: Mapping[str, int], requests: list[Request], which: np.ndarray) -> Chunk:
@@ -281,84 +286,3 @@ def _column(columns: Columns, place: int, fill: Any) -> Column:
     found = columns.collected[place - len(columns.values)]
     assert found is not None
     return filled_up(found, columns.lengths, fill), columns.lengths
-
-
-Values = dict[str, Any]
-
-
-class BehindLoop:
-    """The nodes of a graph behind its only loop.
-
-    Parameters
-    ----------
-    body : Body
-        The whole graph.
-
-    Attributes
-    ----------
-    before : list of str
-        What they read of what is known before the loop.
-    wanted : set of int
-        The results of the loop that they read.
-    is_left : bool
-        They have no machine code, or draw random numbers: each run computes them by itself.
-    """
-
-    def __init__(self, body: Body) -> None:
-        at = next(k for k, node in enumerate(body.nodes) if node.loop is not None)
-        nodes = body.nodes[at + 1 :]
-        known = {"", *body.constants, *(name for node in nodes for name in node.outputs)}
-        read = (*(name for node in nodes for name in node.reads), *body.outputs)
-        self._reads = tuple(dict.fromkeys(name for name in read if name not in known))
-        self._results = {name: place for place, name in enumerate(body.nodes[at].outputs) if name in self._reads}
-        self.before, self.wanted = [name for name in self._reads if name not in self._results], set(self._results.values())
-        self.is_left = not self.wanted or any(map(draws, nodes))
-        self._graph = Graph(replace(body, inputs=self._reads, captures=(), nodes=nodes))
-        self._vectors = Vectors()
-
-    def run(self, points: Sequence[Values], columns: Columns, which: np.ndarray, run: Run) -> Sequence[Any] | None:
-        """The outputs of the graph, each with a row for each run; None if each run has to compute them by itself.
-
-        Parameters
-        ----------
-        points : sequence of mapping
-            Of each point, what is known before the loop, of what is read.
-        columns : Columns
-            What the loop gave in each run.
-        which : array of int
-            For each run, which point it is of.
-        run : Run
-        """
-        try:
-            return self._run(points, columns, which, run)
-        except NotTogether as reason:
-            log.debug("behind the loop: %s", reason)
-            self.is_left = True
-            return None
-
-    def _run(self, points: Sequence[Values], columns: Columns, which: np.ndarray, run: Run) -> Sequence[Any] | None:
-        first, rows = {**points[0], **self._first(columns)}, dict[int, np.ndarray]()
-        for k, name in enumerate(self._reads):
-            column = self._rows_of(name, columns) if name in self._results else column_of_values([each[name] for each in points])
-            if column is not None:
-                rows[k] = column if name in self._results else column[which]
-        values = [first[name] for name in self._reads]
-        made = for_many(self._graph.machine_code(values, run.options), run.options)
-        if made is None or not are_the_same_bits(made):  # a run alone computes them node by node, in every engine
-            raise NotTogether("what is computed behind the loop has no machine code of the same bits")
-        return many(made, self._vectors, values, rows, np.arange(len(columns.lengths)), None, run)
-
-    def _first(self, columns: Columns) -> Values:
-        """What the loop gave in the first run."""
-        results = columns.results(0)
-        return {name: results[place] for name, place in self._results.items()}
-
-    def _rows_of(self, name: str, columns: Columns) -> np.ndarray:
-        """A result of the loop in all runs."""
-        place = self._results[name] - len(columns.values)
-        if place < 0:
-            return columns.values[place]
-        found, length = columns.collected[place], columns.lengths[0]
-        if found is None or (columns.lengths != length).any():
-            raise NotTogether("what is computed with collected values differs in length from run to run")
-        return found[:, :length]
