@@ -16,6 +16,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("MDF_LOOP_CHECK", "1")  # what every pass makes of a Step is looked at
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that is started compiles mdf_loop again
+
 if "MDF_LOOP_CACHE" not in os.environ:  # nothing of the user's is read or written; processes that are started share it
     os.environ["MDF_LOOP_CACHE"] = tempfile.mkdtemp(prefix="mdf-loop-cache-")
     atexit.register(shutil.rmtree, os.environ["MDF_LOOP_CACHE"], ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,18 @@ def _array(value: Any) -> Any:
 def single_node_cases() -> dict[str, Any]:
     """The cases that are one node and nothing else."""
     return {name: case for name, case in node_cases().items() if len(case.model.graph.node) == 1}
+
+
+def without_likes(most: int = 3, alone: bool = True) -> list[str]:
+    """The names of the cases; of those with the same operators the first ones, unless they are one node and that is to be all."""
+    seen, names = Counter[frozenset[str]](), []
+    for name, case in node_cases().items():
+        nodes = case.model.graph.node
+        operators = frozenset(node.op_type for node in nodes)
+        seen[operators] += 1
+        if seen[operators] <= most or (alone and len(nodes) == 1):
+            names.append(name)
+    return names
 
 
 def assert_same(actual: Any, expected: Any, rtol: float, atol: float, where: str = "output") -> None:

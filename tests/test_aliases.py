@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_equivalence import assert_same_on_every_engine
+from equivalence import assert_same_on_every_engine
 
 import mdf_loop
 from mdf_loop.errors import IterationError

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import onnx.parser
 import pytest
+from in_groups import each
 from node_cases import RANDOM, assert_same, node_cases
 
 import mdf_loop
@@ -15,7 +16,7 @@ EXCLUDED: dict[str, str] = {}
 """Cases that are not run, each with its reason.  The aim is none."""
 
 
-@pytest.mark.parametrize("name", [name for name in node_cases() if name not in EXCLUDED])
+@each("name", [name for name in node_cases() if name not in EXCLUDED])
 def test_node_case(name):
     case = node_cases()[name]
     rep = backend.prepare(case.model)

@@ -7,8 +7,8 @@ of stacked and unstacked inputs.
 import itertools
 
 import numpy as np
-import pytest
 from definitions import rule_of
+from in_groups import each
 from node_cases import single_node_cases
 from samples import SAMPLES
 
@@ -74,7 +74,7 @@ def prepared(name):
     return entry, rule_of(node), bind(node).keywords, values, [isinstance(v, np.ndarray) for v in values]
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_rule_equals_the_stack_of_single_calls(name):
     entry, rule, attrs, values, can = prepared(name)
     ran = False
@@ -85,7 +85,7 @@ def test_rule_equals_the_stack_of_single_calls(name):
     assert ran or not any(can) or is_left, "the rule never applied"
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_what_one_call_refuses_the_rule_refuses(name):
     """Inputs with an axis less or more, or a shorter one: beside the iteration axis they may look as if they were right."""
     entry, rule, attrs, values, can = prepared(name)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from modeci_mdf.mdf import Model
 
 import mdf_loop
+from mdf_loop.options import start_run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.sweeps.behind_loops import BehindLoop
+from mdf_loop.sweeps.side_by_side import SideBySide
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="without llvmlite each run is run by itself")
 OVER, TRIALS = {"drift": [-0.5, 0.25, 1.5]}, 40
@@ -82,15 +83,15 @@ def test_all_runs_at_once_give_what_each_gives_alone(expressions, draws, ends):
 
 @pytest.fixture
 def runs(monkeypatch):
-    """How many runs have had what is behind the loop computed by one program."""
-    counts, plain = [], BehindLoop.run
+    """How many runs were one program of the whole graph."""
+    counts, plain = [], SideBySide._of_graph
 
-    def counted(self, points, columns, which, run):
-        found = plain(self, points, columns, which, run)
-        counts.append(None if found is None else len(which))
+    def counted(self, source, runs):
+        found = plain(self, source, runs)
+        counts.append(None if found is None else len(runs.which))
         return found
 
-    monkeypatch.setattr(BehindLoop, "run", counted)
+    monkeypatch.setattr(SideBySide, "_of_graph", counted)
     return counts
 
 
@@ -105,7 +106,7 @@ def test_it_is_one_program(outputs, runs):
 
 
 def test_collected_values_of_several_lengths_are_left_to_each_run(runs):
-    found = swept(model("numpy.sum(run.path)", ends=True), "jit")
+    found = swept(model("numpy.sum(run.path)", ends=True), "jit", chunk=3 * TRIALS)  # of few runs all may have one length
     np.testing.assert_array_equal(found["out0"], swept(model("numpy.sum(run.path)", ends=True), "interpret")["out0"])
     assert set(runs) == {None}
 
@@ -117,13 +118,14 @@ def test_what_differs_in_the_last_place_is_left_to_each_run(engine, runs):
     assert runs == [None]
 
 
-def test_simulators_give_choices(runs):
+def test_simulators_give_choices():
     f = mdf_loop.simulator(model("(run.x > 0) * 1", "run.k * 0.1"), ["drift"], trials=50, seed=1)
     with mdf_loop.options(engine="jit"):
         found = f([[0.5], [2.0]], seed=[0, 1])
     with mdf_loop.options(engine="interpret"):
         np.testing.assert_array_equal(found, f([[0.5], [2.0]], seed=[0, 1]))
-    assert sum(runs) == 100
+    with mdf_loop.options(engine="jit"):
+        assert f._program(f._batches.of([[0.5], [2.0]], {}), start_run()) is not None
 
 
 @pytest.mark.parametrize("cond", [None, "x < 0.1"], ids=["none", "one that does not count"])
@@ -150,3 +152,109 @@ def test_what_is_swept_need_not_be_read(draws, monkeypatch):
         found = mdf_loop.sweep(made, {"later": [1, 2, 3]}, trials=4, seed=1)
     np.testing.assert_array_equal(found["out0"], expected["out0"])
     assert not alone
+
+
+def several(values, loops, outputs):
+    """A model with values, some of them computed, and several loops."""
+    parameters = {name: {"value": value} for name, value in values.items()}
+    for name, (body, args) in loops.items():
+        parameters[f"{name}_body"] = {"value": body}
+        parameters[name] = {"function": "onnx::Loop", "args": {"M": 60, **args, "body": f"{name}_body"}}
+    node = {"parameters": parameters, "output_ports": {name: {"value": text} for name, text in outputs.items()}}
+    return mdf_loop.prepare(Model.from_dict({"m": {"graphs": {"m": {"nodes": {"n": node}}}}}))
+
+
+WALK = {"carried": {"x": "x + drift * dt + 0.2 * noise()", "t": "t + dt"}, "while": "abs(x) < bound"}
+WALKED = ("run", (WALK, {"x": 0.0, "t": 0.0}))
+FIRING = {
+    "let": {"w": "v + dt * (rest - v + 12 * drift)", "free": "r <= 0", "fired": "(w > top) * free"},
+    "carried": {
+        "v": "where(free, where(fired, rest, w), rest)",
+        "r": "where(fired, 0.3, r - dt)",
+        "n": "n + fired",
+        "last": "where(fired, i, last)",
+    },
+    "collected": {"volt": "v", "spike": "fired", "number": "i"},
+}
+FIXED = {"drift": 0.5, "bound": 1.0, "dt": 0.1, "rest": -65.0, "top": -62.0, "whole": 2.0}
+MODELS = {
+    "computed before": (
+        {**FIXED, "bound": "whole * 0.5", "drift": "rate * 2", "rate": 0.5},
+        [WALKED],
+        {"choice": "run.x > 0", "t": "run.t"},
+        "rate",
+    ),
+    "drawn before": (
+        {**FIXED, "u": "numpy.random.uniform(0, 1)", "g": "numpy.random.uniform(0, 3)"},
+        [WALKED],
+        {"choice": "numpy.where(u < 0.3, g > 1.5, run.x > 0)", "t": "numpy.where(u < 0.3, g, run.t)"},
+        "drift",
+    ),
+    "two loops": (
+        FIXED,
+        [WALKED, ("move", ({**WALK, "while": "x < bound"}, {"x": "run.x", "t": 0.0}))],
+        {"choice": "run.x > 0", "t": "run.t + move.t", "moved": "move.x"},
+        "drift",
+    ),
+    "types of later iterations": (
+        FIXED,
+        [("run", (FIRING, {"v": "rest", "r": 0.0, "n": 0, "last": 0}))],
+        {"n": "run.n", "fired": "run.n > 0", "last": "run.last", "volt": "run.volt", "spike": "run.spike", "k": "run.number"},
+        "drift",
+    ),
+    "vectors": (
+        {**FIXED, "start": [0.0, 0.0, 0.0], "gains": [1.0, 0.5, 0.2]},
+        [("run", ({"carried": {"x": "x + drift * gains * dt + 0.2 * noise(x)"}, "while": "max(x) < bound"}, {"x": "start"}))],
+        {"choice": "numpy.argmax(run.x)", "won": "run.x > bound", "most": "numpy.max(run.x)"},
+        "drift",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_around_loops_are_one_program_that_gives_what_each_run_gives_alone(name, runs):
+    values, loops, outputs, swept_name = MODELS[name]
+    made, over = several(values, dict(loops), outputs), {swept_name: [-0.5, 0.25, 0.5, 1.5]}
+    with mdf_loop.options(engine="interpret"):
+        expected = mdf_loop.sweep(made, over, trials=30, seed=5)
+    assert expected.attrs["failed"] == 0
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            found = mdf_loop.sweep(made, over, trials=30, seed=5)
+        for key in expected.data_vars:
+            assert found[key].dtype == expected[key].dtype
+            np.testing.assert_array_equal(found[key].values, expected[key].values)
+    assert None not in runs
+    with mdf_loop.options(engine="jit"):
+        f = mdf_loop.simulator(made, [swept_name], seed=5, trials=30)
+        assert f._program(f._batches.of([[0.5]], {}), start_run()) is not None
+        simulated = f.by_name([[x] for x in over[swept_name]])
+    for key, rows in simulated.items():
+        np.testing.assert_array_equal(rows, expected[key].values)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_few_iterations_in_one_program(steps, runs):
+    outputs = {"n": "run.n + 1", "last": "run.last", "number": "run.number", "v": "run.v"}
+    args = {"v": "rest", "r": 0.0, "n": 0, "last": 0, "M": steps}
+    made = several({**FIXED, "top": -64.9}, {"run": (FIRING, args)}, outputs)
+    found = {}
+    for engine in ("interpret", "jit"):
+        with mdf_loop.options(engine=engine):
+            found[engine] = mdf_loop.sweep(made, {"drift": [-0.5, 0.25, 0.5]}, trials=3, seed=5)
+    assert found["jit"].drop_attrs().identical(found["interpret"].drop_attrs())
+    assert None not in runs or steps == 1  # a loop without iterations behind the first one collects nothing
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 50])
+@pytest.mark.parametrize("top", [-64.9, -62.0, 5.0])
+def test_the_first_iteration_has_types_of_its_own(count, top):
+    planned = mdf_loop.compile({**FIRING, "while": "n < 2"})
+    values, carried = {}, [-65.0, 0.0, 0, 0]
+    for engine in ENGINES:
+        with mdf_loop.options(engine=engine):
+            values[engine] = planned(count, True, *carried, drift=0.5, rest=-65.0, top=top, dt=0.1)
+    for found in values.values():
+        for x, expected in zip(found, values["interpret"], strict=True):
+            assert (type(x), np.asarray(x).dtype, np.shape(x)) == (type(expected), np.asarray(expected).dtype, np.shape(expected))
+            np.testing.assert_array_equal(x, expected)

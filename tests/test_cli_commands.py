@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import mdf_loop
 from mdf_loop import options
-from mdf_loop.backends.llvm.linking.object_code import disk, key_of
+from mdf_loop.backends.llvm.linking.object_code import disk
 from mdf_loop.cli import app
 from mdf_loop.cli.console import bars
 from mdf_loop.cli.installation import in_words
@@ -27,6 +27,7 @@ from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.equations import functions_of_equations, read_equations
 from mdf_loop.readers.expressions.function_calls import op_of
 from mdf_loop.settings.engines import agreeing_engines, available_engines, can_compile
+from mdf_loop.system.checksums import checksum
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -234,7 +235,7 @@ def test_what_llvmlite_would_bring_is_said(monkeypatch):
 def test_cache_tells_what_is_kept_and_deletes_it(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("MDF_LOOP_CACHE", str(tmp_path / "kept"))
     assert printed(capsys, "cache")["entries"] == 0
-    disk().write(key_of("a"), b"something")
+    disk().write(checksum("a"), b"something")
     found = printed(capsys, "cache")
     assert (found["path"], found["entries"], found["refusal"]) == (str(tmp_path / "kept"), 1, "")
     assert 9 < found["bytes"] < found["most_bytes"]

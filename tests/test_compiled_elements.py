@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from definitions import numbers_of
+from in_groups import each
 
 pytest.importorskip("llvmlite")
 
@@ -94,7 +95,7 @@ def numpy_has(op, dtype):
     return True
 
 
-@pytest.mark.parametrize(("op", "dtype"), [pair for pair in PAIRS if numpy_has(*pair)], ids=str)
+@each("op,dtype", [pair for pair in PAIRS if numpy_has(*pair)], size=10)
 def test_primitives_are_those_of_numpy(op, dtype):
     rows = of_all_rows(op, dtype)
     region = step(op, rows)

@@ -1,7 +1,5 @@
 """MDF's own ways as machine code: random numbers in expressions, Python's floats that may become whole numbers, neurons."""
 
-import re
-
 import numpy as np
 import pytest
 from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
@@ -77,8 +75,7 @@ def test_equations_with_noise_compile(body, start):
     for engine in ("interpret", "numpy", "jit"):
         with mdf_loop.options(engine=engine, seed=5):
             values[engine] = planned(5000, True, start)
-    blocks, whole = r"the last run had \d+ iterations, a part of them in machine code \(", "was one program in machine code"
-    assert re.search(blocks if type(start) is int else whole, planned.explain())  # a whole number is a float in later iterations
+    assert "was one program in machine code" in planned.explain()  # a whole number is a float in later iterations
     np.testing.assert_array_equal(values["jit"], values["interpret"])
     np.testing.assert_array_equal(values["numpy"], values["interpret"])
 

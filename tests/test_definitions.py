@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from definitions import assert_same, defined, kernel_of, numbers_of, specials
+from in_groups import each
 from step_meaning import evaluate
 
 from mdf_loop.backends.python.printer import program
@@ -152,7 +153,7 @@ def cases():
             names = list(dict.fromkeys(formal))
             for chosen in itertools.product(*(allowed[name] for name in names)):
                 dtypes = [dict(zip(names, chosen, strict=True))[name] for name in formal]
-                yield pytest.param(op, last, entry.since, dtypes, id=f"{op}-{entry.since}-{'-'.join(d.name for d in chosen)}")
+                yield op, last, entry.since, dtypes
 
 
 def every_pair(*columns):
@@ -171,7 +172,7 @@ def bound(op):
     return 3 if op in NEAR or op in COMPOSED else 0
 
 
-@pytest.mark.parametrize(("op", "opset", "version", "dtypes"), list(cases()))
+@each("op,opset,version,dtypes", cases(), size=20)
 def test_definition_is_the_kernel(op, opset, version, dtypes):
     columns = [numbers_of(d, 40 if len(dtypes) == 1 else 6 if len(dtypes) == 2 else 0, k) for k, d in enumerate(dtypes)]
     columns = [c[:: len(c) // 12 + 1] for c in columns] if len(columns) > 2 else columns
@@ -194,7 +195,7 @@ def assert_holds(node, given, ulp):
         assert_same(found, expected, ulp, given[0] if node.op in COMPOSED else None)
 
 
-@pytest.mark.parametrize(("op", "opset", "version", "dtypes"), list(cases()))
+@each("op,opset,version,dtypes", cases(), size=20)
 def test_printed_numbers_are_those_of_the_kernel(op, opset, version, dtypes):
     columns = [numbers_of(d, 6, k) for k, d in enumerate(dtypes)]
     columns = [c[:: len(c) // 8 + 1] for c in columns] if len(columns) > 2 else columns

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from definitions import assert_same, defined, kernel_of, specials
+from in_groups import each
 from node_cases import single_node_cases
 from samples import SAMPLES
 from step_meaning import evaluate
@@ -81,7 +82,7 @@ def holds(node, values, known, within=None):
     return True
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_definition_is_the_kernel(name):
     node, values = CASES[name]
     for known in ((), steering(values)):

@@ -13,7 +13,7 @@ from test_cli import run_main
 import mdf_loop
 from mdf_loop.calls.explain import WAYS, Explanations
 from mdf_loop.errors import LoopError
-from mdf_loop.pictures import graphviz
+from mdf_loop.pictures import diagram_texts
 from mdf_loop.pictures.boxes import COLOURS, INPUT, PLAIN, VALUES, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.of_bodies import MOST_NODES
 
@@ -132,12 +132,12 @@ HOSTILE = '"]; } -->|x| <script>alert(1)</script> \\ ` # & \n end'
 def test_no_name_ends_a_text_early():
     picture = Picture(Cluster("top", HOSTILE, [Box("a", (HOSTILE,), INPUT, HOSTILE), Box("b", ("x",), PLAIN)]))
     picture.arrows.append(Arrow("a", "b", HOSTILE))
-    from mdf_loop.pictures.mermaid import mermaid_text
+    from mdf_loop.pictures.diagram_texts import mermaid_text
 
     text = mermaid_text(picture)
     assert "<script>" not in text
     assert all(line.count('"') in (0, 2) for line in text.split("\n"))
-    lines = graphviz.dot_text(picture).split("\n")
+    lines = diagram_texts.dot_text(picture).split("\n")
     assert all(len(re.findall(r'(?<!\\)(?:\\\\)*"', line)) % 2 == 0 for line in lines)
 
 
@@ -148,14 +148,14 @@ def test_drawings_are_written_by_the_end_of_the_name(tmp_path, monkeypatch):
     assert drawing.save(tmp_path / "m.dot").read_text() == drawing.dot
     with pytest.raises(LoopError, match=r"a drawing is a file of type"):
         drawing.save(tmp_path / "m.txt")
-    monkeypatch.setattr(graphviz, "dot_command", lambda: None)
+    monkeypatch.setattr(diagram_texts, "dot_command", lambda: None)
     pytest.importorskip("matplotlib")  # draws what Graphviz draws where that is installed
     assert drawing.save(tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
     assert '<svg style="max-width: 100%; height: auto" ' in drawing.save(tmp_path / "m.svg").read_text()
 
 
 def test_without_graphviz_and_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(graphviz, "dot_command", lambda: None)
+    monkeypatch.setattr(diagram_texts, "dot_command", lambda: None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     drawing = mdf_loop.draw(ROOT / "examples" / "rnn.yaml")
     with pytest.raises(LoopError, match="need matplotlib"):
@@ -225,8 +225,8 @@ def test_dot_is_given_the_text_and_named_when_it_fails(tmp_path, monkeypatch):
             raise subprocess.CalledProcessError(1, command, stderr=b"syntax error in line 3")
         return subprocess.CompletedProcess(command, 0, b"<svg/>")
 
-    monkeypatch.setattr(graphviz, "dot_command", lambda: "dot")
-    monkeypatch.setattr(graphviz.subprocess, "run", ran)
+    monkeypatch.setattr(diagram_texts, "dot_command", lambda: "dot")
+    monkeypatch.setattr(diagram_texts.subprocess, "run", ran)
     drawing = mdf_loop.draw(ROOT / "examples" / "rnn.yaml")
     assert drawing.save(tmp_path / "m.svg").read_bytes() == b"<svg/>"
     assert calls == [(["dot", "-Tsvg"], drawing.dot.encode())]
@@ -234,7 +234,7 @@ def test_dot_is_given_the_text_and_named_when_it_fails(tmp_path, monkeypatch):
         drawing.svg()
 
 
-@pytest.mark.skipif(graphviz.dot_command() is None, reason="Graphviz is not installed")
+@pytest.mark.skipif(diagram_texts.dot_command() is None, reason="Graphviz is not installed")
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
 def test_graphviz_draws_every_model(path):
     assert "<svg" in mdf_loop.draw(path).svg()
@@ -275,7 +275,7 @@ def test_notebooks_show_plans_and_errors():
 def test_notebooks_show_drawings(monkeypatch):
     pytest.importorskip("matplotlib")
     drawing = mdf_loop.draw("examples/rnn.yaml")
-    monkeypatch.setattr(graphviz, "dot_command", lambda: None)
+    monkeypatch.setattr(diagram_texts, "dot_command", lambda: None)
     bundle = drawing._repr_mimebundle_()
     assert bundle["text/plain"] == drawing.mermaid
     assert "max-width: 100%" in bundle["image/svg+xml"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_equivalence import assert_same_on_every_engine
+from equivalence import assert_same_on_every_engine
 
 from mdf_loop import loop, options, scan
 from mdf_loop.errors import CollectedError, IterationError, IterationLimit

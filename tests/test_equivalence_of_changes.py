@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 from engines import ENGINES
-from generated_untyped import ROWS, Untyped, untyped
-from hypothesis import HealthCheck, given, note, settings
+from equivalence import assert_same_on_every_engine
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from modeci_mdf.execution_engine import EvaluableGraph
 from modeci_mdf.mdf import Edge, Graph, InputPort, OutputPort, Parameter
 from modeci_mdf.mdf import Node as MdfNode
-from test_equivalence import assert_same_on_every_engine
+from untyped import ROWS, Untyped
 
 import mdf_loop
 from mdf_loop.execute.interpret import Arguments
@@ -150,13 +150,6 @@ def test_collected_values_without_elements_are_put_together_all_the_same(shape, 
 
 
 # Types of MDF bodies, where every number keeps the form that it has
-
-
-@settings(relaxed, max_examples=300)
-@given(untyped())
-def test_generated_mdf_body_gives_values_of_the_same_types_in_each_call(case):
-    note(f"{case.outputs} {case.parameters}")
-    assert_same_values(case)
 
 
 def assert_same_values(case):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from blocks_that_succeed import ends_in_an_error, no_block_fails, run  # noqa: F401  (a fixture for all tests here)
-from test_equivalence import assert_same_on_every_engine
+from equivalence import assert_same_on_every_engine
 
 from mdf_loop import options
 

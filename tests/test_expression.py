@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_groups import each
 from samples_expression import SAMPLES
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
@@ -111,7 +112,7 @@ def listed(*lists):
     return [text.strip() for texts in lists for text in texts.split(";")]
 
 
-@pytest.mark.parametrize("text", listed(ARITHMETIC, LOGIC, INDEXING, FUNCTIONS))
+@each("text", listed(ARITHMETIC, LOGIC, INDEXING, FUNCTIONS))
 def test_an_expression_comes_to_what_python_says(text):
     assert_identical(run(text), python(text, VALUES | {"nan": np.nan}) if text == "nan" else python(text))
 
@@ -345,7 +346,7 @@ def test_bodies_of_expressions_can_be_pickled():
     assert str(pickle.loads(pickle.dumps(body))) == str(body)
 
 
-@pytest.mark.parametrize("number", range(len(SAMPLES)))
+@each("number", range(len(SAMPLES)), size=1000)
 def test_kernels_with_a_rule_give_numpy_values_for_numpy_values(number):
     op, version, inputs, attrs = SAMPLES[number]
     entry = lookup(op.removeprefix("mdf::"), version, "mdf")

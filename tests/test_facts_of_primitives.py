@@ -4,7 +4,7 @@ import ast
 import builtins
 from pathlib import Path
 
-import pytest
+from in_groups import each
 
 from mdf_loop.step.primitives import PRIMITIVES
 
@@ -25,7 +25,7 @@ def primitives_listed(path, root=ROOT):
                 yield statement.lineno
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.parts[1] not in ROOMS], ids=str)
+@each("path", [path for path in FILES if path.parts[1] not in ROOMS], size=1000)
 def test_no_other_room_lists_primitives(path):
     assert not list(primitives_listed(path)), "a fact about primitives is a field of step.primitives.Primitive"
 
@@ -36,7 +36,7 @@ def test_guard_finds_a_list_of_primitives(tmp_path):
     assert list(primitives_listed(Path("wrong.py"), tmp_path)) == [3]
 
 
-@pytest.mark.parametrize("name", PRIMITIVES)
+@each("name", PRIMITIVES, size=1000)
 def test_what_wraps_around_may_leave_its_type(name):
     row = PRIMITIVES[name]
     assert row.leaves or not row.wraps

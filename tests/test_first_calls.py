@@ -9,8 +9,6 @@ import pytest
 from fuzz.outcome import compare, to_the_bit
 from fuzz.outcome import outcome as outcome_of
 from fuzzed import first_call, fuzzed_loops
-from generated import cases, write
-from hypothesis import HealthCheck, given, settings
 
 from mdf_loop import backend, loop, options
 from mdf_loop.calls import prepared
@@ -24,8 +22,6 @@ from mdf_loop.execute.tiers.paying import Account
 from mdf_loop.step.structure import values_in
 
 SOON = 120.0
-
-relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=60)
 
 MODEL = """<ir_version: 9, opset_import: ["": 18]> NAME (float[3] x) => (float[3] y, float[5, 3] rows) {
     n = Constant <value: tensor = int64 {5}> ()
@@ -74,14 +70,6 @@ def assert_same_in_a_hurry(call, **chosen):
         compiled = [one.latest for one in ran if one.latest is not None and one.latest.size]
         assert all(one.is_quick == (how is in_a_hurry) for one in compiled)
     compare(found[1], found[0], "in a hurry", to_the_bit)
-
-
-@relaxed
-@given(cases())
-def test_generated_exact_body_in_a_hurry(case):
-    body = write(case.body)
-    captured = {name: value for name, value in case.captured.items() if name in prepared.read_once(body, None, "loop").captures}
-    assert_same_in_a_hurry(lambda: loop(case.trip_count, case.cond, *case.carried, body=body, **captured))
 
 
 def test_fuzzed_loops_in_a_hurry():

@@ -11,6 +11,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Node
 import mdf_loop
 from mdf_loop.cli import main
 from mdf_loop.errors import IterationError, LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.integrations.engine_runs import run_in_mdf
 from mdf_loop.integrations.evaluator import compute
 from mdf_loop.integrations.no_eval import evaluated
 
@@ -396,5 +397,5 @@ def test_functions_of_actr_are_those_it_exports(tmp_path):
 def test_errors_in_mdfs_engine_say_which_node_it_was():
     node = Node(id="division", parameters=[Parameter(id="p", value="1 / 0")], output_ports=[OutputPort(id="o", value="p")])
     with pytest.raises(IterationError, match=r"expression '1 / 0' cannot be evaluated: division by zero") as caught:
-        mdf_loop.run(Graph(id="g", nodes=[node]))
+        run_in_mdf(Graph(id="g", nodes=[node]))
     assert "in MDF node 'division'" in caught.value.__notes__

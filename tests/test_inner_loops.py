@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_equivalence import assert_same_on_every_engine
+from equivalence import assert_same_on_every_engine
 
 from mdf_loop.calls.calling import loop
 from mdf_loop.errors import ArgumentError, LoopError

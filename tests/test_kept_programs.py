@@ -13,8 +13,6 @@ import pytest
 from fuzz.outcome import compare, to_the_bit
 from fuzz.outcome import outcome as outcome_of
 from fuzzed import first_call, fuzzed_loops
-from generated import cases, write
-from hypothesis import HealthCheck, given, settings
 
 import mdf_loop
 from mdf_loop import backend, loop, options
@@ -34,8 +32,6 @@ from mdf_loop.step.records import Size, Type
 llvm = pytest.importorskip("llvmlite")
 
 SOON = 120.0
-
-relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=60)
 
 TEXT = """<ir_version: 9, opset_import: ["": 18]> kept (float[3] x) => (float[3] y, float[5, 3] rows) {
     n = Constant <value: tensor = int64 {5}> ()
@@ -93,14 +89,6 @@ def compiled_and_found(call, **chosen):
         assert KNOWN.setdefault(key, code.text) == code.text
         assert (one is None) == (packed(code) is None)
     return sum(one is not None for _, _, one in seen)
-
-
-@relaxed
-@given(cases())
-def test_generated_exact_body_on_disk(case):
-    body = write(case.body)
-    captured = {name: value for name, value in case.captured.items() if name in prepared.read_once(body, None, "loop").captures}
-    compiled_and_found(lambda: loop(case.trip_count, case.cond, *case.carried, body=body, **captured))
 
 
 def test_fuzzed_loops_on_disk():

@@ -1,6 +1,7 @@
 """The house: who may import whom, what public names say, and how large files and functions are."""
 
 import ast
+import functools
 import inspect
 import re
 import subprocess
@@ -9,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from in_groups import each
 
 import mdf_loop
 
@@ -87,10 +89,13 @@ FOREIGN = {
 """Which parts may import which foreign package, anywhere in a file."""
 
 
+parsed = functools.cache(lambda path: ast.parse(path.read_text()))
+
+
 def imports(path, root=ROOT):
     """(module, line) of everything a file imports, at its top or inside a function."""
     package = path.parent.parts
-    for node in ast.walk(ast.parse((root / path).read_text())):
+    for node in ast.walk(parsed(root / path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -128,7 +133,7 @@ ROOMS = {"openvino", "ml"}
 """Parts that may be taken out: the table of ops/rooms.py leads to them."""
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if own(path) not in ROOMS], ids=str)
+@each("path", [path for path in FILES if own(path) not in ROOMS], size=1000)
 def test_nothing_outside_a_room_imports_it(path):
     assert not [f"{name}, line {line}" for name, line in imports(path) if part(name) in ROOMS]
 
@@ -152,7 +157,7 @@ def modules():
 
 def imported_modules(name, path, known):
     """The modules that a file imports, at its top or inside a function, but for types alone."""
-    tree = ast.parse((ROOT / path).read_text())
+    tree = parsed(ROOT / path)
     tests = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
     for_types = {id(node) for test in tests for node in ast.walk(test)}
     for node in ast.walk(tree):
@@ -191,14 +196,14 @@ def test_guard_finds_a_circle():
 
 def functions(path):
     """Every function in a file, with its number of lines without the docstring."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in ast.walk(parsed(ROOT / path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             doc = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
             yield node.name, node.end_lineno - node.lineno + 1 - doc
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@each("path", FILES, size=1000)
 def test_file_imports_only_what_lies_below_it(path):
     wrong = [f"{other}, line {line}" for other, line in imported_from_above(path) if (path.as_posix(), other) not in UPWARDS]
     assert not wrong
@@ -214,7 +219,7 @@ def test_every_part_has_its_layer():
     assert parts <= set(RANK), f"put into LAYERS: {sorted(parts - set(RANK))}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@each("path", FILES, size=1000)
 def test_foreign_packages_are_imported_only_where_they_are_needed(path):
     for name, line in imports(path):
         allowed = FOREIGN.get(name.split(".")[0])
@@ -250,7 +255,7 @@ def test_optional_packages_are_not_imported_together_with_mdf_loop():
     }
 
 
-@pytest.mark.parametrize("path", FILES + TESTS, ids=str)
+@each("path", FILES + TESTS, size=1000)
 def test_no_file_is_longer_than_450_lines(path):
     assert len((ROOT / path).read_text().splitlines()) <= 450
 
@@ -275,30 +280,30 @@ def test_no_file_name_stands_in_two_folders():
 
 
 def test_no_two_classes_have_one_name():
-    trees = (ast.parse((ROOT / path).read_text()) for path in FILES)
+    trees = (parsed(ROOT / path) for path in FILES)
     count = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert {name for name, classes in count.items() if classes > 1} == set(CLASSES_OF_ONE_NAME)
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@each("path", FILES, size=1000)
 def test_no_function_is_longer_than_40_lines(path):
     too_long = {name: lines for name, lines in functions(path) if lines > 40}
     assert not too_long
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@each("path", FILES, size=1000)
 def test_every_module_says_what_it_is(path):
-    assert ast.get_docstring(ast.parse((ROOT / path).read_text())), f"{path} has no docstring"
+    assert ast.get_docstring(parsed(ROOT / path)), f"{path} has no docstring"
 
 
 def calls(path):
     """Names of the functions a file calls by their plain name."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in ast.walk(parsed(ROOT / path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id, node.lineno
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if own(path) not in ("cli",)], ids=str)
+@each("path", [path for path in FILES if own(path) not in ("cli",)], size=1000)
 def test_nothing_but_the_command_line_prints(path):
     found = [line for name, line in calls(path) if name == "print"]
     if path == Path("mdf_loop/integrations/engine_patches.py"):
@@ -307,11 +312,11 @@ def test_nothing_but_the_command_line_prints(path):
         assert not found
 
 
-MAY_EXECUTE = {Path("mdf_loop/backends/python/source.py")}
+MAY_EXECUTE = {Path("mdf_loop/backends/python/printer.py")}
 """Where source that we made ourselves is turned into functions; see the files."""
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@each("path", FILES, size=1000)
 def test_no_text_is_evaluated_or_executed(path):
     found = [f"{name}, line {line}" for name, line in calls(path) if name in ("eval", "exec", "compile", "__import__")]
     assert not found or path in MAY_EXECUTE
@@ -356,10 +361,10 @@ def test_public_name_has_a_docstring_with_the_sections_it_needs(name, value):
         assert "Examples" in sections or name == "unregister" or not parameters, f"{name} shows no example"
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+@each("path", FILES, size=1000)
 def test_no_abbreviated_or_empty_names(path):
     words = re.compile(r"(Manager|Handler|Helper|Util|Impl|Base)$")
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in ast.walk(parsed(ROOT / path)):
         if isinstance(node, ast.ClassDef):
             assert not words.search(node.name), f"{path}:{node.lineno} {node.name}"
     assert path.stem not in ("utils", "util", "helpers", "helper", "common", "core", "base", "misc")
@@ -408,7 +413,7 @@ def operators_named(path, root=ROOT):
     import onnx
 
     known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
-    for node in ast.walk(ast.parse((root / path).read_text())):
+    for node in ast.walk(parsed(root / path)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in known:
             yield node.value, node.lineno
 
@@ -419,7 +424,7 @@ def may_name_operators(path):
     return next((name for name in NAMES_OPERATORS if inside == name or inside.startswith(f"{name}/")), None)
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if may_name_operators(path) is None], ids=str)
+@each("path", [path for path in FILES if may_name_operators(path) is None], size=1000)
 def test_what_is_known_of_an_operator_stands_on_its_row(path):
     assert not list(operators_named(path)), "say it with registry.say beside the kernel, and ask registry.facts"
 
@@ -436,10 +441,10 @@ def test_guard_finds_the_name_of_an_operator(tmp_path):
     assert sorted(operators_named(Path("wrong.py"), tmp_path)) == [("Gather", 1), ("If", 3), ("Max", 3)]
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.as_posix() != "mdf_loop/options.py"], ids=str)
+@each("path", [path for path in FILES if path.as_posix() != "mdf_loop/options.py"], size=1000)
 def test_engines_are_known_by_what_they_do(path):
     """No module compares an engine's name: the table in settings/engines.py says how it runs things."""
-    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+    for node in ast.walk(parsed(ROOT / path)):
         if isinstance(node, ast.Compare):
             sides = [side for side in (node.left, *node.comparators) if isinstance(side, ast.Attribute) and side.attr == "engine"]
             assert not sides, f"{path}:{node.lineno}"

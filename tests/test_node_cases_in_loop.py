@@ -9,9 +9,9 @@ import warnings
 
 import numpy as np
 import onnx
-import pytest
 from engines import ENGINES
-from node_cases import RANDOM, assert_same, node_cases
+from in_groups import each
+from node_cases import RANDOM, assert_same, node_cases, without_likes
 from onnx import TensorProto, helper
 
 from mdf_loop import backend, loop, options
@@ -20,8 +20,8 @@ from mdf_loop.readers import read
 
 ROWS = 5
 
-EXCLUDED: dict[str, str] = {}
-"""Cases that cannot stand in a Loop, each with its reason.  The aim is none."""
+NAMES = without_likes()
+"""All cases of one operator; of those that are written out in many, three of each set of operators."""
 
 FIRST_WHERE = 9
 """The version from which on there is a Where, which keeps a case in a recurrence."""
@@ -151,7 +151,7 @@ def assert_rows(name, actual, others):
                 assert_same(given, row, case.rtol, case.atol, f"{value.name}, iteration {i}")
 
 
-@pytest.mark.parametrize("name", [name for name in node_cases() if name not in EXCLUDED])
+@each("name", NAMES)
 def test_case_in_a_loop_gives_what_it_gives_alone(name):
     for engine in ENGINES:
         assert_rows(name, *run_looped(name, engine))
@@ -164,7 +164,7 @@ def can_go_round(name):
     return version >= FIRST_WHERE and any(is_gathered(value) for value in case.data_sets[0][0])
 
 
-@pytest.mark.parametrize("name", [name for name in node_cases() if name not in EXCLUDED and can_go_round(name)])
+@each("name", [name for name in NAMES if can_go_round(name)])
 def test_case_in_a_recurrence_gives_what_it_gives_alone(name):
     for engine in ENGINES:
         assert_rows(name, *run_looped(name, engine, goes_round=True))

@@ -12,7 +12,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Mode
 import mdf_loop
 from mdf_loop.cli import main
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.engine_runs import run_graph
+from mdf_loop.integrations.engine_runs import run_in_mdf, with_inputs
 from mdf_loop.readers.mdf.input_ports import copied_with_room, has_defaults
 
 ENGINES = ("interpret", "numpy", "jit")
@@ -54,7 +54,7 @@ def test_inputs_are_given_in_mdfs_own_engine():
     """A condition that only MDF's scheduler knows."""
     made = model()
     made.graphs[0].conditions = ConditionSet(node_specific={"b": Condition("EveryNCalls", dependency="a", n=2)})
-    assert run_graph(made.graphs[0], {"x": 3.0, "step": 0.5})["total"] == 6.5
+    assert run_in_mdf(with_inputs(made.graphs[0], {"x": 3.0, "step": 0.5}))["total"] == 6.5
     graph = copied_with_room(model().graphs[0])
     for port, value in zip(graph.nodes[0].input_ports, (3.0, 0.5), strict=True):
         port.default_value = value

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from engines import ENGINES
-from test_equivalence import assert_same_on_every_engine, outcome
+from equivalence import assert_same_on_every_engine, outcome
 
 import mdf_loop
 from mdf_loop.batching import elementwise

@@ -13,7 +13,7 @@ from scheduled_models import assert_same
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopTimeout, MalformedBody
-from mdf_loop.integrations.engine_runs import run_graph
+from mdf_loop.integrations.engine_runs import run_in_mdf, with_inputs
 from mdf_loop.models import opening
 from mdf_loop.models.verifying import verify
 from mdf_loop.options import random_stream
@@ -27,7 +27,7 @@ DIFFUSION = ROOT / "examples" / "drift_diffusion.yaml"
 def in_engine(graph, seed=3, **inputs):
     """What MDF's engine gives."""
     with random_stream(RandomStream(seed)):
-        return run_graph(graph, inputs)
+        return run_in_mdf(with_inputs(graph, inputs))
 
 
 def node_of(values, outputs, ports=(), functions=()):
@@ -139,6 +139,18 @@ def test_what_has_more_to_it_is_left_to_mdfs_engine(name):
     assert model.once is None
     assert model.left_to_mdf
     assert_same(model(), in_engine(LEFT[name]))
+
+
+def test_mdfs_engine_neither_counts_passes_nor_words_errors(monkeypatch):
+    """One evaluation with conditions is the loop of its passes, and what fails is named by who ran it."""
+    expected = in_engine(LEFT["conditions"])
+    monkeypatch.setattr("modeci_mdf.execution_engine.EvaluableGraph", None)
+    found = mdf_loop.run(LEFT["conditions"])
+    assert_same(found, expected)
+    assert (found.iterations, found.stop) == (3, "condition")
+    with pytest.raises(IterationError, match=r"divide 'n\.a' failed on \(int, int\): .*division by zero") as caught:
+        mdf_loop.run(Graph(id="g", nodes=[node_of({"a": "1 / 0"}, ["a"])]))
+    assert caught.value.__notes__ == ["in MDF parameter or function 'a'", "in MDF node 'n'"]
 
 
 def test_run_and_prepare_share_one_cache_by_content(monkeypatch):

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from in_groups import each
 from node_cases import assert_same, single_node_cases
 
 from mdf_loop import backend
@@ -28,12 +29,12 @@ SCHEMAS = {(s.domain, s.name, s.since_version): s for s in onnx.defs.get_all_sch
 IS_SERVED = [(domain, op) for domain, operators in SERVED.items() for op in operators]
 
 
-@pytest.mark.parametrize(("domain", "op", "version"), [key for key in SCHEMAS if key[:2] not in WITHOUT_KERNEL])
+@each("domain,op,version", [key for key in SCHEMAS if key[:2] not in WITHOUT_KERNEL], size=1000)
 def test_every_version_of_every_operator_finds_a_kernel(domain, op, version):
     assert lookup(op, version, domain).since <= version
 
 
-@pytest.mark.parametrize(("domain", "op", "version"), SCHEMAS)
+@each("domain,op,version", SCHEMAS, size=1000)
 def test_a_kernel_knows_every_attribute_of_its_version(domain, op, version):
     if (domain, op) in WITHOUT_KERNEL:
         return
@@ -48,17 +49,17 @@ def test_what_has_no_kernel_is_listed_truly():
     assert set(WITHOUT_KERNEL) <= {key[:2] for key in SCHEMAS}
 
 
-@pytest.mark.parametrize(("domain", "op"), IS_SERVED)
+@each("domain,op", IS_SERVED)
 def test_the_table_holds_nothing_that_a_kernel_of_our_own_covers(domain, op):
     assert not KERNELS[domain, op][0].native
 
 
-@pytest.mark.parametrize(("domain", "op"), IS_SERVED)
+@each("domain,op", IS_SERVED)
 def test_the_table_says_the_first_version(domain, op):
     assert SERVED[domain][op] == min(version for d, name, version in SCHEMAS if (d, name) == (domain, op))
 
 
-@pytest.mark.parametrize(("domain", "op", "version"), [key for key in SCHEMAS if key[:2] in IS_SERVED])
+@each("domain,op,version", [key for key in SCHEMAS if key[:2] in IS_SERVED])
 def test_onnx_reference_can_be_made_ready_for_every_version_served(domain, op, version):
     schema = SCHEMAS[domain, op, version]
     names = tuple(f"x{k}" for k in range(max(schema.min_input, 1)))
@@ -84,7 +85,7 @@ SERVED_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", SERVED_CASES)
+@each("name", SERVED_CASES)
 def test_inputs_are_left_as_they_were(name):
     case = SERVED_CASES[name]
     for inputs, _ in case.data_sets:

@@ -10,6 +10,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Mode
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody
+from mdf_loop.integrations.engine_runs import run_in_mdf
 from mdf_loop.models.verifying import drawn, needed
 
 ADD_STEP = """b (int64 i, bool go, double y) => (bool go_on, double y_out, double s) {
@@ -91,7 +92,7 @@ def test_running_prints_nothing_and_logs_what_mdf_says(capsys, caplog):
     graph = counting_model().graphs[0]
     graph.conditions = ConditionSet(node_specific={"source": Condition(type="AtPass", kwargs={"n": 0})}, termination={})
     with caplog.at_level(logging.DEBUG, logger="mdf_loop.mdf"):
-        mdf_loop.run(graph)
+        run_in_mdf(graph)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "Root nodes" in caplog.text

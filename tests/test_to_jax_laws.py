@@ -1,19 +1,15 @@
-"""The laws of JAX: what it computes is what the interpreter computes, for generated bodies, exported loops and all examples."""
+"""The laws of JAX: what it computes is what the interpreter computes, for exported loops and all examples."""
 
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from generated import cases, write
-from hypothesis import HealthCheck, given, settings
-from jax_laws import assert_near, interpreted, of_jax
-from test_generated import read_by
+from jax_laws import interpreted, of_jax
 
 import mdf_loop
 from mdf_loop import backend, options
-from mdf_loop.errors import LoopError, LoopWarning, UnsupportedOp
+from mdf_loop.errors import UnsupportedOp
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
@@ -25,40 +21,6 @@ WORKS = {work.name: work for work in models()}
 
 
 pytestmark = pytest.mark.usefixtures("in_64_bits")
-
-
-relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
-
-@settings(relaxed, max_examples=40)
-@given(cases())
-def test_generated_bodies(case):
-    captured = read_by(case)
-    body = {"onnx": write(case.body)}["onnx"]
-    carried = dict(zip((value.name for value in case.body.inputs[2:]), case.carried, strict=True))
-    f = mdf_loop.to_jax(mdf_loop.compile(body), max_steps=8)
-    if not f.outputs:
-        return
-    with options(engine="interpret"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", LoopWarning)
-        try:
-            want = mdf_loop.loop(case.trip_count, case.cond, *case.carried, body=body, **captured)
-        except LoopError:
-            return
-    want = want if isinstance(want, tuple) else (want,)
-    try:
-        found = f(M=case.trip_count, cond=case.cond, **{k: jax.numpy.asarray(x) for k, x in {**carried, **captured}.items()})
-    except UnsupportedOp as error:
-        if "length" not in str(error) and "shape" not in str(error):
-            raise
-        return
-    for name, expected in zip(f.outputs, want, strict=True):
-        value = np.asarray(found[name])
-        if f"{name}_length" in found:
-            value = value[: int(found[f"{name}_length"])]
-        if expected is None or not np.size(expected):
-            continue
-        assert_near(value, expected, 1e-6, 0, name)
 
 
 FIXED, MASK = "keep the elements in an array of fixed length", "compute with a mask of full length"

@@ -13,6 +13,7 @@ from converting import (
     model_of,
     named_inputs,
 )
+from in_groups import each
 from mdf_bodies import edge
 from modeci_mdf.mdf import (
     Function,
@@ -41,27 +42,6 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import bind
 
 load_kernels()
-
-LEFT = {"test_mvn": "onnx's own checker, asked to infer shapes, refuses the published model: its function has an empty Constant"}
-"""Node cases that do not come back as a checked ONNX model, each with its reason."""
-
-
-@pytest.mark.parametrize("name", [name for name in node_cases() if name not in LEFT])
-def test_a_node_case_comes_back_through_mdf(name):
-    case = node_cases()[name]
-    written = mdf_loop.to_onnx(mdf_loop.convert(case.model))
-    for kind in ("input", "output"):
-        before, after = ([value.name for value in getattr(model.graph, kind)] for model in (case.model, written))
-        assert after == before
-    for inputs, expected in case.data_sets:
-        assert_published(case, list(backend.run_model(written, inputs)), expected)
-
-
-def test_what_is_left_out_is_refused_by_the_checker_before_as_well():
-    for name in LEFT:
-        with pytest.raises(onnx.shape_inference.InferenceError):
-            onnx.checker.check_model(node_cases()[name].model, full_check=True)
-
 
 NOT_IN_ONNXRUNTIME = {
     "test_range_bfloat16_type_positive_delta_expanded": "bfloat16 cannot be fed from numpy",
@@ -118,7 +98,7 @@ IN_32_BITS = {"scipy.special.erf": "onnxruntime computes Erf of float32 alone, s
 """Functions that are written in fewer bits, with the reason."""
 
 
-@pytest.mark.parametrize("number", range(len(SAMPLES)))
+@each("number", range(len(SAMPLES)))
 def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number):
     op, _, inputs, attrs = SAMPLES[number]
     op = op.removeprefix("mdf::")
@@ -157,7 +137,7 @@ NOT_IN_ONNX = {
 TEXTS = [text for text in listed(ARITHMETIC, LOGIC, INDEXING, FUNCTIONS) if text not in NOT_IN_MDF]
 
 
-@pytest.mark.parametrize("text", [text for text in TEXTS if text not in NOT_IN_ONNX])
+@each("text", [text for text in TEXTS if text not in NOT_IN_ONNX])
 def test_an_expression_gives_what_mdf_says(text):
     if any(f"linalg.{name}" in text for name in ("inv", "det", "solve")):
         pytest.skip("not in onnxruntime: see UNSAID, and the determinant in test_equations.py")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from definitions import numbers_of
 from engines import ENGINES
+from equivalence import outcome
 from fuzz.outcome import compare, to_the_bit
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_equivalence import outcome, relaxed
 
 import mdf_loop
 from mdf_loop.ir import Node
@@ -239,7 +239,7 @@ def expressions(depth):
     )
 
 
-@settings(relaxed, max_examples=100)
+@settings(deadline=None, max_examples=100)
 @given(
     expressions(3).filter(lambda text: "x" in text.replace("np.max", "")),
     st.sampled_from([*TYPES]),

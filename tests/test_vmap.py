@@ -12,6 +12,7 @@ import pytest
 from definitions import defined
 from fuzz.loops import model_of
 from fuzzed import fuzzed_loops
+from in_groups import each
 from step_meaning import evaluate
 from test_batching import batched_nodes
 
@@ -70,7 +71,7 @@ def different(values, flags):
     return [[np.roll(v, k) if flag else v for v, flag in zip(values, flags, strict=True)] for k in range(N)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_an_operator_for_many(name):
     node, values = CASES[name]
     can = [isinstance(v, np.ndarray) and v.dtype.kind in "biufcV" for v in values]
@@ -128,20 +129,14 @@ def in_llvm(step):
     return None if isinstance(made, str) else made.call
 
 
-@pytest.mark.parametrize(
-    "made", [in_python, pytest.param(in_llvm, marks=pytest.mark.skipif(not can_compile(), reason="llvmlite is not installed"))]
-)
-def test_a_fuzzed_loop_for_many(made):
-    tried = sum(is_tried(made, case) for case in fuzzed_loops(400))
-    assert tried > 60  # it is more than its returns
+def test_fuzzed_loops_for_many():
+    found = [(case, steps) for case in fuzzed_loops(400) if (steps := steps_of(case)) is not None]
+    for made in (in_python, in_llvm) if can_compile() else (in_python,):
+        assert sum(is_tried(made, case, *steps) for case, steps in found) > 60  # it is more than its returns
 
 
-def is_tried(made, case):
+def is_tried(made, case, step, values, flags, many, are_stacked):
     """Whether there is a loop for many, which then gives what each gives."""
-    found = steps_of(case)
-    if found is None:
-        return False
-    step, values, flags, many, are_stacked = found
     one, at_once = made(step), made(many)
     if one is None or at_once is None:
         return False

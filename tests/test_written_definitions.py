@@ -2,7 +2,7 @@
 
 import collections
 
-import pytest
+from in_groups import each
 
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
@@ -44,7 +44,7 @@ def test_what_an_operator_is_stands_in_one_place():
         assert primitive_of(entry) is None, f"{entry.op} is a primitive, and defined beside it"
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@each("name", FUNCTIONS, size=1000)
 def test_a_function_of_numpy_is_an_operator_of_expressions(name):
     (entry,) = KERNELS["mdf", name]
     assert definition_of(entry) is FUNCTIONS[name]

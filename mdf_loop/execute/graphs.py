@@ -32,7 +32,7 @@ class Graph(InterpretedBody):
         self._interpreted = 0.0  # seconds that a program of Python would have made less
 
         def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
-            return lower_graph(body, types, obey, opens, self._calls().bound, sees_nan=not is_many)
+            return lower_graph(body, types, obey, opens, self._calls().bound, not is_many, is_many)
 
         has_loops = any(node.bodies for node in body.nodes)
         self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed, KeptPrograms(body))

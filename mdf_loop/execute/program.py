@@ -123,9 +123,7 @@ class Program:
             let_through(error)
             if step is None:  # not even one was called: there is no memory at all
                 raise
-            raise IterationError(
-                f"{self.body.at(step.node.outputs[0] if step.node.outputs else '')}{_describe(step, env, error)}"
-            ) from error
+            raise failure(self.body, step, env, error) from error
 
     def _in_time(self, deadline: Deadline) -> Iterator[Step]:
         """The nodes, one after the other as long as there is time."""
@@ -180,18 +178,24 @@ def _too_few(given: int, step: Step) -> ValueError:
     return ValueError(f"the kernel gave {given} output{'s' * (given != 1)}, the node names {len(step.writes)}")
 
 
-def _describe(step: Step, env: list[Any], error: Exception) -> str:
+CARRIED = "; a carried value is that of the iteration before"
+"""What explains in a body that there is one number where an array was meant."""
+
+
+def failure(body: Body, step: Step, env: list[Any], error: Exception, one: str = CARRIED) -> IterationError:
+    """What a node that failed raises: names it and what it was given; ``one`` explains one number where an index is taken."""
     node = step.node
     name = f"{node.called} {node.name!r}" if node.name else f"{node.called} -> {', '.join(filter(None, node.outputs))}"
     values = [env[slot] for slot in step.reads if slot != RUN]
     given = ", ".join(describe_value(value) for value in values if not isinstance(value, Hidden))
-    return f"{name} failed on ({given}): {_told(error)}{_meant(node, values, error)}"
+    place = body.at(node.outputs[0] if node.outputs else None)
+    return IterationError(f"{place}{name} failed on ({given}): {_told(error)}{_meant(node, values, error, one)}")
 
 
-def _meant(node: Node, values: Sequence[Any], error: Exception) -> str:
+def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str:
     """A hint where a text, nothing, or something else stands among numbers, or a number where an array was meant."""
     if isinstance(error, IndexError) and values and not isinstance(values[0], list | tuple) and np.ndim(values[0]) == 0:
-        return f"; {node.inputs[0]!r} is one number, without an index; a carried value is that of the iteration before"
+        return f"; {node.inputs[0]!r} is one number, without an index{one}"
     for name, value in zip(node.inputs, values, strict=False):
         if name and (value is None or isinstance(value, dict)):
             return f"; {name!r} is {'None' if value is None else f'a {type(value).__name__}'}, no number"

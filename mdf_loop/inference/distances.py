@@ -32,7 +32,14 @@ class Distance:
     data : mapping of str to array
     shapes : mapping of str to tuple of int
         The shapes of the outputs of one run.
+
+    Attributes
+    ----------
+    observed, latest : array
+        What the data are summed up as, and the simulations that it was called with last, in rows.
     """
+
+    latest: np.ndarray
 
     def __init__(self, data: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.outputs: Sequence[str] = tuple(data)
@@ -61,7 +68,8 @@ class Distance:
 
     def __call__(self, simulated: Simulated) -> np.ndarray:
         with np.errstate(invalid="ignore"):
-            found: np.ndarray = ((self.rows(simulated) - self.observed) ** 2).mean(axis=1)
+            self.latest = self.rows(simulated)
+            found: np.ndarray = ((self.latest - self.observed) ** 2).mean(axis=1)
         return found
 
     def farthest(self, fitted: np.ndarray) -> tuple[str, float]:

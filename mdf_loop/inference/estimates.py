@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,14 @@ from mdf_loop.types.fitting import as_array
 POPULATION, GENERATIONS = 10, 60
 """For each parameter so many candidates at once, and how often they are improved at most."""
 
+ROUGH, FEWEST_RUNS, FEW_GENERATIONS = 3, 100, 20
+"""Where distributions are compared: the part of the trials that the search everywhere has, how many these are at least, and how
+often its candidates are improved: least squares come behind it."""
+
+SQUARES, SLOPE, FAR = 12, 0.02, 1e3
+"""How often least squares improve the best candidate at most, the part of the range of a parameter for their slopes, and how far
+from the data runs that fail are."""
+
 MISFIT = 0.5
 """Standard deviations of an observation by which the best simulations may be away from the data without a warning."""
 
@@ -46,7 +56,7 @@ class Estimates(Mapping[str, float]):
     loss : float
         The loss at the estimates.
     trace : dict of str to array
-        All parameters that were tried, in order, and the ``loss`` of each.
+        All parameters that were tried, in order, the ``loss`` of each, and the number of ``trials`` that it was found with.
     data : dict of str to array
     simulator : Simulator
     """
@@ -136,13 +146,16 @@ class Search:
         self.simulator = Simulator(model, [*self.bounds], outputs or None, trials, None, seed, None, inputs)
         self.low, self.high = np.array([*self.bounds.values()]).T
         population = 1 << (POPULATION * len(self.bounds) - 1).bit_length()  # Sobol sequences are balanced at powers of 2
-        self._most = population * (GENERATIONS + 1) + REFINED * len(self.bounds)
-        self._tally = Tally(current_options().progress or None, model.name, self._most, unit="simulations")
         self._failure: BaseException | None = None
-        self._tried: list[tuple[np.ndarray, np.ndarray]] = []
+        self._tried: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._is_own = callable(loss)
         with options(progress=None):
             self.objective = self._objective(loss)
+        self._has_squares = isinstance(self.objective, Distance) and trials > 1
+        self._generations = FEW_GENERATIONS if self._has_squares else GENERATIONS
+        squares = SQUARES * (len(self.bounds) + 2) * self._has_squares
+        most = population * (self._generations + 1) + squares + REFINED * len(self.bounds)
+        self._tally = Tally(current_options().progress or None, model.name, most, unit="simulations")
 
     def _refuse_inputs(self, model: Model, loss: Any) -> None:
         """See that data are observations of outputs, which something compares."""
@@ -162,12 +175,13 @@ class Search:
         middle = self.simulator.by_name(np.array([(self.low + self.high) / 2]), 0)
         return Distance(self.data, {name: rows.shape[2:] for name, rows in middle.items()})
 
-    def losses(self, theta: np.ndarray) -> np.ndarray:
+    def losses(self, theta: np.ndarray, simulator: Simulator | None = None) -> np.ndarray:
         """The loss of each row; infinite where runs fail."""
         try:
-            found = self.objective(self.simulator.by_name(theta, 0))
+            f = simulator or self.simulator
+            found = self.objective(f.by_name(theta, 0))
             found = np.where(np.isnan(found), np.inf, found)
-            self._tried.append((np.array(theta), found))
+            self._tried.append((np.array(theta), found, np.full(len(found), f.trials)))
             self._tally(len(theta))
         except BaseException as error:
             self._failure = error
@@ -186,34 +200,72 @@ class Search:
         if not self._tried:
             return None
         trace = self.trace()
-        at = int(trace["loss"].argmin())
+        at = int(np.lexsort((trace["loss"], -trace["trials"]))[0])  # more trials know better
         values = {name: float(trace[name][at]) for name in self.bounds}
         return Estimates(values, dict.fromkeys(values, float("nan")), float(trace["loss"][at]), self)
 
     def _found(self) -> Estimates:
         """Search everywhere first, then around the best."""
         optimize = needed("scipy.optimize", "a fit needs scipy", "fit")
-        bounds = [*self.bounds.values()]
-        how = {"popsize": POPULATION, "maxiter": GENERATIONS, "tol": 0.02, "polish": False, "updating": "deferred", "rng": 0}
-        try:
-            found = optimize.differential_evolution(lambda x: self.losses(x.T), bounds, vectorized=True, init="sobol", **how)
-        except (RuntimeError, TypeError) as error:  # scipy's, around what went wrong
-            let_through(error)
-            if self._failure is None:
-                raise
-            raise self._failure from None
+        bounds, width = [*self.bounds.values()], self.high - self.low
+        how = {
+            "popsize": POPULATION,
+            "maxiter": self._generations,
+            "tol": 0.02,
+            "polish": False,
+            "updating": "deferred",
+            "rng": 0,
+        }
+        with self._plainly():
+            everywhere = lambda x: self.losses(x.T, self._rough)  # noqa: E731
+            found = optimize.differential_evolution(everywhere, bounds, vectorized=True, init="sobol", **how)
         if not np.isfinite(found.fun):
             raise LoopError(f"no parameters within the bounds have a finite loss: {self._why_not(found.x)}")
-        width = self.high - self.low
-        corners = np.clip(found.x + np.vstack([np.zeros(len(width)), np.diag(CORNER * width)]), self.low, self.high)
+        best = self._by_squares(optimize, found.x) if self._has_squares else found.x
+        corners = np.clip(best + np.vstack([np.zeros(len(width)), np.diag(CORNER * width)]), self.low, self.high)
         near = {"initial_simplex": corners, "xatol": 1e-4 * width.max(), "fatol": 1e-7, "maxfev": REFINED * len(width)}
-        best = optimize.minimize(lambda x: self.losses(x[None])[0], found.x, method="Nelder-Mead", bounds=bounds, options=near)
-        x, least = (best.x, best.fun) if best.fun <= found.fun else (found.x, found.fun)
+        found = optimize.minimize(lambda x: self.losses(x[None])[0], best, method="Nelder-Mead", bounds=bounds, options=near)
+        x, least = found.x, found.fun
         values = dict(zip(self.bounds, map(float, x), strict=True))
         errors = dict(zip(self.bounds, map(float, self._errors(x)), strict=True))
         self._warn_of(values, errors)
         self._warn_of_misfit(x)
         return Estimates(values, errors, float(least), self)
+
+    def _by_squares(self, optimize: Any, x: np.ndarray) -> np.ndarray:
+        """The best parameters that least squares find from some on; all slopes are one call."""
+        distance: Any = self.objective
+
+        def misfits(u: np.ndarray) -> np.ndarray:
+            self.losses(self.low + np.atleast_2d(u) * (self.high - self.low))
+            return np.nan_to_num(distance.latest - distance.observed, nan=FAR)
+
+        def slopes(u: np.ndarray) -> np.ndarray:
+            steps = np.where(u > 0.5, -SLOPE, SLOPE)
+            here, *others = misfits(np.vstack([u, u + np.diag(steps)]))
+            return ((np.array(others) - here) / steps[:, None]).T
+
+        begin = np.clip((x - self.low) / (self.high - self.low), 1e-6, 1 - 1e-6)
+        optimize.least_squares(lambda u: misfits(u)[0], begin, slopes, bounds=(0, 1), max_nfev=SQUARES, xtol=1e-4)
+        return np.array([*self.best().values()])  # type: ignore[union-attr]
+
+    @cached_property
+    def _rough(self) -> Simulator:
+        """What searches everywhere."""
+        f, trials = self.simulator, self.simulator.trials or 1
+        few = min(max(trials // ROUGH, FEWEST_RUNS), trials) if self._has_squares else trials
+        return Simulator(f.model, f.names, f.outputs, few, None, f.seed, None, f.inputs)
+
+    @contextlib.contextmanager
+    def _plainly(self) -> Iterator[None]:
+        """What goes wrong while scipy searches, without scipy's words around it."""
+        try:
+            yield
+        except (RuntimeError, TypeError) as error:
+            let_through(error)
+            if self._failure is None:
+                raise
+            raise self._failure from None
 
     def _why_not(self, x: np.ndarray) -> str:
         """What goes wrong with some parameters."""
@@ -255,8 +307,8 @@ class Search:
 
     def trace(self) -> dict[str, np.ndarray]:
         """All that was tried."""
-        theta, losses = (np.concatenate(part) for part in zip(*self._tried, strict=True))
-        return {**dict(zip(self.bounds, theta.T, strict=True)), "loss": losses}
+        theta, losses, trials = (np.concatenate(part) for part in zip(*self._tried, strict=True))
+        return {**dict(zip(self.bounds, theta.T, strict=True)), "loss": losses, "trials": trials}
 
 
 def _may_draw(model: Model) -> bool:

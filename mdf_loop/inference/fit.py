@@ -24,8 +24,8 @@ def fit(
 ) -> Any:
     """Find the parameters of a model for which its outputs are closest to the data.
 
-    All candidates have the same noise.  scipy's differential evolution searches within the bounds, then Nelder-Mead searches
-    near the best candidate.
+    All candidates have the same noise.  scipy's differential evolution searches within the bounds, with a third of the trials
+    where distributions are compared; there, least squares improve the best candidate.  Then Nelder-Mead searches near it.
 
     Parameters
     ----------

@@ -21,13 +21,12 @@ import numpy as np
 from modeci_mdf import execution_engine
 
 from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through, warn_user
-from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.no_eval import around
 from mdf_loop.integrations.scheduler import stepped_of
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import from_onnx, leaving, to_onnx
 from mdf_loop.ops.registry import KERNELS, lookup
-from mdf_loop.options import check_time, current_options, current_stream, part_of, start_run
+from mdf_loop.options import check_time, current_options, current_stream
 from mdf_loop.readers.mdf.node_functions import is_no_seed
 from mdf_loop.system.threads import holding
 from mdf_loop.types.schemas import schema_of
@@ -80,24 +79,6 @@ def _take_what_there_is(node: Any) -> None:
             port.curr_value = None
 
 
-def evaluated(evaluable: Any, places: Places) -> dict[str, Any]:
-    """Evaluate a graph once; its outputs by name.
-
-    Raises
-    ------
-    PartialResults
-        It ended early; ``.outputs`` are those that have a value.
-    """
-    run = start_run()
-
-    def call() -> dict[str, Any]:
-        with part_of(run):
-            evaluable.evaluate()
-        return values_of(evaluable, places)
-
-    return keeping(run, call, lambda _: {name: v for name, v in values_of(evaluable, places).items() if v is not None})
-
-
 def values_of(evaluable: Any, places: Places) -> dict[str, Any]:
     """What output ports hold."""
     return {name: leaving(evaluable.enodes[node].evaluable_outputs[port].curr_value) for name, (node, port) in places.items()}
@@ -121,6 +102,14 @@ def ending_passes(original: Callable[..., Any], self: Any, *args: Any, **kwargs:
             scheduler.run = own
 
 
+def warn_of_passes(passes: int) -> None:
+    """Say that the end of an evaluation may never come."""
+    warn_user(
+        f"one evaluation of the model has had {passes} passes, and its conditions of termination do not hold yet; perhaps it "
+        "needs inputs that are not 0; options(timeout=...) ends it"
+    )
+
+
 def _limited(scheduler: Any, run: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any) -> Iterator[Any]:
     """What a scheduler says runs next, as long as it may."""
     limit, time, is_said = current_options().max_iterations, scheduler.get_clock(None).time, False
@@ -128,10 +117,7 @@ def _limited(scheduler: Any, run: Callable[..., Iterator[Any]], *args: Any, **kw
         at = time.pass_
         if at >= MANY_PASSES and not is_said:
             is_said = True
-            warn_user(
-                f"one evaluation of the model has had {at} passes, and its conditions of termination do not hold yet; perhaps it "
-                "needs inputs that are not 0; options(timeout=...) ends it"
-            )
+            warn_of_passes(at)
         what = f"pass {at} of MDF's scheduler" + ", in which no node runs" * (not ready)
         if limit is not None and at >= max(limit, 1):  # one pass is no going on
             error = IterationLimit(f"the model would go on; options(max_iterations={limit}) stops it here")

@@ -8,7 +8,6 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from mdf_loop.backend import LoopRep
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.naming import input_ids, names_of
@@ -25,17 +24,16 @@ from mdf_loop.errors import (
 )
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.integrations.engine_patches import Places, evaluated, quiet_mdf, values_of
+from mdf_loop.integrations.engine_patches import Places, quiet_mdf, values_of
 from mdf_loop.integrations.no_eval import conditions_of, engine_at_work, refuse_condition, refuse_graph
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
-from mdf_loop.integrations.typed_graph import run_typed
 from mdf_loop.options import OPTIONS, Run, part_of, start_run
 from mdf_loop.readers.mdf.by_place import LOOPS
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import output_ports, said_names
-from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.readers.mdf.typed import has_conditions
 from mdf_loop.types.fitting import as_array
 
 
@@ -61,18 +59,6 @@ def refuse_options(inputs: Mapping[str, Any], names: Container[str]) -> None:
             )
 
 
-def run_graph(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = None) -> dict[str, Any]:
-    """Run an MDF graph once; see :func:`mdf_loop.run`.  One that is an ONNX graph needs no scheduler.
-
-    ``prepared`` is what :func:`~mdf_loop.integrations.typed_graph.prepare_typed` made of that.
-    """
-    register()
-    if is_typed(graph):
-        refuse_options(inputs, {*input_ids(graph), *(said_names(graph, "inputs") or ())})
-        return run_typed(graph, inputs, prepared) if needs_no_scheduler(graph) else run_typed_in_mdf(graph, inputs)
-    return _evaluated(with_inputs(graph, inputs), output_ports(graph))
-
-
 def needs_no_scheduler(graph: Any) -> bool:
     """Whether a graph with metadata types is run as the ONNX graph it is."""
     return not has_conditions(graph) and not _is_fed(graph)
@@ -94,19 +80,8 @@ def run_typed_in_mdf(graph: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     said = said_names(graph, "outputs") or ()
     if (lost := next((id for id in said if id not in ports), None)) is not None:
         raise MalformedBody(f"metadata outputs: no node has an output port {lost!r}", (graph.id,))
-    return _evaluated(with_inputs(graph, given), {names.get(id, id): (ports[id], id) for id in said})
-
-
-def _evaluated(graph: Any, places: Places) -> dict[str, Any]:
-    """The outputs of a graph that MDF's engine evaluates once; what MDF prints goes to the log."""
-    from modeci_mdf.execution_engine import EvaluableGraph
-
-    try:
-        with quiet_mdf(), engine_at_work(graph):
-            refuse_graph(graph)
-            return evaluated(EvaluableGraph(graph, verbose=False), places)
-    except LoopError as error:
-        raise_plainly(error, graph)
+    refuse_options(inputs, {*ids, *(said_names(graph, "inputs") or ())})
+    return run_in_mdf(with_inputs(graph, given), places={names.get(id, id): (ports[id], id) for id in said})
 
 
 def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
@@ -222,15 +197,19 @@ def _not_one(name: str, names: list[str], several: bool) -> str:
     return f"the model has no input port without an edge and no parameter called {name!r}{meant}"
 
 
-def run_in_mdf(graph: Any, steps: int, time_increment: float | None = None, collect: bool = False) -> dict[str, Any]:
+def run_in_mdf(
+    graph: Any, steps: int = 1, time_increment: float | None = None, collect: bool = False, places: Places | None = None
+) -> dict[str, Any]:
     """Evaluate a graph so many times, the first time without a time increment.
+
+    ``places`` are the outputs by name; the default is the output ports that no edge reads.
 
     Raises
     ------
     CollectedError
         An output is no tensor, or changes its shape.
     """
-    return run_recorded_in_mdf(graph, steps, time_increment, collect, ())[0]
+    return run_recorded_in_mdf(graph, steps, time_increment, collect, (), places=places)[0]
 
 
 def run_recorded_in_mdf(
@@ -240,12 +219,13 @@ def run_recorded_in_mdf(
     collect: bool,
     keys: Sequence[tuple[str, str, str]],
     loops: Mapping[tuple[str, str], LoopOfNode] = MappingProxyType({}),
+    places: Places | None = None,
 ) -> tuple[dict[str, Any], list[list[Any]]]:
     """The same, and the values of ports and parameters after each pass; None before their node has run.
 
     Parameters
     ----------
-    graph, steps, time_increment, collect
+    graph, steps, time_increment, collect, places
         As :func:`run_in_mdf`.
     keys : sequence of (kind, node, id)
         What is recorded: ``"input"``, ``"parameter"``, ``"function"`` and ``"output"`` of nodes.
@@ -255,7 +235,7 @@ def run_recorded_in_mdf(
     from modeci_mdf.execution_engine import EvaluableGraph
 
     register()
-    places = output_ports(graph)
+    places = output_ports(graph) if places is None else places
     rows: dict[str, list[Any]] = {name: [] for name in places} if collect else {}
     run = start_run()
     try:
@@ -330,7 +310,7 @@ class _RecordedStep:
 
     def _keep(self) -> None:
         for row, value in zip(self.rows, self._latest, strict=True):
-            row.append(_copied(value))
+            row.append(kept(value))
         for loop in self._loops.values():
             loop.passed()
 
@@ -355,12 +335,12 @@ class _Steps:
     """
 
     def __init__(self, evaluable: Any, places: Places, rows: Mapping[str, list[Any]]) -> None:
-        self.evaluable, self.places, self.rows = evaluable, places, rows
+        self.evaluable, self.places, self.rows, self.count = evaluable, places, rows, 1
         self.moment: tuple[int, dict[str, Any]] = 0, {}
 
     def run(self, run: Run, steps: int, time_increment: float | None) -> dict[str, Any]:
         """Run them all."""
-        evaluable = self.evaluable
+        evaluable, self.count = self.evaluable, steps
         if run.watch is not None and (run.enclosing is None or run.enclosing.position() is None):
             run.watch.position = lambda: ("steps", self.moment[0], steps)
         with part_of(run):
@@ -369,15 +349,20 @@ class _Steps:
                 evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
                 values = values_of(evaluable, self.places)
                 for name, row in self.rows.items():
-                    row.append(_copied(values[name]))
+                    row.append(kept(values[name]))
                 self.moment = step + 1, values
                 if run.watch is not None:
                     run.watch.passed()
         return {name: stacked(name, row) for name, row in self.rows.items()} if self.rows else self.moment[1]
 
     def known(self, error: PartialResults) -> dict[str, Any]:
-        """The outputs after the last step that was completed; they are the partial results as well."""
+        """The outputs after the last step that was completed; they are the partial results as well.
+
+        Of a single step they are what its nodes had computed.
+        """
         done, values = self.moment
+        if self.count == 1 and not self.rows:
+            return {name: value for name, value in values_of(self.evaluable, self.places).items() if value is not None}
         error.within(f"step {done}")
         if self.rows:
             values = {name: stacked(name, row[:done]) for name, row in self.rows.items()}
@@ -385,6 +370,6 @@ class _Steps:
         return {name: value for name, value in values.items() if value is not None}
 
 
-def _copied(value: Any) -> Any:
-    """A value that stays as it is: MDF changes arrays in place where several edges end in a port."""
+def kept(value: Any) -> Any:
+    """A value that stays as it is: MDF changes arrays in place where several edges end in a port, and users change theirs."""
     return value.copy() if isinstance(value, np.ndarray) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -26,11 +26,13 @@ from mdf_loop.errors import (
     let_through,
     warn_user,
 )
-from mdf_loop.integrations.engine_runs import as_given, places_of, run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_patches import MANY_PASSES, warn_of_passes
+from mdf_loop.integrations.engine_runs import as_given, kept, places_of, run_in_mdf, with_inputs
 from mdf_loop.integrations.no_eval import refuse_conditions
 from mdf_loop.integrations.required_inputs import refuse_missing_inputs
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
+from mdf_loop.progress import Report, Watch
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
 from mdf_loop.readers.mdf.input_ports import copied_with_room
 from mdf_loop.readers.mdf.typed import is_typed
@@ -94,6 +96,7 @@ class Shared:
     @cached_property
     def lowering(self) -> ScheduledLowering:
         """What makes the loop."""
+        refuse_conditions(self.graph)
         return ScheduledLowering(self.graph, *self.how[:4])
 
     def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
@@ -104,13 +107,8 @@ class Shared:
         LoopError
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
-        given = {each: _own(as_given(inputs[name])) for name, places in self.places.items() for each in places}
+        given = {each: kept(as_given(inputs[name])) for name, places in self.places.items() for each in places}
         return self.lowering.lowered(run_node, given)
-
-
-def _own(value: Any) -> Any:
-    """A value that no other code changes."""
-    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 class ScheduledLoop:
@@ -140,7 +138,7 @@ class ScheduledLoop:
         """The loop for these inputs."""
         return Shared(self.graph, {}, self.how)
 
-    def lowered(self, run: Run, run_node: RunNode | None = None) -> Lowered | None:
+    def lowered(self, run: Run, run_node: RunNode | None = None, warns: bool = True) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
 
         What no random number is drawn for is the same each time.  ``run_node`` runs the nodes in the first passes, each time.
@@ -170,7 +168,8 @@ class ScheduledLoop:
             refuse_hanging(self.graph)
             refuse_unimplemented(self.graph)
             refuse_conditions(self.graph)
-            warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
+            if warns:
+                warn_user(f"the model runs in MDF's engine, not as a loop, which is slower: {reason}")
             return None
         if run.stream.save() is drawn:
             self._same = found
@@ -191,6 +190,18 @@ class ScheduledLoop:
         return self._alone.lowered({}, run_node)
 
 
+def _passes_noted() -> Callable[[Report], None]:
+    """What is told how many passes one evaluation has had, and warns once if they are many."""
+    said = list[int]()
+
+    def note(report: Report) -> None:
+        if not said and report.iteration >= MANY_PASSES:
+            said.append(report.iteration)
+            warn_of_passes(report.iteration)
+
+    return note
+
+
 class ScheduledLoops:
     """The loops of one graph, by what they depend on; the last ones that were asked for are kept.
 
@@ -204,12 +215,19 @@ class ScheduledLoops:
         self.graph, most = graph, _most(graph)
         self._kept, self._shared = Recent[ScheduledLoop](most), Recent[Shared](most)
 
-    def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run) -> dict[str, Any]:
-        """The outputs by name, from the loop or from MDF's engine; names are those of ONNX in a converted graph."""
+    def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run, is_once: bool) -> tuple[dict[str, Any], int | None]:
+        """The outputs by name, from the loop or from MDF's engine, and how many passes the loop had.
+
+        Names are those of ONNX in a converted graph.  Of one evaluation, without ``steps=``, many passes are worth a warning, and
+        a run in MDF's engine is not.
+        """
         loop = self.find(inputs, how)
-        lowered = loop.lowered(run)
+        lowered = loop.lowered(run, warns=not is_once)
+        if is_once and run.watch is None:
+            run.watch = Watch(_passes_noted(), run.position)
         outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else execute(lowered)
-        return {self._names.get(id, id): value for id, value in outputs.items()}
+        passes = None if lowered is None else lowered.passes(run)
+        return {self._names.get(id, id): value for id, value in outputs.items()}, passes
 
     def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:
         """The loop for some inputs.

@@ -175,11 +175,10 @@ def prepare_typed(graph: Any) -> LoopRep:
     return LoopRep(read(graph, kind="branch"))
 
 
-def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep | None = None) -> dict[str, Any]:
+def run_typed(graph: Any, inputs: Mapping[str, Any], prepared: LoopRep) -> dict[str, Any]:
     """Run a whole graph that says types, as the ONNX graph it is; names are those of ONNX."""
     names = names_of(graph)
     ids = input_ids(graph)
-    prepared = prepared or prepare_typed(graph)
     given = {ids.get(name, name): value for name, value in inputs.items()}
     try:
         results = prepared.run(given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
@@ -15,13 +14,22 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.errors import ArgumentError, FileError, IterationError, PartialResults, let_through, malformed, warn_user
+from mdf_loop.errors import ArgumentError, IterationError, malformed, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
-from mdf_loop.integrations.engine_runs import called, free_places, needs_no_scheduler, raise_plainly, refuse_nothing, run_graph
+from mdf_loop.integrations.engine_runs import (
+    called,
+    free_places,
+    needs_no_scheduler,
+    refuse_nothing,
+    refuse_options,
+    run_in_mdf,
+    run_typed_in_mdf,
+    with_inputs,
+)
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
 from mdf_loop.integrations.required_inputs import open_ports, refuse_without_value, required_ports, warn_of_zeros
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
-from mdf_loop.integrations.typed_graph import prepare_typed
+from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
 from mdf_loop.models.once import Given, NotOnce, OnceGraph, Request, Runner
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
@@ -33,11 +41,10 @@ from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import output_ports, said_names
+from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.types.fitting import as_array
 from mdf_loop.types.ports import Input, Output, Ports, declared, inputs_of_graph, type_of
-
-log = logging.getLogger(__name__)
 
 
 class MdfModel(Model):
@@ -341,10 +348,15 @@ class MdfModel(Model):
     def evaluated_once(
         self, inputs: Mapping[str, Any], run: Run, call: Runner = Request.run, record: Mapping[str, Key] = MappingProxyType({})
     ) -> Found | None:
-        """What an evaluation by operators gives; None if MDF's engine has to find out what is wrong."""
-        once = None if run.options.trusted else self.once
-        given = None if once is None else self.places_given(inputs)
-        if once is None or given is None:
+        """What an evaluation by operators gives; None if the graph is left to others."""
+        if run.options.trusted or self.once is None:
+            return None
+        given = self.places_given(inputs)
+        if given is None:  # bodies of loops, or names that are wrong
+            return MdfModel(with_inputs(self.graph, inputs), self.name, self.source).evaluated_once({}, run, call, record)
+        try:
+            evaluation = self.once.made(given, tuple(record.values()))
+        except NotOnce:
             return None
         ended: list[tuple[str, int, str]] = []
 
@@ -354,22 +366,8 @@ class MdfModel(Model):
             ended.append((request.place, done, stop_of(done, request.arguments.trip_count)))
             return results
 
-        drawn = run.stream.save()
-        try:
-            evaluation = once.made(given, tuple(record.values()))
+        with malformed("this graph cannot be run", (self.graph.id,)):
             outputs, recorded = evaluation.evaluate(given, run, noting)
-        except PartialResults as error:
-            if isinstance(error, IterationError) and error.partial is None:
-                run.stream.restore(drawn)
-                return None
-            raise_plainly(error, self.graph)
-        except FileError:  # what is recorded cannot be written
-            raise
-        except Exception as error:  # whatever it is, MDF's engine says it as it always did
-            let_through(error)
-            log.debug("%s: left to MDF's engine (%r)", self.name, error, exc_info=True)
-            run.stream.restore(drawn)
-            return None
         return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=True)) if record else {})
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
@@ -408,14 +406,22 @@ class MdfModel(Model):
         return found
 
     def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
-        """What MDF's engine gives, or the loop over steps."""
-        with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (self.graph.id,)):
-            if wish.steps is not None:
-                outputs = self.scheduled.run(inputs, Stepping(wish.steps, wish.time_increment, wish.collect), run)
-                self._warn_of_steps(wish.steps, wish.collect)
-                return Found(outputs, wish.steps, "trip count")
-            outputs = run_graph(self.graph, inputs, self.typed)
-        return Found(outputs, *of_outermost(run))
+        """What the loop over steps gives, or MDF's engine."""
+        graph, steps = self.graph, wish.steps
+        with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (graph.id,)):
+            if self.typed is not None:
+                refuse_options(inputs, self._known)
+                return Found(run_typed(graph, inputs, self.typed), *of_outermost(run))
+            if steps is None and is_typed(graph):
+                return Found(run_typed_in_mdf(graph, inputs), *of_outermost(run))
+            if steps is None and (run.options.trusted or not has_conditions(graph) or has_stepped_loops(graph)):
+                return Found(run_in_mdf(with_inputs(graph, inputs)), *of_outermost(run))
+            how = Stepping(1 if steps is None else steps, wish.time_increment, wish.collect)
+            outputs, passes = self.scheduled.run(inputs, how, run, is_once=steps is None)
+            if steps is None:
+                return Found(outputs, passes, "condition")
+            self._warn_of_steps(steps, wish.collect)
+        return Found(outputs, steps, "trip count")
 
 
 def _has_loop(graph: Any) -> bool:

@@ -1,8 +1,7 @@
 """An MDF graph evaluated once: the body of its one pass, without MDF's engine and graph-scheduler.
 
-What is computed, and in which order, is what MDF does.  A graph that operators cannot express - one with conditions, or with
-functions of MDF in Python - is left to MDF's engine.  So is a call in which anything goes wrong that is no error of a loop: the
-engine finds out what it is.
+What is computed, and in which order, is what MDF does.  A graph with conditions is left to the loop over its passes, and one that
+operators cannot express, such as one with functions of MDF in Python, to MDF's engine.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from mdf_loop.convert.scheduled.slots import GivenInput, PassBuilder, Reading, S
 from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, let_through, malformed
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.execute.program import OMITTED, RUN, Step
+from mdf_loop.execute.program import OMITTED, RUN, Step, failure
 from mdf_loop.integrations.engine_runs import free_places
 from mdf_loop.integrations.no_eval import refuse_conditions
 from mdf_loop.integrations.required_inputs import required_ports
@@ -42,6 +41,8 @@ from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.system.threads import Recent
+
+T = TypeVar("T", bound=BaseException)
 
 
 class Request(NamedTuple):
@@ -103,26 +104,37 @@ class BetweenLoops:
         ------
         LoopTimeout
             Between two nodes.
-        Exception
-            Whatever a node raises.
+        LoopError
+            A node fails; ``.at_node`` is its name.
         """
-        program, deadline, at = self.graph.program, env[RUN].deadline, ""
+        program, deadline, step = self.graph.program, env[RUN].deadline, None
         try:
             for k, step in enumerate(program.steps):
                 if deadline is not None:
                     check_time()
                     deadline.check()
-                at, is_loop = step.node.name, step.bound.loop is not None
+                is_loop = step.bound.loop is not None
                 results = (yield self._request(k, step, env)) if is_loop else step.call(*step.given(env))
                 if type(results) is not tuple:
                     env[step.writes[0]] = results
                     continue
                 for slot, value in zip(step.writes, results, strict=False):
                     env[slot] = value
-        except PartialResults as error:  # of a loop in a branch
-            error.at_node = at  # type: ignore[attr-defined]
+        except (LoopError, PartialResults) as error:
+            _at(step, error)
             raise
+        except Exception as error:
+            let_through(error)
+            if step is None:  # there is no memory at all
+                raise
+            raise _at(step, failure(program.body, step, env, error, self._of_one_result(step))) from error
         return [env[slot] for slot in program.outputs]
+
+    def _of_one_result(self, step: Step) -> str:
+        """A hint where what a node takes an element of is the only result of a loop."""
+        name = step.node.inputs[0] if step.node.inputs else ""
+        is_result = result_in(self.graph.body, name) is not None
+        return f"; a loop with one result is that result: write {name.rpartition('.')[2]}" if is_result else ""
 
     def go_on(self, env: list[Any], behind: Request, results: Sequence[Any], wanted: str) -> None:
         """Keep what is known of the results of a loop, and what later nodes whose names begin so make of it, where they can."""
@@ -146,6 +158,12 @@ class BetweenLoops:
         if prepared is None or prepared.execute is not loop.execute:
             prepared = self._prepared[k] = PreparedLoop(loop.record, loop.execute, {})
         return Request(k, step.node, prepared, loop.arguments(*step.given(env)))
+
+
+def _at(step: Step | None, error: T) -> T:
+    """An error that says at which node it came up."""
+    error.at_node = "" if step is None else step.node.name or step.node.outputs[0]  # type: ignore[attr-defined]
+    return error
 
 
 def result_in(body: Body, name: str) -> tuple[int, int] | None:
@@ -271,8 +289,11 @@ class OnceEvaluation:
 
     def begin(self, given: Given, run: Run) -> list[Any]:
         """The values before the first node."""
-        defaults = self._defaults
-        return self._between.begin([given[each] if each in given else defaults[each] for each in self.read.inputs], run)
+        return self._between.begin(self.values(given), run)
+
+    def values(self, given: Given) -> list[Any]:
+        """What the body is run with."""
+        return [given[each] if each in given else self._defaults[each] for each in self.read.inputs]
 
     def value(self, env: list[Any], name: str) -> Any:
         """A value of the body, of those that an evaluation knows."""
@@ -293,8 +314,8 @@ class OnceEvaluation:
         ------
         PartialResults
             A loop ended early: ``.outputs`` are the outputs as far as they are known.
-        Exception
-            Something else is wrong, which MDF's engine tells better.
+        LoopError
+            Something else is wrong.
         """
         env = self.begin(given, run)
 
@@ -318,28 +339,25 @@ class OnceEvaluation:
                 request = steps.send(results)
             except StopIteration as end:
                 return end.value
-            except PartialResults as error:
+            except (LoopError, PartialResults) as error:
                 self._say_where(error, getattr(error, "at_node", ""))
                 raise
             try:
                 results = call(request, run)
             except BaseException as error:
-                if keeps_results(error):
-                    self._ended(request, error, env)
+                node = self._say_where(error, request.place)
+                if keeps_results(error) and error.partial is not None:  # its node may make something of it
+                    self._between.go_on(env, request, error.partial, f"{node}.")
                 raise
 
-    def _ended(self, request: Request, error: Any, env: list[Any]) -> None:
-        """Say which loop ended early, and keep what its node makes of what it had computed."""
-        node = self._say_where(error, request.place)
-        if error.partial is not None:
-            self._between.go_on(env, request, error.partial, f"{node}.")
-
     def _say_where(self, error: BaseException, place: str) -> str:
-        """Say in which parameter or function, and in which node of MDF, an error came up; the node's id."""
+        """Say in which parameter, function or port, and in which node of MDF, an error came up; the node's id."""
         for node in self.graph.nodes:
-            for thing in (*node.parameters, *node.functions):
+            for thing in (*node.parameters, *node.functions, *node.output_ports):
                 if f"{node.id}.{thing.id}" == place:
-                    error.add_note(f"in MDF parameter or function {thing.id!r} ({thing.function})")
+                    function = getattr(thing, "function", None)
+                    what = "output port" if thing in node.output_ports else "MDF parameter or function"
+                    error.add_note(f"in {what} {thing.id!r}" + (f" ({function})" if function else ""))
                     in_node(error, node.id)
                     return node.id
         return ""

@@ -25,7 +25,7 @@ from mdf_loop.models.opening import prepare as prepared
 from mdf_loop.models.opening import run
 from mdf_loop.models.to_jax import to_jax
 from mdf_loop.options import options
-from mdf_loop.readers.mdf.typed import is_typed
+from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.settings.engines import agreeing_engines
 from mdf_loop.types.elements import DTYPES, kind_of
 
@@ -152,9 +152,9 @@ def opened(path: Path, given: Mapping[str, Any], seed: int) -> tuple[Any, dict[s
 def _mdf(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> list[Evaluator]:
     """MDF's own engine, where it is not that already which the model runs in."""
     (graph,) = model.graphs
-    if how:
-        return [_attempt(MDF, lambda: run_in_mdf(with_inputs(graph, inputs), **how), seed)]
-    return [_attempt(MDF, lambda: run_typed_in_mdf(graph, inputs), seed)] if is_typed(graph) else []
+    if not how and is_typed(graph):
+        return [_attempt(MDF, lambda: run_typed_in_mdf(graph, inputs), seed)]
+    return [_attempt(MDF, lambda: run_in_mdf(with_inputs(graph, inputs), **how), seed)] if how or has_conditions(graph) else []
 
 
 def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Evaluator:

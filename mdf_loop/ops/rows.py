@@ -5,13 +5,29 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mdf_loop.ir import Body, Loop, record
 
 Call = Callable[..., Any]
+
+
+T = TypeVar("T")
+
+
+def filling(table: dict[str, T]) -> Callable[..., Callable[[T], T]]:
+    """A decorator that enters a function in a table, under the names that the decorator is given."""
+
+    def entering(*names: str) -> Callable[[T], T]:
+        def enter(function: T) -> T:
+            table.update(dict.fromkeys(names, function))
+            return function
+
+        return enter
+
+    return entering
 
 
 @record

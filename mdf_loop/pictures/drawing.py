@@ -50,14 +50,14 @@ class Drawing:
     @property
     def mermaid(self) -> str:
         """The picture as Mermaid text."""
-        from mdf_loop.pictures.mermaid import mermaid_text
+        from mdf_loop.pictures.diagram_texts import mermaid_text
 
         return mermaid_text(self.picture)
 
     @property
     def dot(self) -> str:
         """The picture in Graphviz's language."""
-        from mdf_loop.pictures.graphviz import dot_text
+        from mdf_loop.pictures.diagram_texts import dot_text
 
         return dot_text(self.picture)
 
@@ -74,7 +74,7 @@ class Drawing:
 
     def _rendered(self, kind: str) -> bytes:
         """What Graphviz makes of the picture, or matplotlib where Graphviz is not installed."""
-        from mdf_loop.pictures.graphviz import dot_command, rendered
+        from mdf_loop.pictures.diagram_texts import dot_command, rendered
         from mdf_loop.pictures.on_axes import written
 
         return rendered(self.dot, kind) if dot_command() is not None else written(self.picture, kind)

@@ -194,7 +194,7 @@ class Builder(OfLists, OfWeak):
         found = type_of_result(name, [x.type for x in args])
         if found.dtype is None:
             raise CannotLower(f"{name} of {', '.join(str(x.type) for x in args)}")
-        args = self.taken(name, args, found)
+        args = self.taken(name, self.as_floats(name, args, found), found)
         return self._folded(name, args, found) or self._one_by_one(name, args, found) or self.put_in(name, args, found)
 
     def _one_by_one(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
@@ -242,6 +242,7 @@ class Builder(OfLists, OfWeak):
             return self.const(dtype.type(x.attr))
         if x.op == "pack":
             return self.pack([self.cast(number, dtype) for number in x.args])
+        x = self.as_float(x) if dtype == np.float64 else x
         return self.put_in("cast", (x,), Type(dtype, x.type.shape))
 
     def bitcast(self, x: Value, dtype: np.dtype) -> Value:

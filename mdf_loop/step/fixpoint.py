@@ -45,8 +45,9 @@ class Fixpoint:
         carried: Sequence[Value],
         scanned: Sequence[Value],
         scope: Mapping[str, Value],
+        begun: int = 0,
     ) -> None:
-        self.b, self.body_of, self.scanned, self.scope = b, body_of, scanned, scope
+        self.b, self.body_of, self.scanned, self.scope, self.begun = b, body_of, scanned, scope, begun
         self.record = without_aliases(record).loop
         self.lists: dict[int, CarriedList] = carried_lists(b, carried)
         self.carried, self.initial = list(carried), list(carried)
@@ -183,5 +184,6 @@ class Fixpoint:
         return self.b.reshape(value, shape[:axis] + shape[axis + 1 :])
 
     def _numbered(self, index: Value, declared: tuple[Any, ...] | None) -> Value:
-        """The iteration number, of the rank that the body declares."""
+        """The iteration number, of the rank that the body declares; some may stand before the loop."""
+        index = self.b.add(index, self.begun) if self.begun else index
         return self.b.reshape(index, (1,) * len(declared)) if declared else index

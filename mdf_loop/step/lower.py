@@ -23,6 +23,7 @@ from mdf_loop.step.before_lowering import allows, of_constants
 from mdf_loop.step.branches import OfBranches
 from mdf_loop.step.build import MOST_FOLDED, Builder, CannotLower
 from mdf_loop.step.check import checked
+from mdf_loop.step.first_iteration import in_front
 from mdf_loop.step.fixpoint import Fixpoint
 from mdf_loop.step.loop_types import (
     as_declared,
@@ -47,7 +48,13 @@ Bind = Callable[[Node], Bound]
 
 
 def lower_graph(
-    body: Body, types: Sequence[Type], obey: bool = False, opens: bool = True, bound: Bind = bind, sees_nan: bool = False
+    body: Body,
+    types: Sequence[Type],
+    obey: bool = False,
+    opens: bool = True,
+    bound: Bind = bind,
+    sees_nan: bool = False,
+    is_long: bool = False,
 ) -> Region:
     """The Step of a graph that runs once.
 
@@ -64,6 +71,8 @@ def lower_graph(
         Gives the kernel of a node, made ready: what is bound already need not be bound again.
     sees_nan : bool
         Whether the program ends where a loop ended because its condition compared nan: the ordinary way warns of that.
+    is_long : bool
+        As of :func:`lower_loop`.
 
     Raises
     ------
@@ -72,7 +81,7 @@ def lower_graph(
     """
     if not all(map(is_repeatable, body.nodes)):
         raise CannotLower("a node may do more than compute")
-    lowering = Lowering(obey, opens, not body.typed, bound, sees_nan=sees_nan)
+    lowering = Lowering(obey, opens, not body.typed, bound, is_long, sees_nan)
     names = (*body.inputs, *body.captures)
     scope = {name: lowering.b.param(type, k) for k, (name, type) in enumerate(zip(names, types, strict=True))}
     return lowering.whole(lowering.body(body, scope))
@@ -130,7 +139,7 @@ def lower_block(
 
 
 class Lowering(OfBranches):
-    """One graph on its way into a Step; ``b`` is the builder.
+    """One graph on its way into a Step; ``b`` is the builder, ``begun`` how many iterations stand before the next loop.
 
     ``exact`` says that an array without dimensions is something else than a number of numpy's: where a body has no types, either
     may reach code that sees the difference.
@@ -147,7 +156,7 @@ class Lowering(OfBranches):
     ) -> None:
         load_kernels()
         self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
-        self.depth, self.is_long, self.sees_nan = 0, is_long, sees_nan
+        self.depth, self.begun, self.is_long, self.sees_nan = 0, 0, is_long, sees_nan
         self.scopes = {}
 
     def whole(self, results: Sequence[Value]) -> Region:
@@ -238,7 +247,7 @@ class Lowering(OfBranches):
         """An operator as a whole."""
         given = [x if x is not None else self.b.const(None) for x in args]
         captured = [names[name] for name in node.captures]
-        known = [None if x is None else (x.type.dtype, _plain_shape(x.type)) for x in args]
+        known = [None if x is None else (x.type.dtype, x.type.lengths) for x in args]
         values = [x.attr if x is not None and x.op == "const" else None for x in args]
         found = result_types(node, known, values)
         if self.exact and not ("rng" in lookup(node.op, node.opset, node.domain).parameters and all(shape for _, shape in found)):
@@ -329,7 +338,7 @@ class Lowering(OfBranches):
         record, carried, lists = collecting(record, carried)
         found = self.fixpoint(record, carried, scanned, scope)
         if self.is_long and not self.depth and found.comes_later():
-            raise CannotLower("a carried value has its type from the second iteration on")
+            return in_front(self, record, count, condition, obeyed, carried, scope)
         operator, operands, worth = whole or (None, (), None)
         attr = LoopRegion(
             found.region,
@@ -359,7 +368,7 @@ class Lowering(OfBranches):
 
     def fixpoint(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Fixpoint:
         """The body of a loop, as a region whose types hold for every iteration."""
-        found = Fixpoint(self.b, self.body, record, carried, scanned, scope)
+        found, self.begun = Fixpoint(self.b, self.body, record, carried, scanned, scope, self.begun), 0
         self.depth += 1
         try:
             found.find()
@@ -387,10 +396,6 @@ def _routine(node: Node, entry: Kernel, args: Sequence[Value | None], result: Ty
 def _are_known(args: Sequence[Value | None]) -> bool:
     """Whether the element types of all inputs are known, or they are lists of rows."""
     return not [x for x in args if x is not None and x.type.dtype is None and x.op != "rows"]
-
-
-def _plain_shape(type: Type) -> tuple[int | None, ...] | None:
-    return None if type.shape is None else tuple(n if isinstance(n, int) else None for n in type.shape)
 
 
 _KNOWN = {"const", "broadcast"}

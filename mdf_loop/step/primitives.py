@@ -220,7 +220,9 @@ def promoted(types: Sequence[Type]) -> np.dtype | None:
     """The element type of several values together, by numpy's rules for weak numbers."""
     dtypes = {t.dtype for t in types if not t.weak}
     if any(t.dtype == EITHER for t in types if t.dtype is not None):
-        return None
+        both = [[Type(d, (), weak=True) if t.dtype == EITHER else t for t in types] for d in (INT64, FLOAT64)]
+        whole, other = map(promoted, both)
+        return None if whole is None or other is None or whole != other else whole
     if any(dtype is None for dtype in dtypes):  # numpy takes None for float64, and so does ==
         return None
     if len(dtypes) == 1 and not any(t.weak for t in types):

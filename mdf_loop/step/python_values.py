@@ -65,6 +65,19 @@ class OfWeak:
             raise ValueError("an int or a float")
         return self.fitted(args, dtypes)  # type: ignore[arg-type]
 
+    def as_floats(self, name: str, args: Sequence[Value], found: Type) -> Sequence[Value]:
+        """What may be a whole number as a float, where a primitive takes it as one: beside floats, or compared with numbers."""
+        is_bool = found.kind == "b"
+        if name not in _ALIKE or not (is_bool or found.dtype == np.float64):
+            return args
+        if not all(x.op == "python.whole" or x.type.dtype == np.float64 or (is_bool and x.op == "const") for x in args):
+            return args
+        return [*map(self.as_float, args)]
+
+    def as_float(self, x: Value) -> Value:
+        """What ``python.whole`` makes of a float, as a float: -0.0 became 0, and nothing else changes."""
+        return self.element("add", x.args[0], 0.0) if x.op == "python.whole" and x.args[0].type.kind == "f" else x
+
     def of_math(self, name: str, *inputs: Value | None) -> Value:
         """A function of Python's math."""
         given = [x for x in inputs if x is not None and x.type.shape == () and x.type.kind in "bifO"]
@@ -83,6 +96,10 @@ class OfWeak:
         if whole and x.type.kind != "i":
             raise ValueError("no whole number")
         return self.python(x, int if whole else float)
+
+
+_ALIKE = {"add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne"}
+"""Primitives that take a whole number beside a float as a float of the same value."""
 
 
 def _has_no_end(x: Value) -> bool:

@@ -106,6 +106,11 @@ class Type:
         return None if self.shape is None else len(self.shape)
 
     @property
+    def lengths(self) -> tuple[int | None, ...] | None:
+        """The shape with None for lengths that only the run knows."""
+        return None if self.shape is None else tuple(n if isinstance(n, int) else None for n in self.shape)
+
+    @property
     def is_known(self) -> bool:
         """Whether element type and number of axes are known."""
         return self.dtype is not None and self.shape is not None

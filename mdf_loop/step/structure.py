@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from mdf_loop.ir import Node
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Value
@@ -118,6 +119,22 @@ SHORT = 8
 def gives_same_bits(region: Region) -> bool:
     """Whether a Step gives the same bits in all engines, and however many are computed at once."""
     return not any(is_inexact(v) or adds_up(v) or _is_unknown(v) for v in _values_of(region))
+
+
+def computed_exactly(region: Region, nodes: Sequence[Node]) -> bool:
+    """Whether what the nodes of a graph compute, but for its loops, has the same bits in all engines."""
+    names = next((names for some, names in region.scopes if some is nodes), None)
+    if names is None:
+        return False
+    known = {names[name] for name in names}
+    left = [names[name] for node in nodes if node.loop is None for name in node.outputs if name]
+    while left:
+        value = left.pop()
+        if any(is_inexact(v) or adds_up(v) or _is_unknown(v) for v in _values_of(Region((), (value,)))):
+            return False
+        left += [x for x in value.args if x not in known]
+        known.add(value)
+    return True
 
 
 def adds_up_little(region: Region) -> bool:

@@ -50,6 +50,18 @@ def pays(options: Options, runs: int, iterations: int | None = None) -> bool:
     return options.how.compiles or runs * ((iterations or UNKNOWN) + AROUND) >= WORTH
 
 
+def refuse_other(request: Any, prepared: Any, run: Run) -> None:
+    """See that a request is one that runs can have in common."""
+    given, record = request.arguments, prepared.record
+    if request.prepared is not prepared:
+        raise NotTogether("the loops of two runs have other forms")
+    prepared.endless.refuse(given, run)
+    obeyed = given.go is not None or run.options.obey_body_condition
+    is_ignored = record.keep_going and not obeyed and not prepared.endless.goes_on(given, run)
+    if given.go is False or (given.trip_count is not None and given.trip_count < 1) or is_ignored:
+        raise NotTogether("a loop has no iteration, or ignores its condition")
+
+
 @dataclass
 class Columns:
     """What a loop gave in all runs.

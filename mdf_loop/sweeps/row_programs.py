@@ -17,7 +17,7 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.once import Request, is_passed_on
 from mdf_loop.options import Run
-from mdf_loop.sweeps.machine_runs import MachineLoop, NotTogether, for_many, may_be_compiled
+from mdf_loop.sweeps.machine_runs import MachineLoop, NotTogether, for_many, may_be_compiled, refuse_other
 from mdf_loop.sweeps.sources import Evaluated, OfNodes, OfOperators, Unread, results_in
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def row_program(
     if not may_be_compiled(run.options):
         return None
     try:
-        found = _of_operators(source, inputs, swept, names, run) if isinstance(source, OfOperators) else None
-        if isinstance(source, OfNodes):
-            found = _of_nodes(source, inputs, swept, names, run)
+        if isinstance(source, OfOperators):
+            found = _of_operators(source, inputs, swept, names, run)
+        else:
+            found = _of_nodes(source, inputs, swept, names, run) or _of_graph(source, inputs, swept, names, run)
     except Exception as reason:  # each run alone says what is wrong, if anything is
         let_through(reason)
         log.debug("rows are no columns: %r", reason, exc_info=True)
@@ -69,13 +70,14 @@ Found = tuple[Specialised, Sequence[Any], list[list[int]], list[int]]
 
 
 def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], names: Sequence[str], run: Run) -> Found | None:
-    """The loop of a model whose outputs are results of its only loop."""
-    if source.loops != 1:
-        return None
-    taken = source.taken(names)
+    """The loop of a model whose outputs are results of its only loop, which takes what is swept as it is."""
+    taken = source.taken(names) if source.loops == 1 else None
     if taken is None:
         return None
-    request, places = request_of_columns(source, inputs, swept, run)
+    try:
+        request, places = request_of_columns(source, inputs, swept, run)
+    except NotTogether:
+        return None
     count = results_in(request.prepared.record)
     machine = MachineLoop(request.prepared.record, [k in taken.values() for k in range(count)])
     made = machine.execute.machine_code(request.arguments, run.options)
@@ -83,6 +85,14 @@ def _of_nodes(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], 
         return None
     values = program_values(request.arguments)
     return made, values, places, [taken[name] for name in names]
+
+
+def _of_graph(source: OfNodes, inputs: Mapping[str, Any], swept: Sequence[str], names: Sequence[str], run: Run) -> Found:
+    """A whole graph with its loops inside."""
+    graph, values = source.whole(inputs, names, run)
+    places = source.places(swept, graph)
+    _refuse_changed(values, places, [inputs[name] for name in swept])
+    return graph.machine_code(values, [k for at in places for k in at], run.options), values, places, [*range(len(names))]
 
 
 def request_of_columns(
@@ -127,18 +137,6 @@ def _reached(body: Body, value: str, loop: Node) -> list[int]:
 
 FITTED = (("mdf", "fit"), ("mdf", "tensor"))
 """Nodes that make values what a loop asks for: those that they give stand where those stand that they are given."""
-
-
-def refuse_other(request: Request, prepared: Any, run: Run) -> None:
-    """See that a request is one that runs can have in common."""
-    given, record = request.arguments, prepared.record
-    if request.prepared is not prepared:
-        raise NotTogether("the loops of two runs have other forms")
-    prepared.endless.refuse(given, run)
-    obeyed = given.go is not None or run.options.obey_body_condition
-    is_ignored = record.keep_going and not obeyed and not prepared.endless.goes_on(given, run)
-    if given.go is False or given.trip_count == 0 or is_ignored:
-        raise NotTogether("a loop has no iteration, or ignores its condition")
 
 
 def _of_operators(

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.random.bit_generator import ISpawnableSeedSequence
 
 from mdf_loop.settings.random_streams import Seed, generator_of
-
-
-@contextlib.contextmanager
-def gc_paused() -> Iterator[None]:
-    """Inside, many objects are made that all stay: looking for cycles among them takes as long as making them."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+from mdf_loop.system.starting import no_collecting
 
 
 def seed_of(seed: Seed, point: int, trial: int, common_noise: bool = False) -> np.random.SeedSequence:
@@ -83,7 +70,7 @@ class Seeds:
     def generators(self) -> list[np.random.Generator]:
         """What ``numpy.random.default_rng`` makes of the seeds: the same objects each time."""
         if self._made is None:
-            with gc_paused():
+            with no_collecting():
                 self._made = self._generators()
         return self._made
 

@@ -14,15 +14,25 @@ from mdf_loop.errors import let_through
 from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.execute.programs import program_values
 from mdf_loop.models.model import Model, Wish
-from mdf_loop.models.once import OnceEvaluation, Request
+from mdf_loop.models.once import Request
 from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
-from mdf_loop.sweeps.behind_loops import BehindLoop
-from mdf_loop.sweeps.machine_runs import Columns, MachineLoop, NotTogether, columns_of, may_be_compiled, pays
-from mdf_loop.sweeps.row_programs import refuse_other, request_of_columns
+from mdf_loop.sweeps.graph_programs import WholeGraph
+from mdf_loop.sweeps.machine_runs import (
+    Columns,
+    MachineLoop,
+    NotTogether,
+    columns_of,
+    many,
+    may_be_compiled,
+    pays,
+    refuse_other,
+)
+from mdf_loop.sweeps.row_programs import request_of_columns
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, filled_up, first_nans, whole_column
-from mdf_loop.sweeps.seeds import Seeds, gc_paused
+from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.sources import MOST, Evaluated, OfNodes, Steps, Unread, results_in, source_of
+from mdf_loop.system.starting import no_collecting
 
 if TYPE_CHECKING:
     from mdf_loop.sweeps.task import Task
@@ -68,7 +78,6 @@ class SideBySide:
     def __init__(self, model: Model, source: Evaluated) -> None:
         self.model, self.source = model, source
         self._made: dict[Any, tuple[Any, MachineLoop]] = {}  # with what it was made of, so that its place stays taken
-        self._rest: dict[Any, tuple[Any, BehindLoop]] = {}
 
     @classmethod
     def of(cls, model: Model, wish: Wish, recorded: Mapping[str, str]) -> SideBySide | None:
@@ -106,6 +115,8 @@ class SideBySide:
         runs = RunsAtOnce(task, first, which, task.seeds(start, stop) if source.draws else None, run, seconds)
         taken = source.taken(task.columns) if source.loops == 1 else None
         found = self._of_columns(source, taken, runs) if taken is not None and isinstance(source, OfNodes) else None
+        if found is None and isinstance(source, OfNodes) and pays(run.options, task.size):
+            found = self._of_graph(source, runs)
         if found is not None:
             return found
         outside = Run(run.options, Unread(0), deadline=run.deadline, enclosing=run)
@@ -113,39 +124,46 @@ class SideBySide:
         if taken is not None and (isinstance(source, OfNodes) or source.is_exact(points[0])):
             request = next(source.steps(points[0], outside))
             machine = self._machine(request, set(taken.values()), runs)  # others are begun if there is one
-            with gc_paused():
+            with no_collecting():
                 requests = [request, *(next(source.steps(inputs, outside)) for inputs in points[1:])]
             return self._chunk(task, self._looped(machine, requests, runs), taken, requests, which)
         if not isinstance(source, OfNodes) and pays(run.options, task.size):
             whole = source.whole(points, which, runs.seeds, run, seconds)
             if whole is not None:
                 return Chunk({name: self._column(task, name, whole[name]) for name in task.columns})
-        if isinstance(source, OfNodes) and source.loops == 1:
-            found = self._with_rest(source, [source.begun(inputs, outside) for inputs in points], runs)
-            if found is not None:
-                return found
         return self._stepwise([source.steps(points[k], outside) for k in which], runs)
 
-    def _with_rest(
-        self, source: OfNodes, begun: Sequence[tuple[OnceEvaluation, list[Any], Request]], runs: RunsAtOnce
-    ) -> Chunk | None:
-        """The outputs of some runs, of which nodes behind the only loop compute some; None if these have no machine code."""
-        evaluation, requests, task, run = begun[0][0], [request for *_, request in begun], runs.task, runs.run
-        if any(each is not evaluation for each, *_ in begun):
+    def _of_graph(self, source: OfNodes, runs: RunsAtOnce) -> Chunk | None:
+        """The outputs of some runs by one program of the whole graph; None if there is none."""
+        task, which, run, first = runs.task, runs.which, runs.run, runs.first
+        try:
+            graph, values = source.whole(task.inputs_of(first), task.columns, run)
+            rows = self._rows(source, graph, values, runs)
+            made = graph.machine_code(values, [*rows], run.options)
+            found, counts = many(made, graph.vectors, values, rows, which, runs.seeds, run, runs.seconds), len(task.columns)
+        except NotTogether as reason:
+            log.debug("%s: the graph is no program of all runs: %s", self.model.name, reason)
             return None
-        rest = self._rest.setdefault((id(evaluation), run.options.engine), (evaluation, BehindLoop(evaluation.body)))[1]
-        if rest.is_left:
-            return None
-        columns = self._looped(self._machine(requests[0], rest.wanted, runs), requests, runs)
-        which = runs.which[: len(columns.lengths)]
-        known = [{name: evaluation.value(env, name) for name in rest.before} for _, env, _ in begun]
-        results = rest.run(known, columns, which, run)
-        if results is None:
-            return None
-        outputs = dict(zip((*source.once.places, *source.labels), results, strict=True))
-        chunk = self._chunk(task, columns, {}, requests, which)
-        chunk.columns = {name: self._column(task, name, outputs[name]) for name in task.columns}
+        chunk = Chunk({name: self._column(task, name, column) for name, column in zip(task.columns, found, strict=False)})
+        if source.loops == 1:
+            lengths = np.asarray(found[counts])
+            chunk.iterations, chunk.stops = lengths, _stops([graph.request], np.zeros_like(which[: len(lengths)]), lengths)
+            ends = {f"carried {name}": np.asarray(x) for name, x in zip(graph.ends, found[counts + 1 :], strict=True)}
+            chunk.suspects = first_nans(ends, chunk.stops == stop_of(0, 1))
         return chunk
+
+    @staticmethod
+    def _rows(source: OfNodes, graph: WholeGraph, values: Sequence[Any], runs: RunsAtOnce) -> dict[int, np.ndarray]:
+        """What differs of what a graph is run with, by its place: a row for each point."""
+        points = np.arange(runs.first, runs.first + runs.which[-1] + 1)
+        columns = runs.task.grid.columns(points)
+        if columns is None:
+            given = [source.given(runs.task.inputs_of(point)) for point in points]
+            if any(evaluation is not graph.evaluation for _, evaluation in given):
+                raise NotTogether("points have values of several kinds")
+            return columns_of([graph.evaluation.values(each) for each, _ in given])
+        places = source.places([*columns], graph)
+        return {k: column for at, column in zip(places, columns.values(), strict=True) for k in at}
 
     def _of_columns(self, source: OfNodes, taken: Mapping[str, int], runs: RunsAtOnce) -> Chunk | None:
         """The outputs of some runs whose loop gets what is swept as it is: nothing of Python's for each point."""
@@ -215,6 +233,8 @@ class SideBySide:
 
     def _column(self, task: Task, name: str, rows: Sequence[Any]) -> Column:
         """An output of all runs, or what is recorded of them."""
+        if isinstance(rows, np.ndarray):
+            return whole_column(rows[:, None] if name in self.source.singles else rows)
         return column_of([np.asarray(row)[None] for row in rows] if name in self.source.singles else rows, task.padding)
 
     def _chunk(self, task: Task, columns: Columns, taken: Mapping[str, int], requests: list[Request], which: np.ndarray) -> Chunk:

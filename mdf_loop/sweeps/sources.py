@@ -35,6 +35,7 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
 from mdf_loop.step.records import Region
 from mdf_loop.step.structure import gives_same_bits
+from mdf_loop.sweeps.graph_programs import WholeGraph
 from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, for_many, many
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
@@ -130,7 +131,7 @@ class OfNodes:
         self.labels = tuple(labels[name] for name in (*keys, *inside))
         self.body = once.of_types({}, *self._more).body
         self.loops = sum(node.loop is not None for node in self.body.nodes)
-        self._exact = Recent[bool](MOST)
+        self._exact, self._whole = Recent[bool](MOST), Recent[WholeGraph](MOST)
 
     @cached_property
     def draws(self) -> bool:
@@ -150,11 +151,27 @@ class OfNodes:
             (changes(), form, types), lambda: _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
         )
 
-    def begun(self, inputs: Mapping[str, Any], outside: Run) -> tuple[OnceEvaluation, list[Any], Request]:
-        """An evaluation up to its first loop, the values that are known by then, and what the loop is asked."""
+    def whole(self, inputs: Mapping[str, Any], names: Sequence[str], run: Run) -> tuple[WholeGraph, list[Any]]:
+        """The graph with its loops inside that gives some outputs, and what it is run with.
+
+        Raises
+        ------
+        NotTogether
+        """
         given, evaluation = self.given(inputs)
-        env = evaluation.begin(given, outside)
-        return evaluation, env, next(evaluation.steps(env))
+        values = evaluation.values(given)
+        key = id(evaluation), tuple(names), run.options.engine, tuple([type_of_value(x, exact=True) for x in values])
+        outputs = (*self.once.places, *self.labels)
+        alone = Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
+        return self._whole.of(key, lambda: WholeGraph(evaluation, [*map(outputs.index, names)], given, alone)), values
+
+    def places(self, swept: Sequence[str], graph: WholeGraph) -> list[list[int]]:
+        """Where inputs stand among what the graph is run with."""
+        inputs = graph.evaluation.read.inputs
+        return [[k for k, place in enumerate(inputs) if place in self._places_of(name)] for name in swept]
+
+    def _places_of(self, name: str) -> set[tuple[str, str]]:
+        return {(node, id) for node, id, _ in self.model.places_of(name)}
 
     def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
         """An evaluation, which is run by ``outside`` but for its loops."""

@@ -37,8 +37,8 @@ def is_a_question() -> bool:
 def no_collecting() -> Iterator[None]:
     """No collection of garbage inside a ``with`` block.
 
-    Imports make many objects that stay, so that Python collects: it would look at all that MDF and what it needs have made,
-    which takes a third of the time of our own imports and finds nothing.
+    Imports, and the seeds and points of a sweep, make many objects that stay, so that Python collects: it would look at all that
+    is there, which takes a third of the time of our own imports and finds nothing.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from converting import by_engine
 from given_values import with_defaults
 from onnx import ModelProto, TypeProto, helper
 
@@ -141,12 +142,17 @@ def _check_converted(case: GivenCase, model: ModelProto, feeds: list[Feed], expe
     """The same of the MDF model that it is converted to, where that can be."""
     if any(wanted.error is not None for wanted in expected) or not case.declared:
         return
-    converted = outcome(lambda: mdf_loop.convert(model))
-    if converted.error is not None:
+    models = [outcome(lambda body=body: mdf_loop.convert(model, body=body)) for body in ("mdf", "onnx")]
+    if any(converted.error is not None for converted in models):
         return
-    (mdf,) = converted.results
-    for feed, wanted in zip(feeds, expected, strict=True):
-        found = outcome(lambda feed=feed: tuple(mdf_loop.run(mdf, **feed).values()), **case.loop.chosen)
+    mdf, texts = (converted.results[0] for converted in models)
+    ways: list[tuple[Callable[[], Any], Outcome]] = [
+        (lambda feed=feed: mdf_loop.run(mdf, **feed).values(), wanted) for feed, wanted in zip(feeds, expected, strict=True)
+    ]
+    ways.append((lambda: mdf_loop.run(texts, **feeds[0]).values(), expected[0]))
+    ways.append((lambda: by_engine(mdf, feeds[0]), expected[0]))
+    for run, wanted in ways:
+        found = outcome(lambda run=run: tuple(run()), **case.loop.chosen)
         if found.error is not None:
             raise Failure("converted: an error", f"{found.error!r}")
         for a, e in zip(found.results, wanted.results, strict=True):

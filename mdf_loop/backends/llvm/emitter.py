@@ -22,6 +22,7 @@ from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.linking.prologue import GROW, RAISED, ROOM
 from mdf_loop.backends.llvm.memory_plan import changes_length, fused
 from mdf_loop.kernels.arrays.bounds import most_bytes
+from mdf_loop.ops.rows import filling
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.records import LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import uses_of
@@ -40,14 +41,8 @@ LARGEST_CONSTANT = 1 << 9
 """Bytes of an array of constants that stands beside the code."""
 
 
-def writes(*ops: str) -> Callable[[Write], Write]:
-    """Say how operations are written."""
-
-    def decorate(write: Write) -> Write:
-        WRITERS.update(dict.fromkeys(ops, write))
-        return write
-
-    return decorate
+writes = filling(WRITERS)
+"""Says how operations are written."""
 
 
 class Emitter:

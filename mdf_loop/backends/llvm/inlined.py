@@ -17,6 +17,7 @@ import numpy as np
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.ops.registry import lookup
+from mdf_loop.ops.rows import filling
 from mdf_loop.step.before_lowering import allows
 from mdf_loop.step.build import Builder
 from mdf_loop.step.check import checked
@@ -208,14 +209,8 @@ OPENED: dict[str, Define] = {}
 """By operator."""
 
 
-def opens(*names: str) -> Callable[[Define], Define]:
-    """Say what operators are."""
-
-    def decorate(define: Define) -> Define:
-        OPENED.update(dict.fromkeys(names, define))
-        return define
-
-    return decorate
+opens = filling(OPENED)
+"""Says what operators are."""
 
 
 def opened(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.backends.onnx.graph_printer import FIRST, LAST
 from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, in_one_type, length, lengths_in, rewrites, shaped
-from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.arrays.axes import places
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
 from mdf_loop.step.records import Value
 
@@ -20,20 +20,6 @@ def _rank(x: Value) -> int:
     if x.type.rank is None:
         raise ValueError("of an array of unknown rank")
     return x.type.rank
-
-
-@rewrites("numpy.swapaxes")
-def _swapaxes(b: OnnxBuilder, x: Value, *, axis1: int, axis2: int) -> Value:
-    order = list(range(_rank(x)))
-    one, other = place(axis1, len(order)), place(axis2, len(order))
-    order[one], order[other] = other, one
-    return b.transpose(x, order)
-
-
-@rewrites("numpy.moveaxis")
-def _moveaxis(b: OnnxBuilder, x: Value, *, source: Any, destination: Any) -> Value:
-    order = np.moveaxis(np.empty(range(1, 1 + _rank(x)), np.bool_), source, destination).shape
-    return b.transpose(x, [n - 1 for n in order])
 
 
 @rewrites("numpy.expand_dims")

@@ -15,6 +15,7 @@ import numpy as np
 from mdf_loop.backends.static_lowering import StaticBuilder, fitted_values, one_of_two, sample
 from mdf_loop.ir import Node, entity
 from mdf_loop.ops.registry import lookup
+from mdf_loop.ops.rows import filling
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
@@ -69,7 +70,7 @@ class OnnxBuilder(StaticBuilder):
     def operator(self, node: Node, inputs: Sequence[Value | None], captured: Sequence[Value] = ()) -> tuple[Value, ...]:
         """The results of a node of ONNX's whose inputs have the types that it asks for."""
         inputs = [x if x is None or x.type.dtype is None else self.strong(x) for x in inputs]
-        known = [None if x is None else (x.type.dtype, _lengths(x.type)) for x in inputs]
+        known = [None if x is None else (x.type.dtype, x.type.lengths) for x in inputs]
         values = [x.attr if x is not None and x.op == "const" else None for x in inputs]
         types = [
             UNKNOWN if dtype is None else Type(dtype, None if shape is None else tuple(Size() if n is None else n for n in shape))
@@ -85,10 +86,6 @@ RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLik
 
 def _never(*_: Any) -> Any:
     raise NotImplementedError("an operator that is written, not run")
-
-
-def _lengths(type: Type) -> tuple[int | None, ...] | None:
-    return None if type.shape is None else tuple(n if isinstance(n, int) else None for n in type.shape)
 
 
 def kept(b: OnnxBuilder, node: Node, inputs: Sequence[Value | None], captured: Sequence[Value]) -> Sequence[Value]:
@@ -145,14 +142,8 @@ REWRITTEN: dict[str, Callable[..., Any]] = {}
 """By operator of MDF's expressions: ``rewrite(builder, *inputs, **attributes)`` gives its result."""
 
 
-def rewrites(*ops: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register what writes some operators."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        REWRITTEN.update(dict.fromkeys(ops, function))
-        return function
-
-    return register
+rewrites = filling(REWRITTEN)
+"""Registers what writes some operators."""
 
 
 # What MDF's engine does with values around an operator of ONNX
@@ -205,12 +196,6 @@ REWRITTEN["or"] = lambda b, x, y: chosen(b, x, x, y)
 @rewrites("numpy.array", "numpy.asarray")
 def _strong(b: OnnxBuilder, x: Value, *, dtype: Any = None) -> Value:
     return b.strong(x) if dtype is None else b.cast(x, dtype)
-
-
-@rewrites("numpy.square")
-def _square(b: OnnxBuilder, x: Value) -> Value:
-    x = b.strong(x)
-    return b.mul(x, x)
 
 
 @rewrites("builtins.round")

@@ -11,6 +11,7 @@ from mdf_loop.backends.python import numbers, runtime
 from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter, whole_operands
 from mdf_loop.kernels.numbers.wide import EXACT64
+from mdf_loop.ops.rows import filling
 from mdf_loop.step.memory import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value
@@ -78,14 +79,8 @@ INTO: dict[str, Callable[[Printer, Value, str], str]] = {
 """How an operation that is no primitive is written into an array."""
 
 
-def writes(*ops: str) -> Callable[[Write], Write]:
-    """Say how operations are written."""
-
-    def decorate(write: Write) -> Write:
-        WRITERS.update(dict.fromkeys(ops, write))
-        return write
-
-    return decorate
+writes = filling(WRITERS)
+"""Says how operations are written."""
 
 
 def _operands(p: Printer, v: Value) -> list[str]:

@@ -73,6 +73,11 @@ class Lowered:
     hidden: tuple[Any, ...] | None = None
     behind: LoopBehind | None = None
 
+    def passes(self, run: Run) -> int:
+        """How many passes there were, after the loop ran as the outermost one of a run."""
+        has_run = self.loop is not None and self.trip_count != 0 and run.outermost is not None
+        return self.before + (run.outermost.moment.iteration if has_run else 0)
+
     def made_of(self, make: Callable[[Loop], T]) -> T:
         """What is made of the loop: once for all that share it."""
         assert self.loop is not None

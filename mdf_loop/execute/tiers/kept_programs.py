@@ -8,21 +8,19 @@ cannot be written down like that, such as a kernel of the user's, has no key.
 from __future__ import annotations
 
 import functools
-import hashlib
-import io
 import logging
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.llvm.linking.lock import alone
-from mdf_loop.backends.llvm.linking.object_code import disk, key_of
+from mdf_loop.backends.llvm.linking.object_code import disk
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Body, Loop
 from mdf_loop.ops.registry import SAID_BY_OTHERS
 from mdf_loop.step.records import Region, Type
+from mdf_loop.system.checksums import checksum, checksum_of_object
 
 MOST_BYTES = 1 << 22
 """Bytes of constants up to which a graph or loop has a key: working it out reads all of them."""
@@ -53,18 +51,12 @@ class KeptPrograms:
         given = [(str(x.dtype), x.dtype.str, x.shape, x.weak, x.is_array) for x in types if x.dtype is not None and x.is_static]
         if len(given) < len(types):
             return ""
-        return key_of(_surroundings(), self._details, self._content, repr(given), repr(details))
+        return checksum(_surroundings(), self._details, self._content, repr(given), repr(details))
 
     @functools.cached_property
     def _content(self) -> str:
         """A hash of the record; empty if it holds what cannot be written down."""
-        if not _is_plain(self._record):
-            return ""
-        written = io.BytesIO()
-        pickler = pickle.Pickler(written, 5)
-        pickler.fast = True  # equal records are written alike, whichever of their parts are one object
-        pickler.dump(self._record)
-        return hashlib.sha256(written.getbuffer()).hexdigest()
+        return checksum_of_object(self._record) if _is_plain(self._record) else ""
 
 
 @functools.cache

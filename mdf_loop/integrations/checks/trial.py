@@ -20,7 +20,7 @@ from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning,
 from mdf_loop.execute.endless import computing
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.checks.loop_bodies import values_of
-from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_graph
+from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_in_mdf, with_inputs
 from mdf_loop.integrations.registration import cutting_loops
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
@@ -92,7 +92,7 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopErr
         warnings.showwarning = note  # type: ignore[assignment]
         try:
             with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
-                run_graph(graph_by_place(graph, read_once), given)
+                run_in_mdf(with_inputs(graph_by_place(graph, read_once), given))
         except (IterationLimit, LoopTimeout):
             return None
         except LoopError as error:

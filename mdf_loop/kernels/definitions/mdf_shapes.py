@@ -68,7 +68,7 @@ def transpose(b, x, *, axes=None):
 @numpys("numpy.swapaxes")
 def swapaxes(b, x, *, axis1, axis2):
     """Two axes change places."""
-    order = list(range(len(static(x))))
+    order = list(range(_rank_of(b, x)))
     one, other = place(axis1, len(order)), place(axis2, len(order))
     order[one], order[other] = other, one
     return b.transpose(x, order)
@@ -77,7 +77,7 @@ def swapaxes(b, x, *, axis1, axis2):
 @numpys("numpy.moveaxis")
 def moveaxis(b, x, *, source, destination):
     """Axes moved to other places."""
-    rank = len(static(x))
+    rank = _rank_of(b, x)
     moved = dict(zip(_axes(destination, rank), _axes(source, rank), strict=True))
     others = iter(k for k in range(rank) if k not in moved.values())
     return b.transpose(x, [moved[k] if k in moved else next(others) for k in range(rank)])

@@ -5,7 +5,7 @@ Their results are as large as a value says, so that is looked at first: see :mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, refuse_shape
 from mdf_loop.kernels.mdf.expression_functions import size_of
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
-from mdf_loop.ops.batching import all_stacked, by_step, elementwise, of_shape
+from mdf_loop.ops.batching import Result, all_stacked, by_step, elementwise, of_shape
 from mdf_loop.ops.registry import kernel
 
 Attributes = Mapping[str, Any]
@@ -195,3 +195,25 @@ def size(a):
 
 
 operation("numpy.ndim", np.ndim, None)
+
+
+def _of_matrices(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Mapping[str, Any]) -> Result:
+    return all_stacked(run(*args, **attrs)) if args[0].ndim > 2 else None
+
+
+@kernel("numpy.linalg.inv", domain=DOMAIN, batch=_of_matrices)
+def inv(a):
+    """The inverse of a square matrix."""
+    return np.linalg.inv(a)
+
+
+@kernel("numpy.linalg.det", domain=DOMAIN, batch=_of_matrices)
+def det(a):
+    """The determinant of a square matrix."""
+    return np.linalg.det(a)
+
+
+@kernel("numpy.linalg.solve", domain=DOMAIN)
+def solve(a, b):
+    """The x for which a @ x is b."""
+    return np.linalg.solve(a, b)

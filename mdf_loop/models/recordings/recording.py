@@ -179,8 +179,7 @@ def recorded_passes(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: 
             _keep(recorder, rows, is_once)
             for name in keys:
                 recorder.keep(name, None)
-    passes = lowered.before + (of_outermost(run)[0] or 0)
-    return Found(outputs, passes, stop, {name: recorder.found[name] for name in wish.record})
+    return Found(outputs, lowered.passes(run), stop, {name: recorder.found[name] for name in wish.record})
 
 
 def gives_body(inputs: Mapping[str, Any]) -> bool:

@@ -16,8 +16,8 @@ import numpy as np
 from mdf_loop.convert.weights import BROKEN, Archive
 from mdf_loop.errors import ArgumentError, MalformedBody
 from mdf_loop.models.written import widened
-from mdf_loop.sweeps.checkpoints.digest import sealed_by
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
+from mdf_loop.system.checksums import checksum
 from mdf_loop.writers.atomic_files import write_npz
 
 SAID, LENGTH = "said", 64
@@ -32,7 +32,7 @@ def sealed(said: Any, arrays: Mapping[str, np.ndarray], *belongs: str) -> bytes:
     text = np.frombuffer(json.dumps(said).encode(), np.uint8)
     write_npz(file, {SAID: text, **arrays}, "0" * LENGTH)
     content = file.getbuffer()
-    content[-LENGTH:] = sealed_by(*belongs, content[:-LENGTH]).encode()
+    content[-LENGTH:] = checksum(*belongs, content[:-LENGTH]).encode()
     del content
     return file.getvalue()
 
@@ -46,7 +46,7 @@ def unsealed(content: bytes, label: str, *belongs: str) -> tuple[Any, dict[str, 
         It is not what was written, or is part of something else.
     """
     view = memoryview(content)
-    if bytes(view[-LENGTH:]) != sealed_by(*belongs, view[:-LENGTH]).encode():
+    if bytes(view[-LENGTH:]) != checksum(*belongs, view[:-LENGTH]).encode():
         raise MalformedBody(f"{label} is damaged, or belongs to another sweep")
     try:
         archive = Archive(io.BytesIO(content), label)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import io
 import json
 import pickle
 import re
@@ -27,6 +26,7 @@ from mdf_loop.readers.model_files import read_bytes
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.rows.reducing import reduce_in_words
 from mdf_loop.sweeps.task import Task
+from mdf_loop.system.checksums import checksum, checksum_of_object
 from mdf_loop.version import __version__
 
 DESCRIPTIVE = {"author", "authors", "comment", "comments", "description", "doc_string", "note", "notes", "title"}
@@ -109,19 +109,9 @@ def digest_of_points(grid: Grid, first: int, behind: int) -> str:
     return found.hexdigest()
 
 
-def sealed_by(*parts: str | bytes | memoryview) -> str:
-    """A checksum of some parts, one after the other."""
-    found = hashlib.sha256()
-    for part in parts:
-        content = part.encode() if isinstance(part, str) else part
-        found.update(b"%d " % len(content))
-        found.update(content)
-    return found.hexdigest()
-
-
 def digest_of(thing: Any) -> str:
     """A text that tells an object from those with another content."""
-    return sealed_by(json.dumps(list(_lines(thing, ""))))
+    return checksum(json.dumps(list(_lines(thing, ""))))
 
 
 def _content(model: Model) -> Any:
@@ -188,29 +178,21 @@ def _leaf(thing: Any) -> str:
         said = f"{thing.dtype}{list(thing.shape)}"
         if thing.size <= MOST:
             return f"{said} {thing.tolist()}"
-        return f"{said} #{sealed_by(np.ascontiguousarray(thing).tobytes())}"
+        return f"{said} #{checksum(np.ascontiguousarray(thing).tobytes())}"
     if thing is None or isinstance(thing, str | bool | int | float | complex | np.generic | np.dtype):
         return _kept(repr(thing))
     if isinstance(thing, bytes):
-        return f"{len(thing)} bytes #{sealed_by(thing)}"
+        return f"{len(thing)} bytes #{checksum(thing)}"
     if isinstance(thing, set | frozenset):
         return _kept(f"{type(thing).__name__} {sorted(map(digest_of, thing))}")
     named = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__name__)}"
-    return f"{named} #{_pickled(thing)}"
+    return f"{named} #{checksum_of_object(thing)}"
 
 
 def _kept(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... #{sealed_by(text)}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... #{checksum(text)}"
 
 
 def _shown(line: str | None) -> str:
     """A line for people."""
     return re.sub(r" #[0-9a-f]{64}$", "", str(line)).strip("'")
-
-
-def _pickled(thing: Any) -> str:
-    file = io.BytesIO()
-    writer = pickle.Pickler(file, protocol=4)
-    writer.fast = True  # no references to what was written before, which tell objects apart
-    writer.dump(thing)
-    return sealed_by(file.getvalue())

@@ -20,13 +20,13 @@ import numpy as np
 from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.sweeps.checkpoints.checkpoint import DAMAGED, Place
 from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
-from mdf_loop.sweeps.checkpoints.digest import sealed_by
 from mdf_loop.sweeps.checkpoints.storage import place_of
 from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, Table, earliest
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_files
 from mdf_loop.sweeps.stores.tries import rows_of
 from mdf_loop.sweeps.task import Task
+from mdf_loop.system.checksums import checksum
 
 MOST_ERRORS = 100
 """Errors that are kept of one piece, those of the first runs; the others are counted."""
@@ -152,8 +152,8 @@ class BlockWriter:
         try:
             said, _ = unsealed(place.read(name), name, self.belongs, name)
             noted = Noted(**said | {"errors": {int(run): error for run, error in said["errors"].items()}})
-            for path, checksum in noted.files.items():
-                if sealed_by(place.read(path)) != checksum:
+            for path, seal in noted.files.items():
+                if checksum(place.read(path)) != seal:
                     raise MalformedBody(f"{path} is damaged")
         except (FileError, MalformedBody) as error:
             for part in {name, path}:
@@ -167,7 +167,7 @@ class BlockWriter:
         noted = Noted({first + run: error for run, error in table.errors.items()}, table.failed, suspects=table.suspects)
         arrays, _ = table.finish()
         files = dict(self._chunks(block, arrays, table.lengths if isinstance(table, Table) else {}, noted))
-        noted.files = {path: sealed_by(content) for path, content in files.items()}
+        noted.files = {path: checksum(content) for path, content in files.items()}
         return files, noted
 
     def _chunks(

@@ -19,10 +19,11 @@ import numpy as np
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
 from mdf_loop.backends.llvm.linking import numpy_draws, prologue
 from mdf_loop.backends.llvm.linking.lock import Linked, alone
-from mdf_loop.backends.llvm.linking.object_code import disk, key_of
+from mdf_loop.backends.llvm.linking.object_code import disk
 from mdf_loop.backends.llvm.mathematics.library import PREFIX, text_of
 from mdf_loop.errors import let_through
 from mdf_loop.kernels.arrays.bounds import most_bytes
+from mdf_loop.system.checksums import checksum
 from mdf_loop.version import __version__
 
 OPTIMISATION, IN_A_HURRY = 1, 0
@@ -85,7 +86,7 @@ def around_this_process() -> str:
     """A hash of this package as its files are, Python, the packages that are asked while something is lowered, and the memory."""
     specs = (importlib.util.find_spec(name) for name in ASKED)
     files = [spec.origin for spec in specs if spec is not None and spec.origin]
-    return key_of(sys.version, np.__version__, str(most_bytes()), repr(_stamps([*files, *_sources()])))
+    return checksum(sys.version, np.__version__, str(most_bytes()), repr(_stamps([*files, *_sources()])))
 
 
 def _sources() -> Iterator[str]:
@@ -190,7 +191,7 @@ class Machine:
 
     def key_of_text(self, text: str, level: int) -> str:
         """The name of the object code of a text on disk."""
-        return key_of(f"{self.identity}, {level}", text)
+        return checksum(f"{self.identity}, {level}", text)
 
     def _linked(self, code: bytes, names: Sequence[str], functions: Sequence[str], level: int) -> Linked:
         used = [self._function(symbol, level)[0] for symbol in functions if symbol.startswith(PREFIX)]
@@ -217,7 +218,7 @@ class Machine:
 
     def _object_of_ours(self, key: tuple[str, int], text: Callable[[], str]) -> bytes:
         """The object code of a function of ours, the text of which is not written if it is on disk."""
-        return self._kept(lambda: key_of(self.surroundings, *map(str, key)), lambda: self._compiled(text(), key[1]))
+        return self._kept(lambda: checksum(self.surroundings, *map(str, key)), lambda: self._compiled(text(), key[1]))
 
     @staticmethod
     def _kept(key: Callable[[], str], make: Callable[[], bytes]) -> bytes:

@@ -202,16 +202,6 @@ def folder(environment: Mapping[str, str]) -> Path | None:
     return caches / "mdf-loop" if caches.is_absolute() else None
 
 
-def key_of(*parts: str) -> str:
-    """The name of an entry: a hash of everything that its content depends on."""
-    found = hashlib.sha256()
-    for part in parts:
-        content = part.encode()
-        found.update(b"%d " % len(content))
-        found.update(content)
-    return found.hexdigest()
-
-
 def _sealed(key: str, content: bytes) -> bytes:
     """The content of a file: with a checksum that holds for this key alone."""
     return MAGIC + hashlib.sha256(key.encode() + content).digest() + content

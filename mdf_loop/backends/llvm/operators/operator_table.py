@@ -16,6 +16,7 @@ from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import place
 from mdf_loop.ops.registry import lookup
+from mdf_loop.ops.rows import filling
 from mdf_loop.step.before_lowering import allows
 from mdf_loop.step.records import Apply, Value
 
@@ -98,14 +99,8 @@ def literal_or_name(value: str) -> Length:
     return int(value) if value.lstrip("-").isdigit() else value
 
 
-def gives(*names: str) -> Callable[[Give], Give]:
-    """Say what the results of operators are."""
-
-    def decorate(give: Give) -> Give:
-        OPERATORS.update(dict.fromkeys(names, give))
-        return give
-
-    return decorate
+gives = filling(OPERATORS)
+"""Says what the results of operators are."""
 
 
 DOMAINS = "", "ai.onnx.ml"

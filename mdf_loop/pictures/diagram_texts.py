@@ -1,4 +1,4 @@
-"""Pictures as Graphviz's text, and as what its command ``dot`` makes of that."""
+"""Pictures as text: in the language of Graphviz, with what its command ``dot`` makes of it, and as Mermaid."""
 
 from __future__ import annotations
 
@@ -103,3 +103,65 @@ def _quoted(text: str) -> str:
     for letter, said in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", " "), ("\0", " ")):
         text = text.replace(letter, said)
     return f'"{text}"'
+
+
+_BRACKETS = {INPUT: ("([", "])"), OUTPUT: ("[/", "/]"), CONDITION: ("{{", "}}")}
+
+
+def mermaid_text(picture: Picture) -> str:
+    """A flowchart: ``flowchart TD`` and what follows."""
+    return "\n".join(_flowchart(picture)) + "\n"
+
+
+def _flowchart(picture: Picture) -> Iterator[str]:
+    yield "flowchart TD"
+    yield from _subgraph(picture.top, "  ")
+    for arrow in picture.arrows:
+        label = f"|{_in_quotes(arrow.label)}|" if arrow.label else ""
+        yield f"  {arrow.tail} {'-.->' if arrow.is_back else '-->'}{label} {arrow.head}"
+    kinds = {box.kind for box in picture.top.all_boxes()}
+    for kind in COLOURS:
+        if kind in kinds:
+            yield f"  classDef {kind} fill:{COLOURS[kind]},stroke:#555,color:#111"
+    if picture.kinds():
+        yield "  subgraph legend [legend]"
+        yield from (f"    legend_{kind}[{_in_quotes(LEGEND[kind])}]:::{kind}" for kind in picture.kinds())
+        yield "  end"
+
+
+def _subgraph(cluster: Cluster, margin: str) -> Iterator[str]:
+    yield f"{margin}subgraph {cluster.key} [{_in_quotes(cluster.title or ' ')}]"
+    for box in cluster.boxes:
+        yield f"{margin}  {_mermaid_box(box)}"
+    for inner in cluster.clusters:
+        if next(inner.all_boxes(), None) is not None:
+            yield from _subgraph(inner, margin + "  ")
+    yield f"{margin}end"
+
+
+def _mermaid_box(box: Box) -> str:
+    opening, closing = _BRACKETS.get(box.kind, ("[", "]"))
+    return f"{box.key}{opening}{_in_quotes('<br/>'.join(map(_escaped, box.lines)), True)}{closing}:::{box.kind}"
+
+
+def _in_quotes(text: str, is_escaped: bool = False) -> str:
+    """A text that Mermaid takes for nothing else."""
+    return f'"{text if is_escaped else _escaped(text)}"'
+
+
+def _escaped(text: str) -> str:
+    return "".join(_CODES.get(letter, letter) for letter in text)
+
+
+_CODES = {
+    '"': "#quot;",
+    "#": "#35;",
+    "<": "#lt;",
+    ">": "#gt;",
+    "&": "#amp;",
+    "`": "#96;",
+    "|": "#124;",
+    "\\": "#92;",
+    "\n": " ",
+}
+"""How Mermaid writes what it would take for something else."""

@@ -4,15 +4,8 @@ import numpy as np
 from engines import ENGINES
 from fuzz.outcome import compare, compare_values, to_the_bit
 from fuzz.outcome import outcome as outcome_of
-from generated import cases, write
-from hypothesis import HealthCheck, given, note, settings
-from onnx import printer
-
-from mdf_loop import loop
-from mdf_loop.readers import read
 
 OTHERS = [engine for engine in ENGINES if engine != "interpret"]
-relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def outcome(engine, call, **chosen):
@@ -35,19 +28,3 @@ def close(actual, expected, where):
 
 def assert_equal(actual, expected, exact, where):
     compare_values(actual, expected, where, "", to_the_bit if exact else close)
-
-
-# Generated
-
-
-@settings(relaxed, max_examples=300)
-@given(cases())
-def test_generated_exact_body_is_the_same_bit_for_bit(case):
-    body = write(case.body)
-    note(printer.to_text(body))
-    captures = read(body).captures
-    captured = {name: value for name, value in case.captured.items() if name in captures}
-    for obey in (False, True):
-        assert_same_on_every_engine(
-            lambda: loop(case.trip_count, case.cond, *case.carried, body=body, **captured), obey_body_condition=obey
-        )
