@@ -26,6 +26,7 @@ from scheduled_models import (
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import MOST_FIRST_PASSES, execute, lower
+from mdf_loop.convert.scheduled.run_order import left_open
 from mdf_loop.errors import (
     ArgumentError,
     CollectedError,
@@ -77,6 +78,8 @@ def test_generated_graphs_are_exactly_as_in_mdf_s_engine(block):
             refuse_hanging(source)
             lowered = lower(source, steps, increment)
         except (NotLowered, MalformedBody):
+            continue
+        if [*left_open(source)]:  # MDF gives other results in other processes
             continue
         assert_same(execute(lowered), by_mdf(source, steps, increment))
         compared += 1
@@ -237,10 +240,6 @@ REFUSED = {
     ),
     "g: the condition of node 'B' depends on whether MDF looks at 'A' before or after it, and nodes that do not wait for each "
     "other have no order": graph(counter("A"), counter("B"), conditions={"B": Condition("BeforeNCalls", dependency="A", n=3)}),
-    "g: edge 'A.n_A -> B.x' joins nodes 'A' and 'B', which do not wait for each other: MDF runs them in no particular order, so "
-    "that the value may be of this pass or of the one before": graph(
-        counter("A"), counter("B", InputPort(id="x", default_value=1)), edges=["A.n_A -> B.x"]
-    ),
     "g: nodes 'A', 'B' wait for each other in a cycle": graph(
         counter("A", "x"), counter("B", "x"), edges=["A.n_A -> B.x", "B.n_B -> A.x"]
     ),
@@ -258,6 +257,38 @@ def test_what_cannot_be_lowered_is_refused_by_name(message):
     with pytest.raises(NotLowered) as error:
         lower(REFUSED[message], 30, 0.1)
     assert str(error.value) == message
+
+
+IN_SOME_ORDER = {
+    "a chain": ("A->B B->C", ["A", "B", "C"], {"A": 2, "B": 12, "C": 112}),
+    "the receiver is named first": ("A->B", ["B", "A"], {"A": 2, "B": 12}),
+    "a cycle": ("A->B B->A", ["A", "B"], {"A": 13, "B": 23}),
+    "a cycle that is named the other way": ("A->B B->A", ["B", "A"], {"A": 23, "B": 22}),
+    "behind a cycle": ("A->B B->A B->C", ["C", "A", "B"], {"A": 13, "B": 23, "C": 123}),
+}
+"""Edges into ports with a default, the order in which nodes are named, and x after two steps: A adds 1, B 10, C 100."""
+
+
+@pytest.mark.parametrize("case", IN_SOME_ORDER)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_where_mdf_leaves_the_order_open_senders_run_first_with_a_warning(case, engine):
+    arrows, names, expected = IN_SOME_ORDER[case]
+    added = {"A": 1, "B": 10, "C": 100}
+    nodes = [
+        Node(
+            id=name,
+            input_ports=[InputPort(id="i", default_value=1)],
+            parameters=[Parameter(id="x", value=f"i + {added[name]}")],
+            output_ports=[OutputPort(id="o", value="x")],
+        )
+        for name in names
+    ]
+    edges = [edge(f"{arrow[0]}.o -> {arrow[-1]}.i") for arrow in arrows.split()]
+    source = graph(*nodes, edges=edges)
+    record = [f"{name}.x" for name in names]
+    with mdf_loop.options(engine=engine), pytest.warns(LoopWarning, match="no particular order; here"):
+        found = mdf_loop.run(source, steps=2, record=record)
+    assert {name: found.recorded[f"{name}.x"][-1] for name in names} == expected
 
 
 def test_what_is_refused_runs_in_mdf_s_engine_and_a_warning_says_why():

@@ -12,6 +12,7 @@ from test_stepped import FINISHED, graph, loop_node
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import execute, lower
+from mdf_loop.convert.scheduled.run_order import left_open
 from mdf_loop.errors import ArgumentError, KindError, LoopWarning, MalformedBody, NotLowered, UnsupportedOp
 from mdf_loop.readers.mdf.engine_body import refuse_hanging
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
@@ -33,6 +34,8 @@ def stepped_graphs(seeds):
             continue
         try:
             refuse_hanging(source)
+            if [*left_open(source)]:  # MDF gives other results in other processes
+                continue
             lowered, expected = lower(source, steps, increment), by_mdf(source, steps, increment)
         except (NotLowered, MalformedBody, ArgumentError):  # the last: a port that has no value
             continue

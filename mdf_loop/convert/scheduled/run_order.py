@@ -4,13 +4,14 @@ A *pass* goes through the sets in order; a set holds nodes that do not wait for 
 its condition holds.  Before each pass and before each set the condition of termination is looked at; where it holds,
 the evaluation of the graph is over.
 
-Nodes of one set stand in a Python ``set``: MDF runs them in no particular order.  What would depend on that order is
+Nodes of one set stand in a Python ``set``: MDF runs them in no particular order.  Where an edge joins two of them, the sender
+runs first here, or in a cycle the one that the model names first, with a warning.  A condition that depends on the order is
 refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError
@@ -41,7 +42,7 @@ from mdf_loop.convert.scheduled.conditions import (
     usable,
 )
 from mdf_loop.convert.scheduled.slots import NodeRun
-from mdf_loop.errors import NotLowered, UnknownNode
+from mdf_loop.errors import NotLowered, UnknownNode, warn_user
 from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import default_value_of, sets_of
 from mdf_loop.readers.mdf.signature import output_ports
@@ -55,7 +56,7 @@ class Schedule:
     Attributes
     ----------
     sets : tuple of tuple of str
-        Nodes by the sets they are looked at in, each set in an order that gives what any order gives.
+        Nodes by the sets they are looked at in, each set in the order in which its nodes run.
     conditions : mapping of str to Condition
         When each node runs.
     termination : Condition
@@ -97,18 +98,38 @@ def read_schedule(graph: Any) -> Schedule:
     NotLowered
         A condition has no counterpart in a loop, or MDF's own order is not determined.
     """
-    waits = _waits(graph)
-    sets = _sets(graph, waits)
-    level = {name: k for k, names in enumerate(sets) for name in names}
-    conditions = _conditions(graph, waits)
-    conditions = _without_what_is_sure(conditions, level, sets)
-    ordered = tuple(_order(graph, names, conditions) for names in sets)
-    _refuse_side_by_side(graph, level)
+    ordered, conditions = _ordered(graph)
+    for _, warning in _left_open(graph, ordered):
+        warn_user(warning)
+    level = _levels(ordered)
     termination = _termination(graph)
     passes = _passes(termination, conditions)
     if passes is None:
         termination = _without_what_follows(termination, conditions, level)
     return Schedule(ordered, conditions, termination, passes)
+
+
+def left_open(graph: Any) -> Iterator[tuple[Any, str]]:
+    """The edges on which MDF's results depend on the order of a ``set``, with what to say of each.
+
+    Raises
+    ------
+    NotLowered
+        As :func:`read_schedule`.
+    """
+    return _left_open(graph, _ordered(graph)[0])
+
+
+def _ordered(graph: Any) -> tuple[tuple[tuple[str, ...], ...], dict[str, Condition]]:
+    """The nodes in the order in which they run, by sets, and their conditions."""
+    waits = _waits(graph)
+    sets = _sets(graph, waits)
+    conditions = _without_what_is_sure(_conditions(graph, waits), _levels(sets), sets)
+    return tuple(_order(graph, names, conditions) for names in sets), conditions
+
+
+def _levels(sets: Sequence[Sequence[str]]) -> dict[str, int]:
+    return {name: k for k, names in enumerate(sets) for name in names}
 
 
 def _waits(graph: Any) -> dict[str, list[str]]:
@@ -179,15 +200,28 @@ def _order(graph: Any, names: Sequence[str], conditions: Mapping[str, Condition]
                 "not wait for each other have no order",
                 (graph.id,),
             )
-    ordered = {name: None for name in names if not needs[name]}
+    sent = {name: {edge.sender for edge in graph.edges if edge.receiver == name} & here - {name} for name in names}
+    ordered: dict[str, None] = {}
     while len(ordered) < len(names):
         ready = [name for name in names if name not in ordered and needs[name] <= ordered.keys()]
         if not ready:
             cycle = ", ".join(repr(name) for name in names if name not in ordered)
             why = "and nodes that do not wait for each other have no order"
             raise NotLowered(f"the conditions of nodes {cycle} count each other's calls, {why}", (graph.id,))
-        ordered |= dict.fromkeys(ready)
+        before = {name: _before(name, sent, ordered) for name in ready}
+        first = next((name for name in ready if all(name in _before(other, sent, ordered) for other in before[name])), ready[0])
+        ordered[first] = None
     return tuple(ordered)
+
+
+def _before(name: str, sent: Mapping[str, set[str]], done: Mapping[str, None]) -> set[str]:
+    """The nodes whose values get to a node by edges between nodes of one set, those that are done left out."""
+    found, todo = set[str](), [name]
+    while todo:
+        new = sent[todo.pop()] - found - done.keys()
+        found |= new
+        todo += new
+    return found
 
 
 def _only_rises(condition: Condition, others: set[str]) -> bool:
@@ -203,14 +237,15 @@ def _only_rises(condition: Condition, others: set[str]) -> bool:
     return True
 
 
-def _refuse_side_by_side(graph: Any, level: Mapping[str, int]) -> None:
+def _left_open(graph: Any, sets: Sequence[Sequence[str]]) -> Iterator[tuple[Any, str]]:
+    place = {name: (k, n) for k, names in enumerate(sets) for n, name in enumerate(names)}
     for edge in graph.edges:
-        if edge.sender != edge.receiver and level[edge.sender] == level[edge.receiver]:
-            raise NotLowered(
-                f"edge {edge.id!r} joins nodes {edge.sender!r} and {edge.receiver!r}, which do not wait for each other: MDF runs "
-                "them in no particular order, so that the value may be of this pass or of the one before",
-                (graph.id,),
-            )
+        sender, receiver = place[edge.sender], place[edge.receiver]
+        if edge.sender != edge.receiver and sender[0] == receiver[0]:
+            first = edge.sender if sender < receiver else edge.receiver
+            said = f"edge {edge.id!r} ends in port {edge.receiver}.{edge.receiver_port}, which has a default_value"
+            why = f"{edge.receiver!r} does not wait for {edge.sender!r} then, and MDF runs both in no particular order"
+            yield edge, f"{said}: {why}; here {first!r} runs first. Without the default_value {edge.receiver!r} waits"
 
 
 def _termination(graph: Any) -> Condition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import re
 from collections import deque
@@ -12,6 +13,7 @@ import numpy as np
 from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.prepared import read_once
+from mdf_loop.convert.scheduled.run_order import left_open
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
@@ -75,6 +77,14 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
         yield Finding(NOTE, f"{id}: which nodes are reached is checked when the errors in the graph are corrected", (id,))
     else:
         yield from _unreached(graph)
+        yield from _in_any_order(graph)
+
+
+def _in_any_order(graph: Any) -> Iterator[Finding]:
+    """Edges between nodes that MDF runs in no particular order."""
+    with contextlib.suppress(LoopError):  # which is said elsewhere
+        for edge, said in left_open(graph):
+            yield Finding(WARNING, f"{graph.id}: {said}", (str(graph.id), edge.receiver, edge.receiver_port))
 
 
 def _causes(texts: list[Finding], node: Any, are_broken: bool) -> Iterator[Finding]:
