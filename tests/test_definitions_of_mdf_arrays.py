@@ -134,7 +134,7 @@ def test_joining(name):
 
 
 WARNED_OF = {"numpy.nanmean", "numpy.nanmin", "numpy.nanmax"}
-"""Of what numpy warns where all is nan: no machine code, but operators of ONNX, which are tried in test_to_onnx.py."""
+"""Of what numpy warns where all is nan: no machine code; as operators of ONNX they are tried in test_expressions_in_onnx.py."""
 
 
 def test_every_definition_is_tried():
