@@ -25,7 +25,6 @@ from modeci_mdf.mdf import (
     ParameterCondition,
 )
 from node_cases import node_cases
-from samples_expression import SAMPLES
 from scheduled_models import graph
 from test_convert import CONTROL, INPUTS
 from test_expression import ARITHMETIC, FUNCTIONS, INDEXING, LOGIC, VALUES, listed
@@ -33,13 +32,9 @@ from test_mdf_body import SAME_AS_MDF
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.backends.onnx.lowering import lower
-from mdf_loop.convert.mdf_to_onnx import inputs_of, write_checked
+from mdf_loop.convert.mdf_to_onnx import inputs_of
 from mdf_loop.errors import ArgumentError, KindError, UnsupportedOp
-from mdf_loop.ir import Body, ValueType
-from mdf_loop.ir import Node as Operator
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import bind
 
 load_kernels()
 
@@ -84,44 +79,6 @@ def test_an_example_gives_the_same_in_onnxruntime(name):
     assert_onnxruntime_agrees(mdf_loop.load(f"examples/{name}.yaml"))
 
 
-UNSAID = {
-    "nextafter": "ONNX has no operator",
-    "gcd": "ONNX has no operator",
-    "lcm": "ONNX has no operator",
-    "interp": "ONNX has no operator",
-    "linalg.inv": "ONNX has no operator",
-    "linalg.solve": "ONNX has no operator",
-}
-"""Functions of expressions that cannot be written, with the reason."""
-
-IN_32_BITS = {"scipy.special.erf": "onnxruntime computes Erf of float32 alone, so it is written with casts"}
-"""Functions that are written in fewer bits, with the reason."""
-
-
-@each("number", range(len(SAMPLES)))
-def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number):
-    op, _, inputs, attrs = SAMPLES[number]
-    op = op.removeprefix("mdf::")
-    if op == "numpy.linalg.det":
-        pytest.skip("onnxruntime has Det for float32 alone; mdf_loop.backend runs it in test_equations.py")
-    names = [f"x{k}" for k in range(len(inputs))]
-    given = {name: value for name, value in zip(names, inputs, strict=True) if isinstance(value, np.ndarray)}
-    constants = {name: value for name, value in zip(names, inputs, strict=True) if name not in given}
-    node = Operator(op, tuple(names), ("y",), attrs, "y", 1, "mdf")
-    body = Body("b", (), ("y",), (node,), constants, tuple(given), opsets={"": 18, "mdf": 1}, typed=False)
-    declared = {name: (value, ValueType(value.dtype, value.shape)) for name, value in given.items()}
-    if op.removeprefix("numpy.") in UNSAID:
-        with pytest.raises(UnsupportedOp, match=f"^b/y: {op} has no ONNX operator$"):
-            lower(body, declared)
-        return
-    with np.errstate(all="ignore"):
-        expected = np.asarray(bind(node).call(*inputs))
-    (actual,) = by_onnxruntime(write_checked(lower(body, declared)), given).values()
-    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
-    rtol = 1e-6 if op in IN_32_BITS else {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3}.get(expected.dtype.name, 0)
-    np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=rtol, atol=1e-15)
-
-
 NOT_IN_MDF = {"numpy.inf", "- numpy.inf", "np.exp(x)"}
 """Expressions that MDF's own engine cannot evaluate."""
 
@@ -140,7 +97,7 @@ TEXTS = [text for text in listed(ARITHMETIC, LOGIC, INDEXING, FUNCTIONS) if text
 @each("text", [text for text in TEXTS if text not in NOT_IN_ONNX])
 def test_an_expression_gives_what_mdf_says(text):
     if any(f"linalg.{name}" in text for name in ("inv", "det", "solve")):
-        pytest.skip("not in onnxruntime: see UNSAID, and the determinant in test_equations.py")
+        pytest.skip("not in onnxruntime: see UNSAID in test_expressions_in_onnx.py, and the determinant in test_equations.py")
     ports = [InputPort(id=name, shape=np.shape(v), type=np.asarray(v).dtype.name) for name, v in VALUES.items()]
     free = model_of(Node(id="A", input_ports=ports, output_ports=[OutputPort(id="y", value=text)]))
     assert_onnxruntime_agrees(free, **VALUES)

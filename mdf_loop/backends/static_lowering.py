@@ -53,6 +53,10 @@ class StaticBuilder(Builder):
         own = FLOAT64 if x.type.kind == "O" else x.type.dtype
         return super().strong(x, dtype or own) if x.type.weak or dtype is not None else x
 
+    def common_type(self, *inputs: Value, as_numpys: bool = False) -> np.dtype:
+        """The common element type of values; what may be an int or a float is a float."""
+        return super().common_type(*(self.strong(x) if x.type.kind == "O" else x for x in inputs), as_numpys=as_numpys)
+
     def as_array(self, x: Value) -> Value:
         """A number as an array without dimensions, which is what a number is there."""
         return self.strong(x)

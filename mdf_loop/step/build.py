@@ -62,13 +62,13 @@ class Builder(OfLists, OfWeak):
 
     Attributes
     ----------
-    guesses, traces : bool
-        Whether it may say what the program has to look at, see :func:`guessing`; whether a kernel is being traced, see
-        :mod:`mdf_loop.step.trace`.
+    guesses, traces, takes_open : bool
+        Whether it may say what the program has to look at, see :func:`guessing`; whether a kernel is being traced; whether
+        definitions of numpy's functions take open lengths, and leave it to the run whether there are elements at all.
     """
 
     def __init__(self) -> None:
-        self.guesses, self.traces = current_guesses(), False
+        self.guesses, self.traces, self.takes_open = current_guesses(), False, False
         self._scopes = [Scope()]
         self._depths, self._known = dict[Value, int](), dict[Hashable, Value]()  # what is known is of the regions that are open
 

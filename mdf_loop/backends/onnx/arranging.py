@@ -1,5 +1,7 @@
-"""numpy's functions that arrange arrays whose lengths only the run knows, in operators of ONNX; and ``x[...]``:
-places that are computed, slices of open lengths, masks, new axes.
+"""numpy's functions that arrange arrays, where a value that only the run knows says how: a length, a count, a place.
+
+ONNX has operators that take such values; each function here says which, where its definition among the kernels ends.  The
+last part is ``x[...]``: places that are computed, slices of open lengths, masks, new axes.
 """
 
 from __future__ import annotations
@@ -10,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.onnx.graph_printer import FIRST, LAST
-from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, in_one_type, length, lengths_in, rewrites, shaped
-from mdf_loop.kernels.arrays.axes import places
+from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, length, lengths_in, rewrites, shaped
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
 from mdf_loop.step.records import Value
 
@@ -22,46 +23,17 @@ def _rank(x: Value) -> int:
     return x.type.rank
 
 
-@rewrites("numpy.expand_dims")
-def _expand_dims(b: OnnxBuilder, x: Value, *, axis: Any) -> Value:
-    return b.onnx("Unsqueeze", x, np.atleast_1d(np.array(axis, np.int64)))
-
-
 @rewrites("numpy.squeeze")
 def _squeeze(b: OnnxBuilder, x: Value, *, axis: Any = None) -> Value:
+    """Whether an axis has one element only the run knows."""
     if axis is None:
         raise ValueError("along axes that only the run knows")
     return b.onnx("Squeeze", x, np.atleast_1d(np.array(axis, np.int64)))
 
 
-@rewrites("numpy.atleast_1d")
-def _atleast_1d(b: OnnxBuilder, x: Value) -> Value:
-    x = b.strong(x)
-    return x if _rank(x) else b.pack([x])
-
-
-@rewrites("numpy.flip")
-def _flip(b: OnnxBuilder, x: Value, *, axis: Any = None) -> Value:
-    axes = range(_rank(x)) if axis is None else places(axis if isinstance(axis, tuple) else [axis], _rank(x))
-    ends = (np.full(len(axes), number, np.int64) for number in (LAST, FIRST))
-    return b.onnx("Slice", x, *ends, np.array(axes, np.int64), np.full(len(axes), -1, np.int64))
-
-
-@rewrites("numpy.hstack", "numpy.vstack")
-def _hstack(b: OnnxBuilder, *arrays: Value) -> Value:
-    parts = [x if _rank(x) else b.pack([x]) for x in in_one_type(b, arrays)]
-    return b.onnx("Concat", *parts, axis=min(1, _rank(parts[0]) - 1))
-
-
-def _vstack(b: OnnxBuilder, *arrays: Value) -> Value:
-    return b.onnx("Concat", *(x if _rank(x) > 1 else shaped(b, x, 1, -1) for x in in_one_type(b, arrays)), axis=0)
-
-
-REWRITTEN["numpy.vstack"] = _vstack
-
-
 @rewrites("numpy.repeat")
 def _repeat(b: OnnxBuilder, x: Value, repeats: Value, *, axis: int | None = None) -> Value:
+    """The count may be computed."""
     if repeats.type.rank and repeats.type.size != 1:
         raise ValueError("with a number for each element")
     x, axis = (shaped(b, x, -1), 0) if axis is None else (x, axis)
@@ -72,6 +44,7 @@ def _repeat(b: OnnxBuilder, x: Value, repeats: Value, *, axis: int | None = None
 
 @rewrites("numpy.tile")
 def _tile(b: OnnxBuilder, x: Value, reps: Value) -> Value:
+    """The counts may be computed."""
     counts = lengths_in(b, reps)
     if counts.type.size != _rank(x):
         raise ValueError("needs a number for each axis")
@@ -80,52 +53,38 @@ def _tile(b: OnnxBuilder, x: Value, reps: Value) -> Value:
 
 @rewrites("numpy.full")
 def _full(b: OnnxBuilder, shape: Value, value: Value, *, dtype: Any = None) -> Value:
+    """The shape may be computed."""
     return b.onnx("Expand", b.strong(value) if dtype is None else b.cast(value, np.dtype(dtype)), lengths_in(b, shape))
 
 
 @rewrites("numpy.full_like")
 def _full_like(b: OnnxBuilder, x: Value, value: Value, *, dtype: Any = None) -> Value:
+    """All lengths at once."""
     wanted = x.type.dtype if dtype is None else np.dtype(dtype)
     return b.onnx("Expand", b.cast(value, wanted), b.onnx("Shape", x))  # type: ignore[arg-type]
 
 
-@rewrites("numpy.diff")
-def _diff(b: OnnxBuilder, x: Value, *, n: int = 1, axis: int = -1) -> Value:
-    axes = np.array([axis])
-    for _ in range(n):
-        later = b.onnx("Slice", x, np.array([1]), np.array([LAST]), axes)
-        x = b.sub(later, b.onnx("Slice", x, np.array([0]), np.array([-1]), axes))
-    return x
-
-
 @rewrites("numpy.shape")
 def _shape(b: OnnxBuilder, x: Value) -> Value:
+    """All lengths at once."""
     return b.onnx("Shape", b.strong(x))
 
 
 @rewrites("numpy.size")
 def _size(b: OnnxBuilder, x: Value) -> Value:
+    """The product of all lengths."""
     return b.onnx("Size", b.strong(x))
-
-
-@rewrites("numpy.ndim")
-def _ndim(b: OnnxBuilder, x: Value) -> Value:
-    return b.onnx("Size", b.onnx("Shape", b.strong(x)))
 
 
 @rewrites("numpy.reshape")
 def _reshape(b: OnnxBuilder, x: Value, shape: Value) -> Value:
+    """The shape may be computed."""
     return b.onnx("Reshape", b.strong(x), lengths_in(b, shape))
-
-
-@rewrites("numpy.transpose")
-def _transpose(b: OnnxBuilder, x: Value, *, axes: Any = None) -> Value:
-    rank = x.type.rank or 0
-    return b.transpose(b.strong(x), range(rank)[::-1] if axes is None else [int(k) % rank for k in np.ravel(axes)])
 
 
 @rewrites("numpy.tril", "numpy.triu")
 def _triangle(b: OnnxBuilder, x: Value, *, k: int = 0, upper: int = 0) -> Value:
+    """No primitive knows the place of an element."""
     return b.onnx("Trilu", x, np.array(int(k)), upper=upper)
 
 
@@ -133,6 +92,8 @@ REWRITTEN["numpy.triu"] = lambda b, x, k=0: _triangle(b, x, k=k, upper=1)
 
 
 def _of_one_value(number: int) -> Callable[..., Value]:
+    """The shape may be computed."""
+
     def filled(b: OnnxBuilder, shape: Value, *, dtype: Any = None) -> Value:
         value = np.array([number], FLOAT64 if dtype is None else dtype)
         return b.onnx("ConstantOfShape", lengths_in(b, shape), value=value)
@@ -141,6 +102,8 @@ def _of_one_value(number: int) -> Callable[..., Value]:
 
 
 def _like(number: int) -> Callable[..., Value]:
+    """All lengths at once."""
+
     def filled(b: OnnxBuilder, x: Value, *, dtype: Any = None) -> Value:
         x = b.strong(x)
         return b.onnx("ConstantOfShape", b.onnx("Shape", x), value=np.array([number], x.type.dtype if dtype is None else dtype))
@@ -154,6 +117,7 @@ REWRITTEN |= {"numpy.zeros_like": _like(0), "numpy.ones_like": _like(1)}
 
 @rewrites("numpy.arange")
 def _arange(b: OnnxBuilder, *inputs: Value | None, **_: Any) -> Value:
+    """How many there are only the run knows."""
     given = [x for x in inputs if x is not None]
     dtype = np.result_type(*[x.type.dtype for x in map(b.strong, given)])
     zero, one = (b.const(dtype.type(number)) for number in (0, 1))
@@ -163,6 +127,7 @@ def _arange(b: OnnxBuilder, *inputs: Value | None, **_: Any) -> Value:
 
 @rewrites("numpy.linspace")
 def _linspace(b: OnnxBuilder, start: Value, stop: Value, *, num: int = 50, endpoint: bool = True) -> Value:
+    """Between bounds that are computed."""
     if start.type.rank or stop.type.rank or num < 2:
         raise ValueError("of arrays")
     start, stop = (b.cast(x, FLOAT64) for x in (start, stop))
@@ -170,34 +135,16 @@ def _linspace(b: OnnxBuilder, start: Value, stop: Value, *, num: int = 50, endpo
     return b.add(b.mul(b.const(np.arange(num, dtype=FLOAT64)), step), start)
 
 
-@rewrites("numpy.concatenate")
-def _concatenate(b: OnnxBuilder, *arrays: Value, axis: int | None = 0) -> Value:
-    parts = in_one_type(b, arrays)
-    return b.onnx("Concat", *(parts if axis is not None else [shaped(b, x, -1) for x in parts]), axis=axis or 0)
-
-
-@rewrites("numpy.stack")
-def _stack(b: OnnxBuilder, *arrays: Value, axis: int = 0) -> Value:
-    return b.onnx("Concat", *(b.onnx("Unsqueeze", x, np.array([axis])) for x in in_one_type(b, arrays)), axis=axis)
-
-
-@rewrites("array")
-def _array(b: OnnxBuilder, *elements: Value, shape: Sequence[int]) -> Value:
-    joined = b.onnx("Concat", *(b.onnx("Unsqueeze", x, np.array([0])) for x in in_one_type(b, elements)), axis=0)
-    if len(shape) == 1:
-        return joined
-    inner = b.onnx("Slice", b.onnx("Shape", joined), np.array([1]), np.array([LAST]))
-    return b.onnx("Reshape", joined, b.onnx("Concat", np.array(shape, np.int64), inner, axis=0))
-
-
 @rewrites("numpy.take")
 def _take(b: OnnxBuilder, x: Value, indices: Value, *, axis: int | None = None) -> Value:
+    """Places may be one number, and lengths open."""
     x = shaped(b, x, -1) if axis is None else x
     return b.onnx("Gather", x, b.cast(b.strong(indices), INT64), axis=axis or 0)
 
 
 @rewrites("numpy.roll")
 def _roll(b: OnnxBuilder, x: Value, shift: Value, *, axis: int | None = None) -> Value:
+    """The distance may be computed."""
     if shift.type.rank or isinstance(axis, tuple):
         raise ValueError("along several axes")
     flat, along = (shaped(b, x, -1), 0) if axis is None else (x, axis)

@@ -87,6 +87,8 @@ class OnnxLowering(StaticLowering):
     ----------
     called : dict of Value to str
         What values are called in the bodies that they come from.
+    refused : str
+        Why the definition of the node that is being lowered does not fit; empty if there is none, or it does.
     """
 
     b: OnnxBuilder
@@ -95,6 +97,7 @@ class OnnxLowering(StaticLowering):
         super().__init__(path)
         self.b, self.opset = OnnxBuilder(opset), opset
         self.called: dict[Value, str] = {}
+        self.refused = ""
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs."""
@@ -104,6 +107,7 @@ class OnnxLowering(StaticLowering):
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
+        self.refused = ""
         found = super().node(node, names)
         for name, value in zip(node.outputs, found, strict=False):
             if name:
@@ -118,7 +122,11 @@ class OnnxLowering(StaticLowering):
         """What MDF's expressions compute in primitives; an operator of ONNX stays one."""
         if node.domain not in INTERNAL_DOMAINS:
             raise CannotLower("stays an operator")
-        found = make(self.b, *args)
+        try:
+            found = make(self.b, *args)
+        except (CannotLower, ValueError) as error:
+            self.refused = f": {error}"
+            raise
         return found if isinstance(found, tuple) else (found,)
 
     def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
@@ -133,7 +141,7 @@ class OnnxLowering(StaticLowering):
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         if node.domain not in INTERNAL_DOMAINS:
             return self._kept(node, args, names)
-        why = node.attrs.get("reason", f"{node.op} has no ONNX operator")
+        why = node.attrs.get("reason", f"{node.op} has no ONNX operator{'' if node.op in REWRITTEN else self.refused}")
         if node.op in REWRITTEN and all(x is None or x.type.dtype is not None for x in args):
             try:
                 found = REWRITTEN[node.op](self.b, *args, **node.attrs)

@@ -19,7 +19,7 @@ from mdf_loop.ops.rows import filling
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
-from mdf_loop.step.records import UNKNOWN, Apply, Size, Type, Value
+from mdf_loop.step.records import UNKNOWN, Apply, Length, Size, Type, Value
 from mdf_loop.types.schemas import schema_of
 
 FLOAT = np.dtype(np.float32)
@@ -45,7 +45,7 @@ class OnnxBuilder(StaticBuilder):
 
     def __init__(self, opset: int) -> None:
         super().__init__()
-        self.opset = opset
+        self.opset, self.takes_open = opset, True
 
     def number_for_now(self, x: Value, rank: int) -> Value:
         """A number that later iterations make an array of, with the type of that array.
@@ -54,6 +54,16 @@ class OnnxBuilder(StaticBuilder):
         """
         node = Node("Identity", ("x",), ("y",), opset=self.opset)
         return self.apply(Apply(node, _never), [x], [Type(x.type.dtype, tuple(Size() for _ in range(rank)))])[0]
+
+    def reshape(self, x: Value, shape: Sequence[Length], lengths: Sequence[Value] = ()) -> Value:
+        """A value in another shape; -1, and an open length where there is but one, is what is left."""
+        if x.type.shape == (shape := tuple(shape)):
+            return x
+        if x.type.rank and not x.type.is_static and [n for n in shape if n != 1] == list(x.type.shape or ()):
+            return self.onnx("Unsqueeze", x, np.array([k for k, n in enumerate(shape) if n == 1]))
+        if sum(not isinstance(n, int) or n < 0 for n in shape) == 1 and 0 not in shape:
+            return shaped(self, x, *(n if isinstance(n, int) else -1 for n in shape))
+        return super().reshape(x, shape, lengths)
 
     def onnx(self, op: str, *inputs: Any, results: int = 1, **attrs: Any) -> Any:
         """The result of an operator, or several; its types are those that ONNX infers."""
@@ -169,7 +179,7 @@ def _fit(b: OnnxBuilder, *inputs: Value, names: Sequence[str], asked: Any) -> tu
     return fitted_values(b, inputs, names, asked)
 
 
-@rewrites("flattened", "numpy.ravel")
+@rewrites("flattened")
 def _flattened(b: OnnxBuilder, x: Value) -> Value:
     return shaped(b, x, -1)
 

@@ -37,9 +37,9 @@ def formula(name: str) -> Any:
 def has_formula(b: Any, dtype: np.dtype, *inputs: Any) -> bool:
     """Whether formulas of several primitives are computed in a type: numbers of float32 take one call of numpy each.
 
-    Inside a kernel that is traced they are formulas as well: there is no call that they would take the place of.
+    Inside a kernel that is traced, and where nothing of numpy's is called, they are formulas as well.
     """
-    return dtype == FLOAT64 or (dtype == np.float32 and (b.traces or not all(map(is_number, inputs))))
+    return b.takes_open or dtype == FLOAT64 or (dtype == np.float32 and (b.traces or not all(map(is_number, inputs))))
 
 
 formula("fabs")(lambda b, x: b.abs(x))
@@ -162,11 +162,12 @@ for _name, _primitive in (("and", "and_"), ("or", "or_"), ("xor", "xor"), ("not"
 @numpys("numpy.clip")
 def clip(b, x, low=None, high=None):
     """Between two bounds."""
-    if not all(map(is_number, (y for y in (x, low, high) if y is not None))) and x.type.weak:
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if not all(map(is_number, (x, *bounds))) and x.type.weak and not b.takes_open:
         raise ValueError("a number between arrays")
     x = b.strong(x)
-    dtype = b.common_type(x, *[bound for bound in (low, high) if bound is not None])
-    if dtype.kind not in "if":
+    dtype = b.common_type(x, *bounds)
+    if dtype.kind not in ("iuf" if b.takes_open and not any(bound.type.weak for bound in bounds) else "if"):
         raise ValueError("bounds that numpy brings into range")
     x = b.strong(x, dtype)
     if low is not None and high is not None and dtype.kind == "f":

@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, of_python
 from mdf_loop.kernels.definitions.of_places import entry, from_front, gather
-from mdf_loop.kernels.definitions.of_shapes import is_number, known, rank_of, squeezed, unsqueeze_1
+from mdf_loop.kernels.definitions.of_shapes import go_together, in_all, is_number, known, rank_of, squeezed, unsqueeze_1
 from mdf_loop.ops.rows import Call, numpys
 
 MOST_PARTS = 64
@@ -31,9 +31,20 @@ def static(x: Any) -> tuple[int, ...]:
     return x.type.shape
 
 
+def lengths_of(b: Any, x: Any) -> tuple[Any, ...]:
+    """The shape of an array; open lengths, and numbers as arrays without dimensions, where the builder takes them.
+
+    Raises
+    ------
+    ValueError
+        It is not known.
+    """
+    return x.type.shape if b.takes_open and x.type.is_known else static(x)
+
+
 def _rank_of(b: Any, x: Any) -> int:
     """The number of axes; numbers, of which numpy makes arrays without dimensions, are refused outside of kernels."""
-    if is_number(x) and not b.traces:
+    if is_number(x) and not (b.traces or b.takes_open):
         raise ValueError("not an array")
     return rank_of(x)
 
@@ -55,7 +66,7 @@ def reshape(b, x, shape):
 @numpys("numpy.ravel")
 def ravel(b, x):
     """All elements in a row."""
-    return b.reshape(x, (math.prod(static(x)),))
+    return b.reshape(x, (in_all(x.type.shape if b.takes_open else static(x)),))
 
 
 @numpys("numpy.transpose")
@@ -86,7 +97,7 @@ def moveaxis(b, x, *, source, destination):
 @numpys("numpy.expand_dims")
 def expand_dims(b, x, *, axis):
     """New axes of length 1."""
-    static(x)
+    lengths_of(b, x)
     return unsqueeze_1(b, x, axes=axis if isinstance(axis, tuple) else (axis,))
 
 
@@ -101,7 +112,7 @@ def squeeze(b, x, *, axis=None):
 @numpys("numpy.flip")
 def flip(b, m, *, axis=None):
     """The elements in reversed order."""
-    rank = len(static(m))
+    rank = len(lengths_of(b, m))
     turned = range(rank) if axis is None else _axes(axis, rank)
     return b.slice(m, [slice(None, None, -1) if k in turned else slice(None) for k in range(rank)])
 
@@ -169,7 +180,7 @@ def take(b, x, indices, *, axis=None):
 def _in_one_type(b: Any, inputs: Any) -> list[Any]:
     """Values in the type of all of them together."""
     kinds = "biuf" if len({x.type.dtype for x in inputs}) > 1 else "biufV"
-    if not inputs or len(inputs) > MOST_PARTS or any(x.type.kind not in kinds for x in inputs):
+    if not inputs or (len(inputs) > MOST_PARTS and not b.takes_open) or any(x.type.kind not in kinds for x in inputs):
         raise ValueError("not some real numbers")
     dtype = b.common_type(*inputs, as_numpys=True)
     return [b.cast(b.strong(x), dtype) for x in inputs]
@@ -178,12 +189,17 @@ def _in_one_type(b: Any, inputs: Any) -> list[Any]:
 @numpys("numpy.concatenate")
 def concatenate(b, *arrays, axis=0):
     """Arrays joined along an axis they have."""
+    if axis is None:
+        return concatenate(b, *(ravel(b, x) for x in arrays))
+    if b.takes_open and any(x.type.shape is None for x in arrays):
+        return b.concat(_in_one_type(b, arrays), axis)
     ranks = {_rank_of(b, x) for x in arrays}
-    if len(ranks) != 1 or axis is None:
+    if len(ranks) != 1:
         raise ValueError("arrays of several ranks")
     (rank,) = ranks
     axis = place(axis, rank)
-    if len({(*x.type.shape[:axis], *x.type.shape[axis + 1 :]) for x in arrays}) > 1:
+    columns = zip(*(x.type.shape for x in arrays), strict=True)
+    if not all(k == axis or go_together(b, *lengths) for k, lengths in enumerate(columns)):
         raise ValueError("arrays that do not fit")
     return b.concat(_in_one_type(b, arrays), axis)
 
@@ -194,11 +210,10 @@ def stack(b, *arrays, axis=0):
     parts = _in_one_type(b, arrays)
     if all(map(is_number, parts)) and axis in (0, -1):
         return b.pack(parts)
-    if len({static(x) for x in parts}) != 1:
+    ranks = {len(lengths_of(b, x)) for x in parts}
+    if len(ranks) != 1 or not all(go_together(b, *lengths) for lengths in zip(*(x.type.shape for x in parts), strict=True)):
         raise ValueError("arrays that do not fit")
-    axis = place(axis, rank_of(parts[0]) + 1)
-    shape = parts[0].type.shape
-    return b.concat([b.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in parts], axis)
+    return b.concat([unsqueeze_1(b, x, axes=[axis]) for x in parts], place(axis, ranks.pop() + 1))
 
 
 def _side_by_side(least: int, axis_of_vectors: int, axis: int) -> Call:
@@ -208,7 +223,7 @@ def _side_by_side(least: int, axis_of_vectors: int, axis: int) -> Call:
         parts = _in_one_type(b, arrays)
         rows = [b.pack([x]) if is_number(x) else x for x in parts]
         if least == 2:
-            rows = [b.reshape(x, (1, *static(x))) if rank_of(x) == 1 else x for x in rows]
+            rows = [b.reshape(x, (1, *lengths_of(b, x))) if rank_of(x) == 1 else x for x in rows]
         return concatenate(b, *rows, axis=axis_of_vectors if rank_of(rows[0]) == 1 else axis)
 
     return joined
@@ -221,7 +236,7 @@ numpys("numpy.vstack")(_side_by_side(2, 0, 0))
 @numpys("numpy.atleast_1d")
 def atleast_1d(b, x):
     """Numbers as arrays of one element; arrays as they are."""
-    return b.pack([b.strong(x)]) if is_number(x) else b.reshape(x, static(x))
+    return b.pack([b.strong(x)]) if is_number(x) else b.reshape(x, lengths_of(b, x))
 
 
 # New arrays
@@ -286,12 +301,15 @@ def size(b, a):
 @numpys("numpy.ndim")
 def ndim(b, a):
     """The number of axes."""
-    return b.const(len(static(a)))
+    return b.const(rank_of(a))
 
 
 @of_python("array")
 def array(b, *elements, shape):
-    """Numbers in a row, put into a shape."""
+    """Numbers in a row, put into a shape; or arrays where the builder takes open lengths."""
+    if b.takes_open and not all(map(is_number, elements)):
+        joined = stack(b, *elements)
+        return b.reshape(joined, (*shape, *joined.type.shape[1:]))
     if not elements or not all(x is not None and is_number(x) for x in elements):
         raise ValueError("no row of numbers")
     dtype = b.common_type(*elements, as_numpys=True)

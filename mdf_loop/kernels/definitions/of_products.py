@@ -32,9 +32,11 @@ def product(b: Any, x: Any, y: Any) -> Any:
     """
     left, right = x.type.shape, y.type.shape
     is_stack = len(left) > 2
-    if x.type.kind == "f" and x.type.dtype.itemsize >= 4:
+    is_static, is_whole = x.type.is_static and y.type.is_static, x.type.kind in "iu"
+    is_open = b.takes_open and (x.type.kind == "f" or (is_whole and not is_static))
+    if (x.type.kind == "f" and x.type.dtype.itemsize >= 4) or is_open:
         return b.put_in("dot", (x, y), x.type.__class__(x.type.dtype, left[:-1] + right[1 + is_stack :]))
-    if x.type.kind not in "iu" or x.type.dtype != y.type.dtype or not (x.type.is_static and y.type.is_static):
+    if not is_whole or x.type.dtype != y.type.dtype or not is_static:
         raise ValueError("numbers that are rounded otherwise")
     columns = right[1 + is_stack :]
     if not 0 < x.type.size * math.prod(columns) <= MOST_PRODUCTS:

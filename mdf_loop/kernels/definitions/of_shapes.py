@@ -43,6 +43,29 @@ def rank_of(x: Any) -> int:
     return len(x.type.shape)
 
 
+def in_all(shape: Any) -> int:
+    """How many elements there are; -1, which is what is left in a new shape, where only the run can tell."""
+    return math.prod(shape) if shape is not None and all(isinstance(n, int) for n in shape) else -1
+
+
+def go_together(b: Any, *lengths: Any) -> bool:
+    """Whether lengths are the same, as far as they are known where the builder takes open lengths."""
+    return len({n for n in lengths if isinstance(n, int) or not b.takes_open}) <= 1
+
+
+def count_along(b: Any, x: Any, axes: Any) -> Any:
+    """How many elements some axes have together; a value in the element type of x where only the run can tell.
+
+    Raises
+    ------
+    ValueError
+        There are none, or it is not known, and the builder does not take open lengths.
+    """
+    if not b.takes_open or not axes:
+        return x.type.count_along(axes)
+    return b.cast(functools.reduce(b.mul, [b.length(x, axis) for axis in axes]), x.type.dtype)
+
+
 def _size(shape: Any) -> int:
     if not all(isinstance(n, int) for n in shape):
         raise ValueError("a length is open")

@@ -1,0 +1,114 @@
+"""Operators of expressions as operators of ONNX, one by one: arrays of declared lengths, of open ones, of unknown rank."""
+
+import numpy as np
+import pytest
+from converting import by_onnxruntime
+from in_groups import each
+from samples_expression import SAMPLES
+
+from mdf_loop.backends.onnx.lowering import lower
+from mdf_loop.convert.mdf_to_onnx import write_checked
+from mdf_loop.errors import UnsupportedOp
+from mdf_loop.ir import Body, ValueType
+from mdf_loop.ir import Node as Operator
+from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import bind
+
+load_kernels()
+
+UNSAID = {
+    "nextafter": "ONNX has no operator",
+    "gcd": "ONNX has no operator",
+    "lcm": "ONNX has no operator",
+    "interp": "ONNX has no operator",
+    "linalg.inv": "ONNX has no operator",
+    "linalg.solve": "ONNX has no operator",
+}
+"""Functions of expressions that cannot be written, with the reason."""
+
+IN_32_BITS = {"scipy.special.erf": "onnxruntime computes Erf of float32 alone, so it is written with casts"}
+"""Functions that are written in fewer bits, with the reason."""
+
+
+OPEN_UNSAID = {
+    "listed": "arrays of one list may have several shapes",
+    "numpy.cumprod": "ONNX has no operator; along a length that is known it is a Scan",
+}
+"""Operators of expressions that cannot be written for arrays of which only the rank is declared, with the reason."""
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["declared lengths", "open lengths"])
+@each("number", range(len(SAMPLES)))
+def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number, is_open):
+    op, _, inputs, attrs = SAMPLES[number]
+    assert_gives_the_same_in_onnxruntime(op.removeprefix("mdf::"), inputs, attrs, is_open)
+
+
+MATRIX, HALF = np.arange(6.0).reshape(2, 3), np.array([0.5, 1.5], np.float16)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["declared lengths", "open lengths"])
+@each(
+    "op,inputs,attrs",
+    [
+        ("numpy.inner", (MATRIX, np.arange(9.0).reshape(3, 3)), {}),
+        ("numpy.inner", (np.arange(3), np.arange(9).reshape(3, 3)), {}),
+        ("numpy.argmax", (MATRIX,), {"axis": 1, "keepdims": True}),
+        ("numpy.argmin", (np.array([True, False]),), {}),
+        ("numpy.max", (np.array([True, False]),), {}),
+        ("numpy.outer", (np.array([True, False]), np.array([True, True])), {}),
+        ("numpy.clip", (HALF, 0.0, 1.0), {}),
+        ("numpy.mean", (np.zeros(0),), {}),
+        ("numpy.nanmean", (np.arange(3),), {}),
+        ("numpy.nanmax", (np.full(2, np.nan),), {}),
+        ("numpy.var", (MATRIX,), {"axis": 0, "ddof": 1}),
+        ("numpy.linalg.norm", (MATRIX,), {"ord": 2, "axis": 1}),
+        ("numpy.concatenate", (MATRIX, np.arange(3)), {"axis": None}),
+        ("numpy.expand_dims", (MATRIX,), {"axis": (0, 2)}),
+        ("numpy.ndim", (MATRIX,), {}),
+        ("numpy.dot", (2.0, MATRIX), {}),
+    ],
+)
+def test_arrays_of_which_the_rank_is_declared_are_written_by_their_definitions(op, inputs, attrs, is_open):
+    assert_gives_the_same_in_onnxruntime(op, inputs, attrs, is_open)
+
+
+def test_arrays_of_unknown_rank_are_reduced_whole_and_not_along_an_axis():
+    x, shape = np.array([1.0, 2.0, 5.0]), np.array([3, 1])
+    declared = {"x": (x, ValueType(x.dtype, (None,))), "s": (shape, ValueType(shape.dtype, (None,)))}
+
+    def lowered(op, **attrs):
+        nodes = (
+            Operator("numpy.reshape", ("x", "s"), ("z",), {}, "z", 1, "mdf"),
+            Operator(op, ("z",), ("y",), attrs, "y", 1, "mdf"),
+        )
+        return lower(Body("b", (), ("y",), nodes, {}, ("x", "s"), opsets={"": 18, "mdf": 1}, typed=False), declared)
+
+    for op, expected in {"numpy.mean": 8 / 3, "numpy.argmax": 2, "numpy.std": np.std(x), "numpy.ravel": x}.items():
+        (actual,) = by_onnxruntime(write_checked(lowered(op)), {"x": x, "s": shape}).values()
+        np.testing.assert_allclose(actual, expected)
+    with pytest.raises(UnsupportedOp, match=r"^b/y: numpy.sum has no ONNX operator: the rank is not known$"):
+        lowered("numpy.sum", axis=0)
+
+
+def assert_gives_the_same_in_onnxruntime(op, inputs, attrs, is_open):
+    if op == "numpy.linalg.det":
+        pytest.skip("onnxruntime has Det for float32 alone; mdf_loop.backend runs it in test_equations.py")
+    names = [f"x{k}" for k in range(len(inputs))]
+    given = {name: value for name, value in zip(names, inputs, strict=True) if isinstance(value, np.ndarray)}
+    constants = {name: value for name, value in zip(names, inputs, strict=True) if name not in given}
+    node = Operator(op, tuple(names), ("y",), attrs, "y", 1, "mdf")
+    body = Body("b", (), ("y",), (node,), constants, tuple(given), opsets={"": 18, "mdf": 1}, typed=False)
+    declared = {
+        name: (value, ValueType(value.dtype, (None,) * value.ndim if is_open else value.shape)) for name, value in given.items()
+    }
+    if op.removeprefix("numpy.") in UNSAID or (is_open and op in OPEN_UNSAID and given and max(x.ndim for x in given.values())):
+        with pytest.raises(UnsupportedOp, match=f"^b/y: {op} has no ONNX operator(: .+)?$"):
+            lower(body, declared)
+        return
+    with np.errstate(all="ignore"):
+        expected = np.asarray(bind(node).call(*inputs))
+    (actual,) = by_onnxruntime(write_checked(lower(body, declared)), given).values()
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    rtol = 1e-6 if op in IN_32_BITS else {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3}.get(expected.dtype.name, 0)
+    np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=rtol, atol=1e-15)
