@@ -156,11 +156,11 @@ def test_what_is_swept_need_not_be_read(draws, monkeypatch):
 
 def test_what_is_a_number_of_pythons_own_in_all_runs_may_be_an_output(runs, monkeypatch):
     monkeypatch.setattr(vectors, "WORTH", 0.0)
-    made, over = model("run.x", "run.k", draws=False), {"drift": np.linspace(-1, 1, 100)}
+    made, over = model("run.x", "scale * 2", draws=False), {"drift": np.linspace(-1, 1, 100)}
     with mdf_loop.options(engine="jit"):
         found = mdf_loop.sweep(made, over)
     assert runs
-    assert (found["out1"] == 25).all()
+    assert (found["out1"] == 6).all()
 
 
 @pytest.mark.parametrize("engine", ["auto", "jit"])
