@@ -12,7 +12,7 @@ from modeci_mdf.mdf import Model
 import mdf_loop
 from mdf_loop.options import start_run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.sweeps.side_by_side import SideBySide
+from mdf_loop.sweeps import machine_runs, side_by_side, vectors
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="without llvmlite each run is run by itself")
 OVER, TRIALS = {"drift": [-0.5, 0.25, 1.5]}, 40
@@ -84,14 +84,14 @@ def test_all_runs_at_once_give_what_each_gives_alone(expressions, draws, ends):
 @pytest.fixture
 def runs(monkeypatch):
     """How many runs were one program of the whole graph."""
-    counts, plain = [], SideBySide._of_graph
+    counts, plain = [], side_by_side.many
 
-    def counted(self, source, runs):
-        found = plain(self, source, runs)
-        counts.append(None if found is None else len(runs.which))
+    def counted(made, vectors, values, rows, which, *more):
+        found = plain(made, vectors, values, rows, which, *more)
+        counts.append(len(which))
         return found
 
-    monkeypatch.setattr(SideBySide, "_of_graph", counted)
+    monkeypatch.setattr(side_by_side, "many", counted)
     return counts
 
 
@@ -108,14 +108,14 @@ def test_it_is_one_program(outputs, runs):
 def test_collected_values_of_several_lengths_are_left_to_each_run(runs):
     found = swept(model("numpy.sum(run.path)", ends=True), "jit", chunk=3 * TRIALS)  # of few runs all may have one length
     np.testing.assert_array_equal(found["out0"], swept(model("numpy.sum(run.path)", ends=True), "interpret")["out0"])
-    assert set(runs) == {None}
+    assert not runs
 
 
 @pytest.mark.parametrize("engine", ["auto", "jit"])
 def test_what_differs_in_the_last_place_is_left_to_each_run(engine, runs):
     with mdf_loop.options(engine=engine):
         mdf_loop.sweep(model("numpy.tanh(run.x)"), OVER, trials=3000, seed=5)
-    assert runs == [None]
+    assert not runs
 
 
 def test_simulators_give_choices():
@@ -152,6 +152,32 @@ def test_what_is_swept_need_not_be_read(draws, monkeypatch):
         found = mdf_loop.sweep(made, {"later": [1, 2, 3]}, trials=4, seed=1)
     np.testing.assert_array_equal(found["out0"], expected["out0"])
     assert not alone
+
+
+def test_what_is_a_number_of_pythons_own_in_all_runs_may_be_an_output(runs, monkeypatch):
+    monkeypatch.setattr(vectors, "WORTH", 0.0)
+    made, over = model("run.x", "scale * 2", draws=False), {"drift": np.linspace(-1, 1, 100)}
+    with mdf_loop.options(engine="jit"):
+        found = mdf_loop.sweep(made, over)
+    assert runs
+    assert (found["out1"] == 6).all()
+
+
+@pytest.mark.parametrize("engine", ["auto", "jit"])
+def test_swept_trip_counts_are_one_program(engine, runs, monkeypatch):
+    monkeypatch.setattr(machine_runs, "WORTH", 1)
+    made, over = (
+        several({**FIXED, "most": 9}, {"run": (WALK, {"x": 0.0, "t": 0.0, "M": "most"})}, {"t": "run.t"}),
+        {"most": [1, 7, 60]},
+    )
+    with mdf_loop.options(engine=engine):
+        found = mdf_loop.run(made, trials=5, seed=1, most=7), mdf_loop.sweep(made, over, trials=5, seed=1)
+    assert sum(runs) >= 15
+    with mdf_loop.options(engine="interpret"):
+        expected = mdf_loop.run(made, trials=5, seed=1, most=7), mdf_loop.sweep(made, over, trials=5, seed=1)
+    np.testing.assert_array_equal(found[1]["t"], expected[1]["t"])
+    assert found[0].stop.tolist() == expected[0].stop.tolist()
+    assert found[0].iterations.tolist() == expected[0].iterations.tolist()
 
 
 def several(values, loops, outputs):
@@ -224,7 +250,7 @@ def test_models_around_loops_are_one_program_that_gives_what_each_run_gives_alon
         for key in expected.data_vars:
             assert found[key].dtype == expected[key].dtype
             np.testing.assert_array_equal(found[key].values, expected[key].values)
-    assert None not in runs
+    assert sum(runs) >= 4 * 30
     with mdf_loop.options(engine="jit"):
         f = mdf_loop.simulator(made, [swept_name], seed=5, trials=30)
         assert f._program(f._batches.of([[0.5]], {}), start_run()) is not None
@@ -243,7 +269,7 @@ def test_few_iterations_in_one_program(steps, runs):
         with mdf_loop.options(engine=engine):
             found[engine] = mdf_loop.sweep(made, {"drift": [-0.5, 0.25, 0.5]}, trials=3, seed=5)
     assert found["jit"].drop_attrs().identical(found["interpret"].drop_attrs())
-    assert None not in runs or steps == 1  # a loop without iterations behind the first one collects nothing
+    assert runs or steps == 1  # a loop without iterations behind the first one collects nothing
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])

@@ -24,8 +24,7 @@ from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Type
-from mdf_loop.sweeps import vectors
-from mdf_loop.sweeps.machine_runs import MachineLoop
+from mdf_loop.sweeps import side_by_side, vectors
 from mdf_loop.sweeps.seeds import Seeds
 
 DIFFUSION = "examples/drift_diffusion.yaml"
@@ -155,14 +154,14 @@ def graph_of(name, n=3, m=200, bodies=BODIES):
 @pytest.mark.parametrize("engine", ["auto", "jit"])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_sweep_in_machine_code_is_the_loop_of_single_runs(name, engine, n, outputs, monkeypatch):
-    runs, original = [], MachineLoop.run
+    runs, original = [], side_by_side.many
 
-    def counting(self, *args):
-        found = original(self, *args)
+    def counting(*args):
+        found = original(*args)
         runs.append(found is not None)
         return found
 
-    monkeypatch.setattr(MachineLoop, "run", counting)
+    monkeypatch.setattr(side_by_side, "many", counting)
     trials = 300 if name != "something outside" else 30  # where the interpreter's kernel is called in each iteration
     model, over = mdf_loop.prepare(graph_of(name, n)), {"a": [0.1, 0.2, 0.3]}
     with options(engine=engine):

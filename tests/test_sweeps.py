@@ -14,8 +14,7 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.sweeps import machine_runs
-from mdf_loop.sweeps.machine_runs import MachineLoop
+from mdf_loop.sweeps import machine_runs, side_by_side
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 
 pytest.importorskip("xarray")
@@ -27,18 +26,16 @@ COMPILING = {"auto", "jit"} if can_compile() else set()
 
 
 def is_at_once(monkeypatch):
-    """Counts the runs of loops that are done at once, in engine auto however short they are."""
+    """Counts the runs that are done at once, in engine auto however short they are."""
     monkeypatch.setattr(machine_runs, "WORTH", 1)
-    done = []
+    done, original = [], side_by_side.many
 
-    original = MachineLoop.run
-
-    def counted(self, given, columns, which, *more):
-        found = original(self, given, columns, which, *more)
+    def counted(made, vectors, values, columns, which, *more):
+        found = original(made, vectors, values, columns, which, *more)
         done.append(len(which))
         return found
 
-    monkeypatch.setattr(MachineLoop, "run", counted)
+    monkeypatch.setattr(side_by_side, "many", counted)
     return done
 
 
@@ -188,7 +185,8 @@ def test_bodies_of_every_kind_give_each_run_what_it_gives_alone(name, engine, mo
                 for key, value in r.items():
                     found = row[key].values[: len(value)] if f"{key}_length" in s else row[key].values
                     np.testing.assert_array_equal(found, value)
-    assert bool(done) == (s.attrs["engine"] in COMPILING)
+    is_left = name == "an expression around the loop"  # it may differ in the last place
+    assert bool(done) == (s.attrs["engine"] in COMPILING and not is_left)
 
 
 def test_a_kernel_that_does_more_than_compute_is_called_in_each_run():

@@ -46,7 +46,7 @@ REFINED = 60
 """For each parameter so many candidates near the best one at most."""
 
 
-class Estimates(Mapping[str, float]):
+class Estimates(dict[str, float]):
     """Estimated parameters by name: the result of :func:`mdf_loop.fit`.
 
     Attributes
@@ -62,27 +62,20 @@ class Estimates(Mapping[str, float]):
     """
 
     def __init__(self, values: Mapping[str, float], errors: Mapping[str, float], loss: float, search: Search) -> None:
-        self._values, self.errors, self.loss = dict(values), dict(errors), loss
+        super().__init__(values)
+        self.errors, self.loss = dict(errors), loss
         self.trace, self.data, self.simulator = search.trace(), search.data, search.simulator
 
-    def __getitem__(self, name: str) -> float:
-        if name not in self._values:
-            raise KeyError(f"{name!r}; there are {', '.join(self._values)}")
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
+    def __missing__(self, name: str) -> float:
+        raise KeyError(f"{name!r}; there are {', '.join(self)}")
 
     def __repr__(self) -> str:
-        lines = [f"{name} = {value:.4g} +- {self.errors[name]:.2g}" for name, value in self._values.items()]
+        lines = [f"{name} = {value:.4g} +- {self.errors[name]:.2g}" for name, value in self.items()]
         return "\n".join([*lines, f"loss {self.loss:.4g} after {len(self.trace['loss'])} simulations"])
 
     def simulated(self) -> dict[str, np.ndarray]:
         """Outputs with the estimates, by name: an axis of trials first."""
-        found = self.simulator.by_name(np.array([[*self._values.values()]]), 0)
+        found = self.simulator.by_name(np.array([[*self.values()]]), 0)
         return {name: rows[0] for name, rows in found.items()}
 
     def plot(self, name: str | None = None, ax: Any = None) -> Any:
@@ -208,17 +201,11 @@ class Search:
         """Search everywhere first, then around the best."""
         optimize = needed("scipy.optimize", "a fit needs scipy", "fit")
         bounds, width = [*self.bounds.values()], self.high - self.low
-        how = {
-            "popsize": POPULATION,
-            "maxiter": self._generations,
-            "tol": 0.02,
-            "polish": False,
-            "updating": "deferred",
-            "rng": 0,
-        }
+        how = {"popsize": POPULATION, "maxiter": self._generations, "tol": 0.02, "init": "sobol", "rng": 0}
+        how |= {"polish": False, "updating": "deferred", "vectorized": True}
         with self._plainly():
             everywhere = lambda x: self.losses(x.T, self._rough)  # noqa: E731
-            found = optimize.differential_evolution(everywhere, bounds, vectorized=True, init="sobol", **how)
+            found = optimize.differential_evolution(everywhere, bounds, **how)
         if not np.isfinite(found.fun):
             raise LoopError(f"no parameters within the bounds have a finite loss: {self._why_not(found.x)}")
         best = self._by_squares(optimize, found.x) if self._has_squares else found.x

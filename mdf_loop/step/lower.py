@@ -250,10 +250,13 @@ class Lowering(OfBranches):
         known = [None if x is None else (x.type.dtype, x.type.lengths) for x in args]
         values = [x.attr if x is not None and x.op == "const" else None for x in args]
         found = result_types(node, known, values)
-        if self.exact and not ("rng" in lookup(node.op, node.opset, node.domain).parameters and all(shape for _, shape in found)):
+        draws = "rng" in lookup(node.op, node.opset, node.domain).parameters and (not node.domain or all(s for _, s in found))
+        if self.exact and not draws:
             found = [(None, None)] * len(node.outputs)  # but random numbers are arrays, of the type that the operator says
         types = [
-            UNKNOWN if d is None else Type(d, None if s is None else tuple(Size() if n is None else n for n in s))
+            UNKNOWN
+            if d is None
+            else Type(d, None if s is None else tuple(Size() if n is None else n for n in s), is_array=self.exact and s == ())
             for d, s in found
         ]
         routine = _routine(node, entry, args, types[0])

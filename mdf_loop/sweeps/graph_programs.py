@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from mdf_loop.calls.calling import results_of
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.ir import Node
+from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.once import Given, OnceEvaluation, Request, part_of_model
 from mdf_loop.options import Options, Run
 from mdf_loop.readers.expressions.values import DOMAIN
@@ -25,8 +25,73 @@ KINDS = "bif"
 """Kinds of numbers, each of which holds those before it."""
 
 
-class WholeGraph:
-    """All nodes of a graph, ready to be machine code for many runs.
+ITERATIONS = "iterations~"
+"""What the number of iterations of a loop is called, behind its other results."""
+
+
+def counting(node: Node, record: Loop, read: Collection[str]) -> Node:
+    """A loop that collects only what is read, with the number of its iterations behind all other results."""
+    before = len(record.carried) + len(record.last)
+    names = [node.outputs[k] if k < len(node.outputs) else "" for k in range(before + len(record.collected))]
+    kept = [k for k, name in enumerate(names[before:]) if name in read]
+    looped = replace(record, collected=tuple(record.collected[k] for k in kept))
+    ends = [name or f"end~{k}" for k, name in enumerate(names[:before])]
+    return replace(node, outputs=(*ends, *(names[before + k] for k in kept), ITERATIONS), attrs={**node.attrs, "loop": looped})
+
+
+class GraphOfRuns:
+    """A graph, ready to be machine code for many runs.
+
+    Parameters
+    ----------
+    body : Body
+        With loops that are :func:`counting`, if it has one.
+    request : Request, optional
+        What the first loop is asked in one of the runs.
+    limit : str
+        The value that is the trip count of an only loop, if that may differ from run to run.
+
+    Attributes
+    ----------
+    more : list of str
+        Outputs behind those that are wanted: of an only loop the number of iterations, what its
+        condition compares, and ``limit``.
+    ends : list of str
+        What the values that its condition compares are called in the loop.
+    """
+
+    def __init__(self, body: Body, request: Request | None, limit: str = "") -> None:
+        self.request, self.vectors = request, Vectors()
+        self.more, self.ends = list[str](), list[str]()
+        loops = [node for node in body.nodes if node.loop is not None]
+        if len(loops) == 1:
+            compared = Compared(loops[0].loop).carried  # type: ignore[arg-type]
+            self.ends = [name for _, name in compared]
+            self.more = [ITERATIONS, *(loops[0].outputs[k] for k, _ in compared), *([limit] if limit else [])]
+        self.body = replace(body, outputs=(*body.outputs, *self.more))
+        self.graph = Graph(self.body)
+
+    @property
+    def trip_count(self) -> int | None:
+        """That of the first loop in one of the runs, if it has one."""
+        return None if self.request is None else self.request.arguments.trip_count
+
+    def machine_code(self, values: Sequence[Any], differs: Sequence[int], options: Options) -> Specialised:
+        """The program for such values, of which some differ from run to run.
+
+        Raises
+        ------
+        NotTogether
+            There is none that gives the bits of each run alone.
+        """
+        made = for_many(self.graph.machine_code(values, options), options)
+        if made is None:
+            raise NotTogether("there is no machine code of the same bits")
+        return made
+
+
+class WholeGraph(GraphOfRuns):
+    """All nodes of a graph of MDF.
 
     Parameters
     ----------
@@ -38,14 +103,6 @@ class WholeGraph:
     run : Run
         Whose options say how everything is run, with a stream of its own.
 
-    Attributes
-    ----------
-    ends : list of str
-        Carried values of an only loop that its condition compares: outputs behind those that are wanted and the number of
-        its iterations.
-    request : Request
-        What the first loop of that run is asked.
-
     Raises
     ------
     NotTogether
@@ -54,25 +111,17 @@ class WholeGraph:
 
     def __init__(self, evaluation: OnceEvaluation, wanted: Sequence[int], given: Given, run: Run) -> None:
         self.evaluation, body = evaluation, evaluation.body
-        self.vectors, self._nodes, self._fresh = Vectors(), list[Node](), 0
-        outputs = [body.outputs[k] for k in wanted]
+        self._nodes, self._fresh, self._decide = list[Node](), 0, list[str]()
+        outputs = tuple([body.outputs[k] for k in wanted])
         read = {*outputs, *(name for node in body.nodes for name in node.reads)}
         self._whole = {node.outputs[0] for node in body.nodes if (node.domain, node.op) == (DOMAIN, "whole")}
         requests = _requests(evaluation, given, run)
-        self.request, self._decide = requests[0][0], list[str]()
-        self.ends, more = list[str](), list[str]()
         known = {id(request.node): (request, values) for request, values in requests}
         for node in body.nodes:
-            if node.loop is None:
-                self._nodes.append(node)
-                continue
-            looped = self._called(node, *known[id(node)], read)
-            if len(requests) == 1:
-                compared = Compared(looped.loop).carried  # type: ignore[arg-type]
-                self.ends, more = [name for _, name in compared], ["iterations~", *(looped.outputs[k] for k, _ in compared)]
-            self._nodes.append(looped)
-        self.body = replace(body, nodes=tuple(self._nodes), outputs=(*outputs, *more))
-        self.graph = Graph(self.body)
+            self._nodes.append(node if node.loop is None else self._called(node, *known[id(node)], read))
+        limits = [node.inputs[0] for node in body.nodes if node.loop is not None]
+        self._limit = limits[0] if len(limits) == 1 and limits[0] in body.inputs else ""
+        super().__init__(replace(body, nodes=tuple(self._nodes), outputs=outputs), requests[0][0], self._limit)
 
     def _called(self, node: Node, request: Request, values: Mapping[str, Any], read: set[str]) -> Node:
         """A loop as operators have it: what it is called with is made what its body asks for by nodes before it."""
@@ -80,28 +129,25 @@ class WholeGraph:
         n, first = record.n_inputs, 2 + len(record.carried) + len(record.scanned)
         names = [*node.inputs[2:first], *node.captures]
         fitted = [*arguments.carried, *arguments.scanned, *arguments.captured]
-        taken = [self._fitted(name, values[name], x) for name, x in zip(names, fitted, strict=True)]
+        is_typed = record.body.typed
+        taken = [self._fitted(name, values[name], x, is_typed) for name, x in zip(names, fitted, strict=True)]
         self._decide += filter(None, node.inputs[:2])
         captures = taken[first - 2 :]
         if not local_names(record.body).isdisjoint(captures):
             raise NotTogether("a value in a loop has the name of one outside")
         looped = record.with_body(rename_captures(record.body, dict(zip(record.body.captures, captures, strict=True))))
-        before = len(record.carried) + len(record.last)
-        kept = [k for k, name in enumerate(node.outputs[before:]) if name in read]
-        looped = replace(looped, collected=tuple(looped.collected[k] for k in kept))
-        outputs = (*node.outputs[:before], *(node.outputs[before + k] for k in kept), "iterations~")
         inputs = (*node.inputs[:2], *taken[: first - 2], *node.inputs[first:n])
-        captured = tuple(dict.fromkeys(captures))
-        return replace(node, inputs=inputs, outputs=outputs, attrs={"loop": looped}, captures=captured, domain="")
+        called = replace(node, inputs=inputs, attrs={}, captures=tuple(dict.fromkeys(captures)), domain="")
+        return counting(called, looped, read)
 
-    def _fitted(self, name: str, given: Any, fitted: Any) -> str:
-        """The name of a value as a loop takes it."""
+    def _fitted(self, name: str, given: Any, fitted: Any, is_typed: bool) -> str:
+        """The name of a value as a loop takes it; one whose body has types takes numbers for arrays without axes."""
         is_numpys = isinstance(given, np.ndarray | np.generic)
         if (name in self._whole and not is_numpys) or type(given) is type(fitted) is not np.ndarray:
             return name  # an int or a float compiles where it makes no difference which of them it is
         if not isinstance(fitted, np.ndarray | np.generic):
             raise NotTogether("a loop takes a value as another kind")
-        kind, is_array = np.asarray(given).dtype.kind, isinstance(fitted, np.ndarray)
+        kind, is_array = np.asarray(given).dtype.kind, isinstance(fitted, np.ndarray) and not is_typed
         if np.shape(given) != fitted.shape or kind not in KINDS or KINDS.index(kind) > KINDS.find(fitted.dtype.kind):
             raise NotTogether("a loop takes a value in another shape or kind")
         if not is_numpys or given.dtype != fitted.dtype or (isinstance(given, np.ndarray) and not is_array):
@@ -115,21 +161,20 @@ class WholeGraph:
         return fresh
 
     def machine_code(self, values: Sequence[Any], differs: Sequence[int], options: Options) -> Specialised:
-        """The program for such values, of which some differ from run to run.
-
-        Raises
-        ------
-        NotTogether
-            There is none that gives the bits of each run alone, in which nodes around loops are run one by one.
-        """
-        if {self.body.inputs[k] for k in differs} & {*self._decide}:
+        """The same; each run alone runs nodes around loops one by one."""
+        decide = {*self._decide} - ({self._limit} if self._has_whole_limit(values) else set())
+        if {self.body.inputs[k] for k in differs} & decide:
             raise NotTogether("the trip count or the condition is swept")
         if not {*self._decide} <= {*self.body.inputs, *self.body.constants}:
             raise NotTogether("the trip count or the condition is computed")
-        made = for_many(self.graph.machine_code(values, options), options)
-        if made is None or not computed_exactly(made.step, self.body.nodes):
+        made = super().machine_code(values, differs, options)
+        if not computed_exactly(made.step, self.body.nodes):
             raise NotTogether("what is computed around loops has no machine code of the same bits")
         return made
+
+    def _has_whole_limit(self, values: Sequence[Any]) -> bool:
+        """Whether the trip count of an only loop is an int, as it is in all runs then."""
+        return bool(self._limit) and type(values[self.body.inputs.index(self._limit)]) is int
 
 
 def _requests(evaluation: OnceEvaluation, given: Given, run: Run) -> list[tuple[Request, dict[str, Any]]]:

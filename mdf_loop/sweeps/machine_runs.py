@@ -1,7 +1,6 @@
-"""A loop or a whole graph run many times by machine code: one run after the other, each as engine ``jit`` runs it alone.
+"""A graph with its loops run many times by machine code: one run after the other, each as engine ``jit`` runs it alone.
 
-The program is the one of a single run, but for collected values that are not asked for; many runs of it are one call, without
-anything of Python's in between, and without Python's lock.
+Many runs of a program are one call, without anything of Python's in between, and without Python's lock.
 """
 
 from __future__ import annotations
@@ -10,16 +9,11 @@ import contextlib
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.execute.interpret import Arguments
-from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.execute.programs import program_values
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.ir import Loop
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.step.failing import FallBack, TooLong
@@ -60,101 +54,6 @@ def refuse_other(request: Any, prepared: Any, run: Run) -> None:
     is_ignored = record.keep_going and not obeyed and not prepared.endless.goes_on(given, run)
     if given.go is False or (given.trip_count is not None and given.trip_count < 1) or is_ignored:
         raise NotTogether("a loop has no iteration, or ignores its condition")
-
-
-@dataclass
-class Columns:
-    """What a loop gave in all runs.
-
-    Attributes
-    ----------
-    values : list of array
-        Carried, then last values, one row a run.
-    collected : list of array or None
-        Collected values: runs, iterations, then the value's own axes; None where they are not asked for.
-    lengths : array
-        How many iterations each run had.
-    """
-
-    values: list[np.ndarray]
-    collected: list[np.ndarray | None]
-    lengths: np.ndarray
-
-    def results(self, run: int) -> list[Any]:
-        """The results of one run, as the loop itself gives them."""
-        length = self.lengths[run]
-        rows = [None if column is None else column[run, :length].copy() for column in self.collected]
-        return [*(column[run, ...].copy() for column in self.values), *rows]
-
-
-class MachineLoop:
-    """A loop made ready for many runs.
-
-    Parameters
-    ----------
-    loop : Loop
-    wanted : sequence of bool
-        Which results are wanted: carried, last, then collected ones.
-    """
-
-    def __init__(self, loop: Loop, wanted: Sequence[bool]) -> None:
-        self.first = len(loop.carried) + len(loop.last)
-        keeps = list(wanted[self.first :])
-        kept = tuple(c for c, keep in zip(loop.collected, keeps, strict=True) if keep)
-        self.execute = NumpyLoop(replace(loop, collected=kept))
-        self.vectors = Vectors()
-        self.places = [self.first + sum(keeps[:k]) if keep else None for k, keep in enumerate(keeps)]
-
-    def run(
-        self,
-        given: Arguments,
-        columns: Mapping[int, np.ndarray],
-        which: np.ndarray,
-        seeds: Seeds | None,
-        run: Run,
-        seconds: float = math.inf,
-    ) -> Columns:
-        """Do all runs of the loop, or the first ones.
-
-        Parameters
-        ----------
-        given : Arguments
-            Those of the first run.
-        columns : mapping of int to array
-            What differs of what the program is given, by its place: a row for each of several runs.
-        which : array of int
-            For each run, which row is its; runs with the same row come one after the other.
-        seeds : Seeds, optional
-            Of the random stream of each run, if the loop draws.
-        run : Run
-        seconds : float
-            After which no further run is begun.
-
-        Raises
-        ------
-        NotTogether
-            There is no machine code, or a run came upon something that only running it alone finds out.
-        LoopTimeout
-        """
-        made = self.program(given, run.options)
-        if made is None:
-            raise NotTogether("there is no machine code for a loop")
-        return self._as_columns(many(made, self.vectors, program_values(given), columns, which, seeds, run, seconds))
-
-    def program(self, given: Arguments, options: Options) -> Specialised | None:
-        """The machine code of all runs, if there is some; as :func:`for_many`."""
-        return for_many(self.execute.machine_code(given, options), options)
-
-    def _as_columns(self, results: Sequence[Any]) -> Columns:
-        """Results of all runs, each an array, or a list of them as far as each run goes."""
-        *found, lengths = results
-        count, longest = len(lengths), int(lengths.max(initial=0))
-        carried = [np.stack(column) if isinstance(column, list) else column for column in found[: self.first]]
-        collected: list[np.ndarray | None] = []
-        for place in self.places:
-            column = None if place is None else found[place]
-            collected.append(_stacked(column, count, longest) if isinstance(column, list) else column)
-        return Columns(carried, collected, lengths)
 
 
 def for_many(made: Specialised | None, options: Options) -> Specialised | None:
@@ -212,16 +111,6 @@ def _left_to_others() -> Iterator[None]:
         yield
     except (FallBack, TooLong) as error:
         raise NotTogether("machine code leaves something to others") from error
-
-
-def _stacked(rows: Sequence[np.ndarray], count: int, longest: int) -> np.ndarray:
-    """Collected values of all runs, as far as each goes."""
-    if len({(row.dtype, row.shape[1:]) for row in rows}) > 1:
-        raise NotTogether("a value changes its type or shape")
-    found = np.empty((count, longest, *rows[0].shape[1:]), rows[0].dtype)
-    for k, row in enumerate(rows):
-        found[k, : len(row)] = row
-    return found
 
 
 def columns_of(values: Sequence[Sequence[Any]]) -> dict[int, np.ndarray]:

@@ -1,29 +1,26 @@
-"""What is run side by side: models as steps between loops, or as one program.
+"""What is run side by side: a model as one program of many runs.
 
-A model of MDF and a graph of operators - of ONNX, of OpenVINO, or of MDF that came from ONNX - are both evaluated as generators:
-each yields the loops that it reaches and is sent their results, so that the same loop of many runs can be run at once.  Where all
-engines give the same bits of it, a sweep may change over to machine code when that pays.
+A model is one of MDF, or a graph of operators: of ONNX, of OpenVINO, or of MDF that came from ONNX.  Where all engines give the
+same bits of it, a sweep may change over to machine code when that pays.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeAlias
-
-import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.execute.programs import program_values
-from mdf_loop.ir import Body, Loop
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.once import BetweenLoops, Given, NotOnce, OnceEvaluation, OnceGraph, Request, result_in
+from mdf_loop.models.once import BetweenLoops, Given, NotOnce, OnceEvaluation, OnceGraph
 from mdf_loop.models.recordings.recording import rep_with
 from mdf_loop.models.recordings.ways import Way, found_in, is_conditional
 from mdf_loop.ops.registry import changes
@@ -35,31 +32,14 @@ from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph, lower_loop
 from mdf_loop.step.records import Region
 from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.graph_programs import WholeGraph
-from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, for_many, many
-from mdf_loop.sweeps.seeds import Seeds
-from mdf_loop.sweeps.vectors import Vectors
+from mdf_loop.sweeps.graph_programs import GraphOfRuns, WholeGraph, counting
+from mdf_loop.sweeps.machine_runs import NotTogether, refuse_other
 from mdf_loop.system.threads import Recent
 
 log = logging.getLogger(__name__)
 
 MOST = 64
 """Types of inputs for which it is kept whether a model gives the same bits in all engines."""
-
-Steps = Generator[Request, Any, dict[str, Any]]
-"""An evaluation under way: yields loops to be run, is sent their results, and returns the outputs by name."""
-
-
-class Unread(RandomStream):
-    """The stream of what stands around loops: nothing draws from it, or every run needs its own."""
-
-    def shared(self) -> np.random.Generator:
-        """Something draws."""
-        raise NotTogether("random numbers are drawn outside of loops")
-
-    def words(self) -> int:
-        """A program draws."""
-        raise NotTogether("random numbers are drawn outside of loops")
 
 
 def source_of(model: Model, recorded: Mapping[str, str] = MappingProxyType({})) -> Evaluated | None:
@@ -140,9 +120,10 @@ class OfNodes:
 
     def is_exact(self, inputs: Mapping[str, Any]) -> bool:
         """Whether its only loop gives the same bits in all engines."""
-        if self.loops != 1 or any(node.loop is None and any(node.bodies) for node in self.body.nodes):
+        if self.loops != 1 or any(node.loop is None and (any(node.bodies) or draws(node)) for node in self.body.nodes):
             return False
-        request = next(self.steps(inputs, Run(current_options(), Unread(0))))
+        places, evaluation = self._given(inputs)
+        request = next(evaluation.steps(evaluation.begin(places, Run(current_options(), RandomStream(0)))))
         given, record = request.arguments, request.prepared.record
         values = program_values(given, [state.initial for state in record.body.state])
         types = tuple(type_of_value(value, not record.body.typed) for value in values)
@@ -158,29 +139,31 @@ class OfNodes:
         ------
         NotTogether
         """
-        given, evaluation = self.given(inputs)
+        given, evaluation = self._given(inputs)
         values = evaluation.values(given)
         key = id(evaluation), tuple(names), run.options.engine, tuple([type_of_value(x, exact=True) for x in values])
         outputs = (*self.once.places, *self.labels)
-        alone = Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
-        return self._whole.of(key, lambda: WholeGraph(evaluation, [*map(outputs.index, names)], given, alone)), values
+        return self._whole.of(key, lambda: WholeGraph(evaluation, [*map(outputs.index, names)], given, _by_itself(run))), values
 
-    def places(self, swept: Sequence[str], graph: WholeGraph) -> list[list[int]]:
+    def places(self, swept: Sequence[str], graph: Any) -> list[list[int]]:
         """Where inputs stand among what the graph is run with."""
-        inputs = graph.evaluation.read.inputs
-        return [[k for k, place in enumerate(inputs) if place in self._places_of(name)] for name in swept]
+        read = [{(node, id) for node, id, _ in self.model.places_of(name)} for name in swept]
+        return [[k for k, place in enumerate(graph.evaluation.read.inputs) if place in places] for places in read]
 
-    def _places_of(self, name: str) -> set[tuple[str, str]]:
-        return {(node, id) for node, id, _ in self.model.places_of(name)}
+    def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:
+        """What the graph is run with.
 
-    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
-        """An evaluation, which is run by ``outside`` but for its loops."""
-        given, evaluation = self.given(inputs)
-        results = yield from evaluation.steps(evaluation.begin(given, outside))
-        recorded = zip(self.labels, results[len(evaluation.read.names) :], strict=True)
-        return {**evaluation.named(results), **dict(recorded)}
+        Raises
+        ------
+        NotTogether
+            It is a graph for values of other kinds.
+        """
+        given, evaluation = self._given(inputs)
+        if evaluation is not graph.evaluation:
+            raise NotTogether("points have values of several kinds")
+        return evaluation.values(given)
 
-    def given(self, inputs: Mapping[str, Any]) -> tuple[Given, OnceEvaluation]:
+    def _given(self, inputs: Mapping[str, Any]) -> tuple[Given, OnceEvaluation]:
         """Values by node and id, and what is computed of them."""
         given = self.model.places_given(inputs)
         if given is None:
@@ -189,21 +172,6 @@ class OfNodes:
             return given, self.once.made(given, *self._more)
         except NotOnce as reason:
             raise NotTogether(str(reason)) from reason
-
-    def taken(self, names: Sequence[str]) -> dict[str, int] | None:
-        """The results of the only loop that the outputs are; None if there is more to them."""
-        return _taken(dict(zip((*self.once.places, *self.labels), self.body.outputs, strict=True)), names, self.body)
-
-
-def _taken(outputs: Mapping[str, str], names: Sequence[str], body: Body) -> dict[str, int] | None:
-    """The results of the only loop of a graph that outputs are; None if there is more to them."""
-    found = dict[str, int]()
-    for name in names:
-        result = result_in(body, outputs[name])
-        if result is None:
-            return None
-        found[name] = result[1]
-    return found
 
 
 class OfOperators:
@@ -230,9 +198,8 @@ class OfOperators:
         self.singles = frozenset(label for label, way in recorded.items() if len(way) == 1)
         self.nodes = [node for node in rep.body.nodes if node.loop is None]
         self.loops = len(rep.body.nodes) - len(self.nodes)
-        self._vectors = Vectors()
         self._between = BetweenLoops(rep.graph)
-        self._exact = Recent[bool](MOST)
+        self._exact, self._whole = Recent[bool](MOST), Recent[GraphOfRuns](MOST)
 
     @cached_property
     def draws(self) -> bool:
@@ -246,46 +213,45 @@ class OfOperators:
             return False
         return self._exact.of((changes(), types), lambda: _is_exact(lambda: lower_graph(self.rep.body, types)))
 
-    def steps(self, inputs: Mapping[str, Any], outside: Run) -> Steps:
-        """An evaluation, which is run by ``outside`` but for its loops."""
-        if not self.is_exact(inputs):
-            raise NotTogether("what stands around its loops may differ in the last place")
-        if any(loop.watches or loop.record.batched for loop in self._loops):
-            raise NotTogether("a loop looks at its parts once more when it is over")
-        results = yield from self._between.steps(self._between.begin(self.values(inputs), outside))
-        return dict(zip(self.outputs, results, strict=False))
+    def whole(self, inputs: Mapping[str, Any], names: Sequence[str], run: Run) -> tuple[GraphOfRuns, list[Any]]:
+        """The graph that gives some outputs, and what it is run with.
 
-    @property
-    def _loops(self) -> list[Any]:
-        return [step.bound.call for step in self.rep.graph.program.steps if step.node.loop is not None]
+        Raises
+        ------
+        NotTogether
+        """
+        values = self.values(inputs)
+        key = changes(), tuple(names), run.options.engine, tuple([type_of_value(x) for x in values])
+        return self._whole.of(key, lambda: self._of_runs(values, names, _by_itself(run))), values
 
-    def values(self, inputs: Mapping[str, Any]) -> list[Any]:
+    def _of_runs(self, values: Sequence[Any], names: Sequence[str], run: Run) -> GraphOfRuns:
+        body = self.rep.body
+        made_by = dict(zip(self.outputs, body.outputs, strict=False))
+        body = replace(body, outputs=tuple([made_by[name] for name in names]))
+        if self.loops != 1:
+            return GraphOfRuns(body, None)
+        request = next(self._between.steps(self._between.begin(values, run)))
+        refuse_other(request, request.prepared, run)
+        read = {*body.outputs, *(name for node in body.nodes for name in node.reads)}
+        nodes = [node if node.loop is None else counting(node, node.loop, read) for node in body.nodes]
+        return GraphOfRuns(replace(body, nodes=tuple(nodes)), request, request.node.inputs[0])
+
+    def places(self, swept: Sequence[str], _graph: GraphOfRuns) -> list[list[int]]:
+        """Where inputs stand among what the graph is run with."""
+        return [[self.rep.body.inputs.index(self.ids.get(name, name))] for name in swept]
+
+    def values(self, inputs: Mapping[str, Any], _graph: GraphOfRuns | None = None) -> list[Any]:
         """What the graph is run with."""
         return self.rep.values({self.ids.get(name, name): value for name, value in inputs.items()})
 
-    def taken(self, names: Sequence[str]) -> dict[str, int] | None:
-        """The results of the only loop that the outputs are; None if there is more to them."""
-        return _taken(dict(zip(self.outputs, self.rep.body.outputs, strict=False)), names, self.rep.body)
 
-    def whole(
-        self, points: Sequence[Mapping[str, Any]], which: np.ndarray, seeds: Seeds | None, run: Run, seconds: float
-    ) -> Mapping[str, Any] | None:
-        """The outputs of all runs, or of the first that begin in time, by one program, each a column; None if there is none."""
-        given, graph = [self.values(inputs) for inputs in points], self.rep.graph
-        made = for_many(graph.machine_code(given[0], run.options), run.options)
-        if made is None:
-            return None
-        results = many(made, self._vectors, given[0], columns_of(given), which, seeds, run, seconds)
-        return dict(zip(self.outputs, results, strict=False))
+def _by_itself(run: Run) -> Run:
+    """A run with the same options and a stream of its own."""
+    return Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
 
 
 Evaluated: TypeAlias = OfNodes | OfOperators
-"""A model whose runs are evaluated between its loops."""
-
-
-def results_in(record: Loop) -> int:
-    """How many results a loop has."""
-    return len(record.carried) + len(record.last) + len(record.collected)
+"""A model whose runs may be one program."""
 
 
 def _is_exact(lower: Callable[[], Region]) -> bool:

@@ -76,8 +76,8 @@ class Vectors:
             results: Sequence[Any] = program.call(_part(run), *given)
             return results
 
-        first = call(0)
-        out = [np.empty((blocks.size, *np.shape(x)[flag:]), x.dtype) for x, flag in zip(first, flags, strict=True)]
+        first = [*map(np.asarray, call(0))]
+        out = [np.empty((blocks.size, *x.shape[flag:]), x.dtype) for x, flag in zip(first, flags, strict=True)]
 
         def some(start: int, stop: int) -> None:
             for k in range(start, stop):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import io
 import keyword
 import re
-import tokenize
 from typing import Any
 
 from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
@@ -47,7 +45,7 @@ def meant_by(text: str, problem: str) -> str:
         or _of_keyword(text)
         or _of_assignment(text)
         or _of_product(text)
-        or _of_lines(text)
+        or ("; an expression of several lines is in brackets, ( ... )" if "\n" in text.strip() else "")
     )
 
 
@@ -101,10 +99,10 @@ def _of_signs(text: str, problem: str) -> str:
 def _of_product(text: str) -> str:
     """What to do about a product that is written without its sign."""
     found = _PRODUCT.search(text)
-    is_name = found is not None and found[2] not in _WORDS and found[1] not in _WORDS
-    if found is not None and is_name and (found[1] in BUILTINS or op_of(f"numpy.{found[1]}")):
-        return f"; a call has brackets: {found[1]}({found[2]})"
-    return f"; a product is written {found[1]} * {found[2]}" if found is not None and is_name else ""
+    if found is None or not _WORDS.isdisjoint(found.groups()):
+        return ""
+    is_call = found[1] in BUILTINS or op_of(f"numpy.{found[1]}")
+    return f"; a call has brackets: {found[1]}({found[2]})" if is_call else f"; a product is written {found[1]} * {found[2]}"
 
 
 _PRODUCT = re.compile(r"(?<![\w.])(\d[\d.]*(?=\s|[^\W\d])|[^\W\d]\w*(?=\s))\s*([^\W\d]\w*)")
@@ -113,18 +111,11 @@ _PRODUCT = re.compile(r"(?<![\w.])(\d[\d.]*(?=\s|[^\W\d])|[^\W\d]\w*(?=\s))\s*([
 
 def _of_keyword(text: str) -> str:
     """What to do about a name that Python takes for a word of its own."""
-    found = next((token for token in _tokens(text) if keyword.iskeyword(token) and token not in _WORDS), None)
+    names = re.findall(r"\w+", re.sub(r"'[^']*'|\"[^\"]*\"", "", text))
+    found = next((name for name in names if keyword.iskeyword(name) and name not in _WORDS), None)
     if found in _STATEMENTS and text.split()[0] == found:
         return f"; an equation is one value: write it without {found!r}"
     return f"; {found!r} is a word of Python, which no expression can read: rename it, such as {found}_" if found else ""
-
-
-def _tokens(text: str) -> list[str]:
-    """The words and signs of a text; none where Python cannot tell them apart."""
-    try:
-        return [token.string for token in tokenize.generate_tokens(io.StringIO(text).readline)]
-    except (tokenize.TokenError, SyntaxError):
-        return []
 
 
 def _of_assignment(text: str) -> str:
@@ -133,8 +124,3 @@ def _of_assignment(text: str) -> str:
     if not re.search("(?<![=<>!])=(?!=)", outside):
         return ""
     return "; = assigns: a comparison is written ==, and a value with a name is a line of its own, in let: {y: ...}"
-
-
-def _of_lines(text: str) -> str:
-    """What to do about an expression that goes on in another line."""
-    return "; an expression of several lines is in brackets, ( ... )" if "\n" in text.strip() else ""

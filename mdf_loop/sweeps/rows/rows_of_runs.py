@@ -89,6 +89,8 @@ def column_of(rows: Sequence[Any], fill: Any = np.nan) -> Column:
         return whole_column(np.stack(known))
     are_texts = any(row.dtype.kind in "US" for row in known)
     filled, short = padded(known, "" if are_texts else fill)
+    if len(known) == len(rows):
+        return filled, short if filled.ndim > 1 else None
     places = [k for k, row in enumerate(rows) if row is not None]
     column = np.full((len(rows), *filled.shape[1:]), "" if are_texts else fill, filled.dtype)
     lengths = np.zeros(len(rows), np.int64)
