@@ -307,6 +307,20 @@ def test_an_output_of_two_values_is_compared_by_its_mean():
     assert abs(model(start=found["start"], tau=10.0)["last"] - 1.2) < 0.01
 
 
+def test_data_of_different_numbers_of_trials_are_compared_separately_with_a_warning():
+    observed = mdf_loop.run(DDM, trials=100, seed=1)
+    data = {"evidence": observed["evidence"], "reaction_time": observed["reaction_time"][:-3]}
+    with pytest.warns(LoopWarning, match="compared separately, not trial by trial: evidence has 100, reaction_time has 97"):
+        Distance(data, {"evidence": (), "reaction_time": ()})
+
+
+def test_a_plot_is_of_times_rather_than_of_choices():
+    pytest.importorskip("matplotlib", reason="pip install mdf-loop[plot]")
+    observed = mdf_loop.run(DDM, trials=100, seed=1)
+    data = {"evidence": np.sign(observed["evidence"]), "reaction_time": observed["reaction_time"]}
+    assert mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=20, seed=1).plot().get_xlabel() == "reaction_time"
+
+
 def test_it_plots_what_was_observed_and_what_is_simulated():
     pytest.importorskip("matplotlib", reason="pip install mdf-loop[plot]")
     import matplotlib as mpl

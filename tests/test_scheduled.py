@@ -259,38 +259,6 @@ def test_what_cannot_be_lowered_is_refused_by_name(message):
     assert str(error.value) == message
 
 
-IN_SOME_ORDER = {
-    "a chain": ("A->B B->C", ["A", "B", "C"], {"A": 2, "B": 12, "C": 112}),
-    "the receiver is named first": ("A->B", ["B", "A"], {"A": 2, "B": 12}),
-    "a cycle": ("A->B B->A", ["A", "B"], {"A": 13, "B": 23}),
-    "a cycle that is named the other way": ("A->B B->A", ["B", "A"], {"A": 23, "B": 22}),
-    "behind a cycle": ("A->B B->A B->C", ["C", "A", "B"], {"A": 13, "B": 23, "C": 123}),
-}
-"""Edges into ports with a default, the order in which nodes are named, and x after two steps: A adds 1, B 10, C 100."""
-
-
-@pytest.mark.parametrize("case", IN_SOME_ORDER)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_where_mdf_leaves_the_order_open_senders_run_first_with_a_warning(case, engine):
-    arrows, names, expected = IN_SOME_ORDER[case]
-    added = {"A": 1, "B": 10, "C": 100}
-    nodes = [
-        Node(
-            id=name,
-            input_ports=[InputPort(id="i", default_value=1)],
-            parameters=[Parameter(id="x", value=f"i + {added[name]}")],
-            output_ports=[OutputPort(id="o", value="x")],
-        )
-        for name in names
-    ]
-    edges = [edge(f"{arrow[0]}.o -> {arrow[-1]}.i") for arrow in arrows.split()]
-    source = graph(*nodes, edges=edges)
-    record = [f"{name}.x" for name in names]
-    with mdf_loop.options(engine=engine), pytest.warns(LoopWarning, match="no particular order; here"):
-        found = mdf_loop.run(source, steps=2, record=record)
-    assert {name: found.recorded[f"{name}.x"][-1] for name in names} == expected
-
-
 def test_what_is_refused_runs_in_mdf_s_engine_and_a_warning_says_why():
     source = graph(counter("A"), conditions={"A": Condition("TimeInterval", repeat=1)})
     with pytest.warns(LoopWarning) as caught:

@@ -233,6 +233,7 @@ def test_inputs_without_a_value_are_said_together(tmp_path):
         (["sweep", "m.yaml", "--workers", "2.5"], "--workers takes a whole number; got '2.5'"),
         (["m.yaml"], "'m.yaml' has no command: write mdf-loop run m.yaml"),
         (["run", "m.yaml", "--set", "steps=1,2"], "write [1,2]"),
+        (["run", "m.yaml", "--set", "steps=[1,2"], "quotes; write [1,2]"),
         (["run", "m.yaml", "--set", "steps=True"], "write true"),
     ],
 )

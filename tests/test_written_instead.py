@@ -391,6 +391,11 @@ def test_what_a_body_returns_or_takes_too_little_of_is_named(function, start, sa
     assert said in str(caught.value)
 
 
+def test_collected_fractions_that_become_whole_say_what_to_write():
+    with pytest.raises(LoopError, match=r"write whole numbers as fractions: 0\.0 for 0"):
+        mdf_loop.loop(5, True, 0.5, body="v: v + 1 if v < 3 else 0\ncollect d: v")
+
+
 def test_a_generator_function_is_no_body():
     def gives(i, go, v):
         yield v

@@ -131,7 +131,8 @@ def _assignment(text: str) -> tuple[str, Any]:
     except (ValueError, RecursionError) as error:
         known = "numbers (NaN and Infinity too), true, false, [1, 2], and texts in quotes"
         meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
-        meant = f"; write {value.lower()}" if value in ("True", "False") else f"; write [{value}]" if "," in value else meant
+        if value in ("True", "False") or "," in value:
+            meant = f"; write {value.lower() if ',' not in value else '[' + value.strip('[]') + ']'}"
         raise MalformedBody(f"--set {name}: {value!r} is not a value; there are {known}{meant}") from error
 
 

@@ -126,7 +126,8 @@ class Gathering:
 
     def _meant(self, value: Any) -> str:
         kinds = getattr(self._dtype, "kind", ""), getattr(getattr(value, "dtype", None), "kind", "")
-        return "; begin with a fraction: 1.0 for 1" if self.place and kinds == ("i", "f") else ""
+        meant = {("i", "f"): "; begin with a fraction: 1.0 for 1", ("f", "i"): "; write whole numbers as fractions: 0.0 for 0"}
+        return meant.get(kinds, "") if self.place else ""
 
     def _takes(self, value: Any) -> bool:
         """Whether the type of a value goes with that of the others."""

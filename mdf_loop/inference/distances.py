@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.errors import ArgumentError, KindError, warn_user
 from mdf_loop.inference.summaries import Summary, spread
 
 Simulated = Mapping[str, np.ndarray]
@@ -52,6 +52,9 @@ class Distance:
                 )
             lengths.setdefault(0 if is_single else len(values), []).append(name)
         self._singles = {name: ~np.isnan(data[name]) for name in lengths.pop(0, [])}
+        if len(lengths) > 1:
+            said = ", ".join(f"{name} has {n}" for n, names in lengths.items() for name in names)
+            warn_user(f"data of different numbers of trials are compared separately, not trial by trial: {said}")
         self._scales = {name: spread(data[name][known]) for name, known in self._singles.items()}
         self.summaries = [Summary({name: data[name] for name in names}) for names in lengths.values()]
         self.observed = self._row({name: data[name][None] if name in self._singles else data[name] for name in data})

@@ -84,7 +84,7 @@ class Estimates(dict[str, float]):
         Parameters
         ----------
         name : str, optional
-            An output; the first one of the data if it is not given.
+            An output; if it is not given, that with most different values: times rather than choices.
         ax : matplotlib Axes, optional
 
         Returns
@@ -102,8 +102,9 @@ class Estimates(dict[str, float]):
 
         if not self.data or (name is not None and name not in self.data):
             raise unknown_name("there are no observations of", name or "any output", self.data)
-        name = name or next(iter(self.data))
-        observed, simulated, ax = self.data[name], self.simulated()[name], new_axes() if ax is None else ax
+        name = name or max(self.data, key=lambda each: len(np.unique(self.data[each])))  # times rather than choices
+        observed, simulated = self.data[name].astype(np.float64), self.simulated()[name].astype(np.float64)
+        ax = new_axes() if ax is None else ax
         if observed.ndim == simulated.ndim == 1:
             bins = np.histogram_bin_edges(np.concatenate([observed, simulated]), 30)
             ax.hist(observed, bins, density=True, alpha=0.5, label="observed")

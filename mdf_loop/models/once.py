@@ -434,6 +434,8 @@ def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key]
     builder, store, results = reading.settled(read)
     loops = [Value(name) for node in builder.nodes if node.loop is not None for name in node.outputs[:1]]
     body = builder.finish(graph.id, [*results, *loops])  # MDF runs a loop that nothing reads as well
+    if body.captures:  # of a loop whose body reads what nothing gives, which MDF's engine is told by the function
+        raise NotCompiled(f"there is no value {body.captures[0]!r}")
     names = {state.input for state in body.state}
     inputs = {key: name for key, name in store.inputs.items() if name in names}
     body = replace(body, inputs=tuple(inputs.values()), outputs=body.outputs[: len(results)], state=())
