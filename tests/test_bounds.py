@@ -105,7 +105,7 @@ def test_yaml_takes_what_its_size_allows(tmp_path):
         ("[" * 500_000, "nested more than"),
         ('{"a": 1, "b": 2, "a": 3}', "the key 'a' occurs twice"),
         ('"\\ud800"', "surrogates"),
-        ("9" * 5_000, "digits"),
+        ("9" * 5_000, "a number of 5000 characters"),
     ],
 )
 def test_json_takes_what_its_size_allows(text, message):

@@ -412,6 +412,12 @@ def test_what_a_body_hides_is_read_by_nothing(tmp_path):
     path = tmp_path / "m.yaml"
     path.write_text(yaml.safe_dump({"m": {"format": "ModECI MDF v0.4", "graphs": {"m": {"nodes": {"n": node}}}}}))
     assert [problem.message for problem in check(path)] == ["m/n/dt: nothing reads it", "m/n/tau: nothing reads it"]
+    node["input_ports"] = {"v": {"default_value": 2.0}}
+    path.write_text(yaml.safe_dump({"m": {"format": "ModECI MDF v0.4", "graphs": {"m": {"nodes": {"n": node}}}}}))
+    assert any("m/n/v: nothing reads it: the body has a value of its own" in problem.message for problem in check(path))
+    run["args"]["v"] = "v"
+    path.write_text(yaml.safe_dump({"m": {"format": "ModECI MDF v0.4", "graphs": {"m": {"nodes": {"n": node}}}}}))
+    assert [problem.message for problem in check(path)] == ["m/n/dt: nothing reads it", "m/n/tau: nothing reads it"]
     del body["let"], body["dt"]
     path.write_text(yaml.safe_dump({"m": {"format": "ModECI MDF v0.4", "graphs": {"m": {"nodes": {"n": node}}}}}))
     assert check(path) == []

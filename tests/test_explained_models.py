@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 import mdf_loop
-from mdf_loop.models.explaining import STEPS
 from tests.test_cli import run_main
 
 DECAY = """
@@ -73,7 +72,8 @@ def test_a_scheduled_model_is_shown_by_its_nodes_and_conditions_also_without_ste
     said = capsys.readouterr().out
     assert "  slow when EveryNCalls(source, 3)  # one pass after the other\n      level = level + 0.3 * (drive - level)\n" in said
     assert "  environment state update ends when AfterNCalls(slow, 4)\n" in said
-    passes = mdf_loop.prepare(model)(steps=STEPS if steps is None else steps, record=["source.count"]).recorded["source.count"]
+    given = {} if steps is None else {"steps": steps}
+    passes = mdf_loop.prepare(model)(**given, record=["source.count"]).recorded["source.count"]
     (looped,) = map(int, re.findall(r"(\d+) passes after the first ones", said))
     assert 1 <= len(passes) - looped <= 6  # first ones: until types stay the same
     for internal in ("usable", "whole", "~", "evaluations"):

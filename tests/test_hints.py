@@ -93,7 +93,7 @@ def test_a_forgotten_condition():
 def test_a_misspelt_body():
     with pytest.raises(LoopError, match="'bodi' was given: is that a misspelt 'body'"):
         mdf_loop.loop(3, True, 1.0, bodi="b (int64 i, bool c, double x) => (bool c, double y) { y = Neg (x) }")
-    with pytest.raises(LoopError, match="did you mean 'onnx' for 'onx'"):
+    with pytest.raises(LoopError, match="got 'onx'; did you mean 'onnx'"):
         mdf_loop.loop(3, True, 1.0, body={"onx": "b (int64 i, bool c, double x) => (bool c, double y) { y = Neg (x) }"})
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.errors import KindError, MalformedBody, let_through
+from mdf_loop.errors import KindError, MalformedBody, did_you_mean, let_through
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equation_texts import meant_by_key
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
@@ -93,7 +93,8 @@ def _refuse_no_body(source: Mapping[str, Any]) -> None:
     inner = [part for key, part in source.items() if isinstance(part, Mapping) and not str(key).startswith("graph_")]
     texts = [*source.values(), *(text for part in inner[: len(source) == 1] for text in part.values())]
     if "nodes" not in source and any(isinstance(text, str | bool | int | float) for text in texts):
-        meant = "".join(dict.fromkeys(meant_by_key(key, part) for key, part in source.items()))
+        hints = (did_you_mean(key, (ONNX_TEXT, ONNX_FILE)) or meant_by_key(key, part) for key, part in source.items())
+        meant = "".join(dict.fromkeys(hints))
         forms = "{carried: ...}, {derivatives: ...}, {onnx: text}, {onnx_file: name} or {graph_<id>: ...}"
         raise MalformedBody(f"a body is a mapping, {forms}; got {', '.join(map(repr, source))}{meant}")
 

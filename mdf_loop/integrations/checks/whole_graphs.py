@@ -23,7 +23,7 @@ from mdf_loop.integrations.no_eval import TEXTS, conditions_of, refuse_condition
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.derivatives import STEP
-from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS
+from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS, names_hidden_by
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import refuse_text, texts_for_python
@@ -139,6 +139,12 @@ def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Finding]:
             number = next((name for name in NUMBERS if name in others and thing.id.startswith(name)), "")
             meant = f"; {number} is read, which is a number of its own: did you mean {thing.id!r}?" if number else ""
             unread[thing.id] = f"nothing reads it{meant}"
+    inside = {name for thing in things for name in names_hidden_by(getattr(thing, "value", None))}
+    for port in node.input_ports:
+        if port.id in inside - said and not any(port.id in names for _, names in words):
+            unread[port.id] = (
+                f"nothing reads it: the body has a value of its own with this name, args: {{{port.id}: {port.id}}} begins with it"
+            )
     yield from unread_things(node, unread, (str(graph.id), node.id))
 
 
@@ -159,16 +165,13 @@ def _conditions(graph: Any) -> set[str]:
 
 
 def _texts(thing: Any) -> Iterator[Any]:
-    for attribute in ("value", "default_initial_value", "time_derivative", "args"):
+    for attribute in ("value", "default_initial_value", "time_derivative"):
         value = getattr(thing, attribute, None)
-        if not isinstance(value, dict):
-            yield value
-            continue
-        lets = value.get("let")
-        own = {*(lets if isinstance(lets, dict) else ()), *([STEP] if STEP in value else ())}
-        yield _words(value) - own  # a let hides what the node calls so
-        if DERIVATIVES in value and STEP not in value:
+        yield _words(value) - names_hidden_by(value)
+        if isinstance(value, dict) and DERIVATIVES in value and STEP not in value:
             yield STEP  # which a body of derivatives reads without saying it
+    args = getattr(thing, "args", None)
+    yield from args.values() if isinstance(args, dict) else [args]
     for condition in getattr(thing, "conditions", None) or ():
         is_dict = isinstance(condition, dict)  # as MDF's engine reads them as well
         yield from (condition.get(key) if is_dict else getattr(condition, key) for key in ("test", "value"))

@@ -116,11 +116,21 @@ def within(source: Any, names: Collection[str]) -> Any:
 
 def names_of(source: Any) -> list[str]:
     """The names that a body of equations gives its values; none if it is no such body, or cannot be read."""
-    try:
-        said = equations_in(source) if is_equations(source) else Equations()
-    except MalformedBody:  # reading it raises the error
-        return []
+    said = _if_any(source)
     return [*said.names, *said.let, *said.collected]
+
+
+def names_hidden_by(source: Any) -> set[str]:
+    """Those of them that its expressions read, whatever the node calls so."""
+    said = _if_any(source)
+    return {*said.names, *said.let}
+
+
+def _if_any(source: Any) -> Equations:
+    try:
+        return equations_in(source) if is_equations(source) else Equations()
+    except MalformedBody:  # reading it raises the error
+        return Equations()
 
 
 def lines_of(said: Equations) -> list[str]:

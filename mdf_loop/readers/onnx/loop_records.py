@@ -155,6 +155,8 @@ def _meant(body: Body, n_carried: int) -> str:
 
 def _begins_with_condition(body: Body) -> bool:
     """Whether the first output of a body is surely a condition."""
+    if not body.outputs:
+        return False
     first = body.outputs[0]
     op = next((node.op for node in body.nodes if first in node.outputs), "")
     is_bool = op in (*COMPARISONS, "not") or op.rpartition(".")[2].startswith(("logical", "any", "all", "is"))
