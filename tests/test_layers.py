@@ -312,7 +312,7 @@ def test_nothing_but_the_command_line_prints(path):
         assert not found
 
 
-MAY_EXECUTE = {Path("mdf_loop/backends/python/printer.py")}
+MAY_EXECUTE = {Path("mdf_loop/backends/python/source.py")}
 """Where source that we made ourselves is turned into functions; see the files."""
 
 

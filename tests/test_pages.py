@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import mdf_loop
 from mdf_loop.cli.app import app
 from mdf_loop.errors import ArgumentError, KindError, LoopError
-from mdf_loop.pages.explorer import ranges_of
+from mdf_loop.pages.ranges import ranges_of
 
 pytest.importorskip("matplotlib", reason="what is drawn is matplotlib's")
 ROOT = Path(__file__).parent.parent

@@ -17,11 +17,11 @@ from mdf_loop.backends.llvm.linking.machine import IN_A_HURRY, OPTIMISATION, mac
 from mdf_loop.backends.llvm.linking.object_layout import ELEMENTS, LENGTHS
 from mdf_loop.backends.llvm.linking.prologue import FIRST_OBJECT, RAISED, STOPPED
 from mdf_loop.backends.llvm.memory_plan import is_number
-from mdf_loop.backends.llvm.operations import elementwise, loops_and_branches, products, putting, reductions, views
+from mdf_loop.backends.llvm.operations import elementwise, looks_for_nan, loops_and_branches, products, putting, reductions, views
 from mdf_loop.backends.llvm.program_layout import Layout, Outline, Result
 from mdf_loop.step.records import Region, Size, Value
 
-WRITE = elementwise, loops_and_branches, operators, products, putting, reductions, views
+WRITE = elementwise, looks_for_nan, loops_and_branches, operators, products, putting, reductions, views
 """The modules that say how operations are written."""
 
 CODES = FALL_BACK, NO_MEMORY, NOT_PLAIN, RAISED

@@ -16,16 +16,16 @@ arrays, ``l`` collected values, ``b`` arrays that are written again and again, `
 
 from __future__ import annotations
 
-import builtins
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.python import numbers, numpy_calls, python_loops, runtime
 from mdf_loop.backends.python.numbers import box_of, end_of, is_native
+from mdf_loop.backends.python.source import Source
 from mdf_loop.step.failing import TooLong, may_fail, may_refuse
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
@@ -301,56 +301,3 @@ class Printer:
             self.source.line(f"if {is_other}: raise {self.source.use(runtime.FallBack)}")
         if is_native(type) and not type.weak:  # else it is a number of Python's already
             self.source.line(f"{name} = {name}.item()")
-
-
-_TAKEN = frozenset(dir(builtins)) | {"run", "end", "rng"}
-"""Names that mean something else in every program: numpy has a ``bool`` as well."""
-
-
-class Source:
-    """Lines of Python, and what the names in them mean.
-
-    Everything in the text was made here: names and numbers, never a text of a model.
-    """
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.given: dict[str, Any] = {}
-        self._names: dict[int, str] = {}
-        self._count = 0
-        self.depth = 1
-
-    def line(self, text: str) -> None:
-        """One more line."""
-        self.lines.append("    " * self.depth + text)
-
-    def insert(self, place: int, texts: Sequence[str]) -> None:
-        """Lines in front of others."""
-        self.lines[place:place] = ["    " * self.depth + text for text in texts]
-
-    def fresh(self, letter: str) -> str:
-        """A new name."""
-        self._count += 1
-        return f"{letter}{self._count}"
-
-    def use(self, thing: Any, letter: str = "k") -> str:
-        """The name under which an object is at hand; functions are called what they are called."""
-        if id(thing) not in self._names:
-            own = getattr(thing, "__name__", "")
-            name = (
-                own
-                if own.isidentifier() and own not in self.given and own not in _TAKEN and callable(thing)
-                else self.fresh(letter)
-            )
-            self._names[id(thing)], self.given[name] = name, thing
-        return self._names[id(thing)]
-
-    def text(self, parameters: str) -> str:
-        """The whole function."""
-        return "\n".join([f"def program({parameters}):", *self.lines])
-
-    def compiled(self, parameters: str) -> Callable[..., Any]:
-        """The function."""
-        space = dict(self.given)
-        exec(compile(self.text(parameters), "<program>", "exec"), space)  # the text is ours alone
-        return space["program"]
