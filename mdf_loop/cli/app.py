@@ -8,7 +8,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Annotated, get_args, get_type_hints
+from typing import Annotated
 
 import typer
 
@@ -64,7 +64,6 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with telling_warnings(as_json, options), _debugging("--debug" in arguments):
             _refuse_loose(arguments)
-            _refuse_no_numbers(arguments)
             app(arguments, prog_name="mdf-loop", standalone_mode=True)
     except (Interrupted, KeyboardInterrupt, LoopError, OSError, MemoryError) as error:
         if "--debug" in arguments:
@@ -89,26 +88,6 @@ def _refuse_loose(arguments: list[str]) -> None:
             raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
 
 
-def _refuse_no_numbers(arguments: list[str]) -> None:
-    """See that options that take a number are given one.
-
-    Raises
-    ------
-    ArgumentError
-        One is not.
-    """
-    command = _command_of(arguments)
-    hints = {} if command is None else get_type_hints(command)
-    for option, text in itertools.pairwise(arguments):
-        hint = hints.get(option.removeprefix("--").replace("-", "_")) if option.startswith("--") else None
-        for kind, what in ((int, "a whole number"), (float, "a number")):
-            if kind in (hint, *get_args(hint)):
-                try:
-                    kind(text)
-                except ValueError as error:
-                    raise ArgumentError(f"{option} takes {what}; got {text!r}") from error
-
-
 @contextlib.contextmanager
 def _debugging(wanted: bool) -> Iterator[None]:
     """Keep the lines of the library in tracebacks if that is wanted."""
@@ -123,10 +102,6 @@ def _debugging(wanted: bool) -> Iterator[None]:
 
 def _options_of(arguments: list[str]) -> set[str]:
     """The options of the command that is called, by their names in Python."""
-    command = _command_of(arguments)
-    return set() if command is None else set(inspect.signature(command).parameters)
-
-
-def _command_of(arguments: list[str]) -> Callable[..., None] | None:
     name = next((argument for argument in arguments if not argument.startswith("-")), "")
-    return next((each.callback for each in app.registered_commands if getattr(each.callback, "__name__", "") == name), None)
+    command = next((each.callback for each in app.registered_commands if getattr(each.callback, "__name__", "") == name), None)
+    return set() if command is None else set(inspect.signature(command).parameters)

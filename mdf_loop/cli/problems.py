@@ -91,7 +91,11 @@ def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -
     line = _line(file, error) if file is not None else None
     notes = [note for note in getattr(error, "__notes__", ()) if line is None or note != f"in {file}"]
     notes = list(dict.fromkeys([*hints_of(error), *notes]))
-    said = _said(error) if file is None else _at(file, line, _said(error))
+    said = _said(error)
+    if file is not None:
+        from mdf_loop.convert.locating import without_line
+
+        said = without_line(said, file, line)
     message = as_typed("; ".join([said, *notes]), options)
     if as_json:
         found = {"type": type(error).__name__, "message": message, "file": None if file is None else str(file), "line": line}
@@ -105,12 +109,6 @@ def _said(error: BaseException) -> str:
         done = getattr(error, "iteration", None)
         return "interrupted" if done is None else f"interrupted after {iterations(done)}"
     return f"there is not enough memory: {error}" if isinstance(error, MemoryError) else str(error)
-
-
-def _at(file: Path, line: int | None, said: str) -> str:
-    from mdf_loop.convert.locating import without_line
-
-    return without_line(said, file, line)
 
 
 def _line(file: Path, error: BaseException) -> int | None:

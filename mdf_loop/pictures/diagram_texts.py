@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mdf_loop.errors import LoopError
 from mdf_loop.pictures.boxes import COLOURS, CONDITION, INPUT, LEGEND, OUTPUT, Box, Cluster, Picture
@@ -84,12 +84,18 @@ def _legend(picture: Picture) -> Iterator[str]:
 def _cluster(cluster: Cluster, margin: str, is_top: bool = False) -> Iterator[str]:
     yield f"{margin}subgraph cluster_{cluster.key} {{"
     yield f'{margin}  label={_quoted(cluster.title)}; labeljust=l; style=rounded; color="{"#ffffff" if is_top else "#888888"}"'
-    for box in cluster.boxes:
-        yield f"{margin}  {_box(box)}"
+    yield from _inside(cluster, margin + "  ", _box, _cluster)
+    yield f"{margin}}}"
+
+
+def _inside(
+    cluster: Cluster, margin: str, box_text: Callable[[Box], str], text: Callable[[Cluster, str], Iterator[str]]
+) -> Iterator[str]:
+    """The boxes of a cluster, and the clusters in it that are not empty."""
+    yield from (f"{margin}{box_text(box)}" for box in cluster.boxes)
     for inner in cluster.clusters:
         if next(inner.all_boxes(), None) is not None:
-            yield from _cluster(inner, margin + "  ")
-    yield f"{margin}}}"
+            yield from text(inner, margin)
 
 
 def _box(box: Box) -> str:
@@ -131,11 +137,7 @@ def _flowchart(picture: Picture) -> Iterator[str]:
 
 def _subgraph(cluster: Cluster, margin: str) -> Iterator[str]:
     yield f"{margin}subgraph {cluster.key} [{_in_quotes(cluster.title or ' ')}]"
-    for box in cluster.boxes:
-        yield f"{margin}  {_mermaid_box(box)}"
-    for inner in cluster.clusters:
-        if next(inner.all_boxes(), None) is not None:
-            yield from _subgraph(inner, margin + "  ")
+    yield from _inside(cluster, margin + "  ", _mermaid_box, _subgraph)
     yield f"{margin}end"
 
 
