@@ -288,10 +288,10 @@ class LoopInterrupted(PartialResults, KeyboardInterrupt):
 def let_through(error: BaseException) -> None:
     """Raise an exception again that is no failure of the work that it ended: the first line of each ``except Exception``.
 
-    That is Ctrl-C, whatever else is no ``Exception``, the end that the user's options set, and what a handler of a signal
-    raised.  All of it leaves a run as itself, whatever was under way.
+    That is Ctrl-C, whatever else is no ``Exception``, the end that the user's options set, a warning that the user's filters
+    make an error, and what a handler of a signal raised.  All of it leaves a run as itself, whatever was under way.
     """
-    if is_from_outside(error) or isinstance(error, LoopTimeout | LoopStopped | LoopInterrupted):
+    if is_from_outside(error) or isinstance(error, LoopTimeout | LoopStopped | LoopInterrupted | LoopWarning):
         raise error
 
 

@@ -41,6 +41,15 @@ def test_where_mdf_leaves_the_order_open_senders_run_first_with_a_warning(case, 
     assert {name: found.recorded[f"{name}.x"][-1] for name in names} == expected
 
 
+@pytest.mark.filterwarnings("error::mdf_loop.errors.LoopWarning")
+@pytest.mark.parametrize("steps", [None, 2])
+def test_a_warning_that_the_filters_make_an_error_ends_the_run_as_itself(tmp_path, steps):
+    path = tmp_path / "m.yaml"
+    path.write_text(TEXT)
+    with pytest.raises(LoopWarning, match="^edge 'e' ends in port slow.i, which has a default_value"):
+        mdf_loop.run(path, steps=steps)
+
+
 def test_check_says_at_the_port_that_its_node_does_not_wait(tmp_path):
     path = tmp_path / "m.yaml"
     path.write_text(TEXT)
