@@ -46,7 +46,7 @@ def test_where_mdf_leaves_the_order_open_senders_run_first_with_a_warning(case, 
 def test_a_warning_that_the_filters_make_an_error_ends_the_run_as_itself(tmp_path, steps):
     path = tmp_path / "m.yaml"
     path.write_text(TEXT)
-    with pytest.raises(LoopWarning, match="^edge 'e' ends in port slow.i, which has a default_value"):
+    with pytest.raises(LoopWarning, match=r"^edge .e. ends in port slow\.i, which has a default_value"):
         mdf_loop.run(path, steps=steps)
 
 
