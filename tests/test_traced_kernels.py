@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import mdf_loop
 from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.closed_kernels import is_closed
 from mdf_loop.ops.registry import bind, lookup
-from mdf_loop.plan.outside import is_closed
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.records import Type
 from mdf_loop.step.trace import traced

@@ -19,9 +19,9 @@ from mdf_loop.errors import let_through
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import places
 from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.closed_kernels import is_closed
 from mdf_loop.ops.registry import KERNELS, Kernel
 from mdf_loop.ops.rows import FUNCTIONS, Bound, Call
-from mdf_loop.plan.outside import is_closed
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.python.tracing import IN_PLACE, Trace, Traced, TracedBranch
 from mdf_loop.step.build import FEW, MOST_FOLDED, Builder, CannotLower
