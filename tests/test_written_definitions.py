@@ -5,6 +5,7 @@ import collections
 from in_groups import each
 
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.ops.rows import FUNCTIONS, REASONS
 from mdf_loop.step.trace import definition_of, is_traced, primitive_of
@@ -42,6 +43,11 @@ def test_what_an_operator_is_stands_in_one_place():
     for entry in written():
         assert not entry.facts.traced, f"{entry.op} is traced, and defined beside it"
         assert primitive_of(entry) is None, f"{entry.op} is a primitive, and defined beside it"
+
+
+def test_element_wise_kernels_of_all_domains_have_a_step():
+    entries = [entry for versions in KERNELS.values() for entry in versions if entry.built_in and entry.batch is elementwise]
+    assert not {(e.domain, e.op) for e in entries if definition_of(e) is None and not is_traced(e)}
 
 
 @each("name", FUNCTIONS, size=1000)

@@ -68,8 +68,8 @@ def primitive_of(entry: Kernel) -> Call | None:
 
 
 def is_traced(entry: Kernel) -> bool:
-    """Whether a kernel of ours is its own definition: ONNX's element-wise ones, and those of which it is said."""
-    return entry.built_in and (entry.facts.traced or (not entry.domain and entry.batch is elementwise))
+    """Whether a kernel of ours is its own definition: element-wise ones of arrays, and those of which it is said."""
+    return entry.built_in and (entry.facts.traced or (entry.domain != DOMAIN and entry.batch is elementwise))
 
 
 def traced(
