@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.backends.llvm.fusion import changes_length, fused
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.lanes.instructions import Text
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, get, held, in_memory, is_one, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.linking.prologue import GROW, RAISED, ROOM
-from mdf_loop.backends.llvm.memory_plan import changes_length, fused
 from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.ops.rows import filling
 from mdf_loop.step.failing import may_fail

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mdf_loop.backends.llvm import operators
 from mdf_loop.backends.llvm.emitter import FALL_BACK, NO_MEMORY, NOT_PLAIN, Emitter
+from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.inlined import inlined
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile
@@ -16,7 +17,6 @@ from mdf_loop.backends.llvm.linking import prologue
 from mdf_loop.backends.llvm.linking.machine import IN_A_HURRY, OPTIMISATION, machine
 from mdf_loop.backends.llvm.linking.object_layout import ELEMENTS, LENGTHS
 from mdf_loop.backends.llvm.linking.prologue import FIRST_OBJECT, RAISED, STOPPED
-from mdf_loop.backends.llvm.memory_plan import is_number
 from mdf_loop.backends.llvm.operations import elementwise, looks_for_nan, loops_and_branches, products, putting, reductions, views
 from mdf_loop.backends.llvm.program_layout import Layout, Outline, Result
 from mdf_loop.step.records import Region, Size, Value

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdf_loop.backends.llvm.emitter import Emitter
+from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import (
@@ -24,7 +25,6 @@ from mdf_loop.backends.llvm.lanes.lazy_arrays import (
     register_type,
 )
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.memory_plan import is_number
 from mdf_loop.backends.llvm.operations.views import viewed
 from mdf_loop.ir import Collected
 from mdf_loop.step.records import Value

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdf_loop.backends.llvm.emitter import Emitter, writes
+from mdf_loop.backends.llvm.fusion import changes_length, is_number, overwriting, stays_over
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, INT64, CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, in_memory, is_one, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.linking.prologue import LOOK, STOPPED
-from mdf_loop.backends.llvm.memory_plan import changes_length, is_number, overwriting, stays_over
 from mdf_loop.backends.llvm.operations.carried import CarriedBuffers, Phi, Rows, met
 from mdf_loop.backends.llvm.operations.products import pack_ahead
 from mdf_loop.backends.llvm.operations.views import row_pointer, viewed
