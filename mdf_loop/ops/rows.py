@@ -65,6 +65,13 @@ def numpys(name: str) -> Callable[[Call], Call]:
     return decorate
 
 
+OPEN_AXES: dict[str, Call] = {}
+"""By operator: what it computes along axes of open lengths, ``define(builder, node, *inputs)``."""
+
+open_axes = filling(OPEN_AXES)
+"""Registers what some operators are along axes of open lengths."""
+
+
 def of_given(make: Call) -> Call:
     """A definition that refuses inputs which were omitted, where it says nothing else for them."""
     named = make.__code__.co_argcount - 1
