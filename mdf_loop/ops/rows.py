@@ -124,6 +124,8 @@ class Facts:
         It is its first input with parts replaced.
     chooses : bool
         It runs one of two bodies without inputs, ``Bound.branches``, as its only input says.
+    selects : bool
+        It gives elements of its other two inputs, as its first one says.
     compares : bool
         It compares numbers, and is false for nan.
     divides : bool
@@ -148,6 +150,7 @@ class Facts:
     multiplies_matrices: bool = False
     replaces_parts: bool = False
     chooses: bool = False
+    selects: bool = False
     compares: bool = False
     divides: bool = False
     is_open_ended: bool = False

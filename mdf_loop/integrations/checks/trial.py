@@ -162,7 +162,7 @@ def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Findi
 
 def _of_divisors(body: Body, known: Mapping[str, Any], place: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[Finding]:
     numbers = {name: value for name in body.captures if (value := _number(known.get(name))) is not None}
-    chosen = [node.inputs[0] for node in body.nodes if node.op.lower().endswith("where")]
+    chosen = [node.inputs[0] for node in body.nodes if facts(node).selects]
     guards = {name for condition in chosen for name in (condition, *computing(body, [condition], numbers).body.inputs)}
     for divisor in dict.fromkeys(node.inputs[1] for node in body.nodes if facts(node).divides):
         part = computing(body, [divisor], numbers).body

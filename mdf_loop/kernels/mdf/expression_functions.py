@@ -15,7 +15,7 @@ from mdf_loop.kernels.arrays.bounds import elements_of, refuse_digits, refuse_el
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.ops.batching import Result, all_stacked, along, by_step, elementwise
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 
 Attributes = Mapping[str, Any]
 
@@ -65,6 +65,9 @@ def clip(a, a_min=None, a_max=None):
 def where(condition, x, y):
     """x where the condition is true, y elsewhere."""
     return np.where(condition, x, y)
+
+
+say("numpy.where", domain=DOMAIN, selects=True)
 
 
 def _rounding(op: str) -> None:

@@ -260,6 +260,7 @@ for _op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
     say(_op, compares=True)
 for _op in ("Div", "Mod"):
     say(_op, divides=True)
+say("Where", selects=True)
 say("And", accumulates="logical_and")
 say("Or", accumulates="logical_or")
 

@@ -18,6 +18,7 @@ from mdf_loop.ir import Node
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, parse
 from mdf_loop.readers.expressions.function_calls import call, dtype_named, signed
 from mdf_loop.readers.expressions.values import (
+    COMPARISONS,
     DOMAIN,
     UNKNOWN,
     BodyBuilder,
@@ -35,7 +36,7 @@ _ARITHMETIC = {"add", "subtract", "multiply", "negative", "positive"}
 _REFUSE_TRUTH_VALUES = {"subtract", "negative", "positive"}
 _HARMLESS = {
     *(*_ARITHMETIC, "absolute", "whole"),
-    *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"),
+    *COMPARISONS,
     *("numpy.logical_and", "numpy.logical_or", "numpy.logical_not"),
 }
 """Operators that cannot fail but on shapes that do not go together: what Python would skip is computed all the same.
