@@ -46,6 +46,11 @@ def numbers_of(dtype, count, seed):
         return np.concatenate([specials(dtype), drawn.astype(dtype)])
 
 
+def every_pair(*columns):
+    """Arrays in which every number of the first is next to every one of the others."""
+    return [np.ascontiguousarray(x).ravel() for x in np.meshgrid(*columns, indexing="ij")] if len(columns) > 1 else list(columns)
+
+
 def defined(node, given, known=()):
     """The Step of the definition alone, for values some of which (by place) are known; None if it does not cover the case."""
     b = Builder()

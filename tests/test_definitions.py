@@ -12,7 +12,7 @@ import math
 import numpy as np
 import onnx
 import pytest
-from definitions import assert_same, defined, kernel_of, numbers_of, specials
+from definitions import assert_same, defined, every_pair, kernel_of, numbers_of, specials
 from in_groups import each
 from step_meaning import evaluate
 
@@ -154,11 +154,6 @@ def cases():
             for chosen in itertools.product(*(allowed[name] for name in names)):
                 dtypes = [dict(zip(names, chosen, strict=True))[name] for name in formal]
                 yield op, last, entry.since, dtypes
-
-
-def every_pair(*columns):
-    """Arrays in which every number of the first stands beside every one of the others."""
-    return [np.ascontiguousarray(x).ravel() for x in np.meshgrid(*columns, indexing="ij")] if len(columns) > 1 else list(columns)
 
 
 # The law
