@@ -53,7 +53,6 @@ OPERATORS_LISTED = {
     "kernels": "what they are",
     "readers": "from names in expressions to operators",
     "convert/scheduled/conditions.py": "comparisons that a condition of graph-scheduler names",
-    "ops/closed_kernels.py": "attributes of numpy that compute only",
     "step/trace.py": "functions of numpy that give an array of no axes where others give a number",
     "sweeps/scheduled_points.py": "what computes each element of a column as it computes one number",
 }

@@ -35,23 +35,8 @@ _ATTRIBUTES = {
     *("float32", "float64", "floating", "iinfo", "inexact", "inf", "int16", "int32", "int64", "int8", "integer", "issubdtype"),
     *("itemsize", "kind", "linalg", "max", "min", "nan", "newaxis", "name", "ndim", "number", "pi", "promote_types", "reduce"),
     *("result_type", "shape", "signedinteger", "size", "tiny", "type", "uint16", "uint32", "uint64", "uint8", "unsignedinteger"),
-    *(
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "true_divide",
-        "floor_divide",
-        "remainder",
-        "mod",
-        "power",
-        "negative",
-        "positive",
-    ),
-    *("absolute", "abs", "matmul", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and"),
-    *("bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"),
 }
-"""Attributes of arrays and of numpy that only compute; functions of the table of kernels join them."""
+"""Attributes of arrays and of numpy that only compute; universal functions, and those of the table of kernels, join them."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
@@ -126,7 +111,9 @@ def _is_none(instruction: Any, instructions: list[Any]) -> bool:
 
 
 def _is_listed(name: str) -> bool:
-    return name in _ATTRIBUTES or hasattr(math, name) or any(("mdf", f"numpy.{way}{name}") in KERNELS for way in ("", "linalg."))
+    if name in _ATTRIBUTES or hasattr(math, name) or isinstance(getattr(np, name, None), np.ufunc):
+        return True
+    return any(("mdf", f"numpy.{way}{name}") in KERNELS for way in ("", "linalg."))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
