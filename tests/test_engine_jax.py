@@ -384,3 +384,12 @@ def test_bench_shows_it():
     timings = {timing.name: timing for timing in bench(Path(FHN), {}, seconds=0.0)}
     assert timings["jax"].seconds > 0
     assert not timings["jax"].reason
+
+
+def test_explain_shows_how_jax_ran_a_model_and_a_loop():
+    model, loop = mdf_loop.prepare(DDM), mdf_loop.compile("x: x / 2\nwhile: x > 1")
+    with mdf_loop.options(engine="jax"):
+        loop(100, True, 8.0)
+        shown = [str(model.explain()), str(loop.explain())]
+    assert all("as a function of JAX" in text and "a while" in text for text in shown)
+    assert "as a function of JAX" not in model.explain() + loop.explain()

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.calling import given_arguments, is_callable, listed, required, results_of
-from mdf_loop.calls.explain import Explanation, explained
+from mdf_loop.calls.explain import Explanation, Explanations, explained
 from mdf_loop.calls.prepared import PreparedLoop, prepare_loop, prepare_scan, read_once
 from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Loop
-from mdf_loop.options import public, start_run
+from mdf_loop.options import current_options, public, start_run
 from mdf_loop.readers.arguments import arranged
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
@@ -68,8 +68,8 @@ class Compiled:
         """The names of collected values in equations; none for other bodies, whose outputs have their names."""
         return () if self._source is None else tuple(equations_in(self._source).collected)
 
-    def explain(self, source: bool = False, steps: bool = False) -> Explanation:
-        """Show how the loop runs: its plan, and the program that ran last.
+    def explain(self, source: bool = False, steps: bool = False) -> Explanation | Explanations:
+        """Show how the loop runs: its plan, and the program that ran last; in engine ``jax`` the loops of the function.
 
         Parameters
         ----------
@@ -84,6 +84,8 @@ class Compiled:
         str
             A notebook shows it as tables that you can expand.
         """
+        if current_options().how.by_jax and (function := self._prepared.on_device.latest) is not None:
+            return Explanations.of([function.watched.explain()])
         return explained(self._prepared.execute, source, steps)
 
     def _repr_html_(self) -> str:

@@ -39,7 +39,14 @@ class OnDevice:
         What warnings call it.
     make : callable
         ``make(**wanted)`` is the function for what is wanted: outputs, and in which steps.
+
+    Attributes
+    ----------
+    latest : JaxFunction or None
+        What ran last; None if another engine ran last.
     """
+
+    latest: JaxFunction | None = None
 
     def __init__(self, name: str, make: Callable[..., JaxFunction]) -> None:
         self.name, self._make = name, make
@@ -60,19 +67,22 @@ class OnDevice:
         """
         from mdf_loop.backends.jax.function import FailsOnDevice
 
-        key = tuple(wanted.items())
+        self.latest, key = None, tuple(wanted.items())
         kind = (key, *((name, *_kind_of(value)) for name, value in inputs.items()))
         if (known := self._refused.get(kind)) is not None:
             self.left(known)
             return None
         try:
-            return call(self._functions.of(key, lambda: self._make(**wanted)))
+            function = self._functions.of(key, lambda: self._make(**wanted))
+            result = call(function)
         except FailsOnDevice:
             return None
         except (UnsupportedOp, NotLowered, MalformedBody) as reason:
             said = str(reason)
             self.left(self._refused.of(kind, lambda: said))
             return None
+        self.latest = function
+        return result
 
     def is_left(self, run: Run) -> bool:
         """Whether options ask for what JAX cannot do, whatever it runs; warns if so."""
@@ -88,6 +98,7 @@ class OnDevice:
 
     def left(self, reason: str) -> None:
         """Say, once, that engine ``numpy`` runs it, and why."""
+        self.latest = None
         if self._warned.get(reason) is None:
             self._warned.of(reason, lambda: True)
             warn_user(f"{self.name} runs in engine 'numpy', not by JAX: {reason}")

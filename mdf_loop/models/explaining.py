@@ -14,6 +14,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, needed
+from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, lines_of
 from mdf_loop.readers.mdf.by_place import node_by_name
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -66,6 +67,9 @@ def explain_prepared(
     """The same of a model that is prepared."""
     with watched_programs() as graphs:
         loops = loops_of(model, inputs)
+    by_jax = vars(model).get("_on_device") if current_options().how.by_jax else None
+    if by_jax is not None and by_jax.latest is not None:
+        return [by_jax.latest.watched.explain()]
     of_loops = {id(loop.last_program) for loop in loops}
     whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
     written = [] if operators or source or show_steps else [_as_written(model, loop) for loop in loops]
