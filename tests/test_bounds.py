@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 import mdf_loop
 from mdf_loop import backend
-from mdf_loop.cli import write_outputs
+from mdf_loop.cli import write_json
 from mdf_loop.cli.parameters import _read_inputs
 from mdf_loop.convert.file_text import DEEPEST, line_of, parse
 from mdf_loop.errors import LoopError, MalformedBody
@@ -298,13 +298,12 @@ LONG = 10**5000
 """More digits than Python writes."""
 
 
-@pytest.mark.parametrize("name", ["x.json", "x.npz"])
 @pytest.mark.parametrize("value", [LONG, [1, {"a": LONG}], np.array([1, -LONG], object)], ids=["number", "nested", "array"])
-def test_whole_numbers_that_no_file_holds_are_refused_and_nothing_is_written(name, value, tmp_path):
+def test_whole_numbers_that_no_file_holds_are_refused_and_nothing_is_written(value, tmp_path):
     with pytest.raises(LoopError, match=r"output 'out' is not written: it has a whole number of 166\d\d bits"):
-        write_outputs(tmp_path / name, {"other": np.ones(2), "out": value})
+        write_json(tmp_path / "x.json", {"other": np.ones(2), "out": value})
     assert not list(tmp_path.iterdir())
-    write_outputs(tmp_path / name, {"out": np.array([10**4000, 1], object)})
+    write_json(tmp_path / "x.json", {"out": np.array([10**4000, 1], object)})
 
 
 BODY = "b (int64 i, bool c, float x) => (bool c, float y) { y = Neg (x) }"

@@ -11,9 +11,10 @@ import pytest
 from test_run import counting_model
 
 import mdf_loop
-from mdf_loop.cli import describe, main, write_outputs
+from mdf_loop.cli import describe, main, write_json
 from mdf_loop.errors import LoopError, LoopInterrupted
 from mdf_loop.models.explaining import explain_model
+from mdf_loop.models.results import Results
 
 
 @pytest.fixture
@@ -169,14 +170,16 @@ def test_types_that_files_lack_are_widened(tmp_path):
     import ml_dtypes
 
     outputs = {"b": np.array([1.5], ml_dtypes.bfloat16), "i": np.array([-3], ml_dtypes.int4), "s": [np.array("x", object)]}
-    write_outputs(tmp_path / "o.npz", outputs)
+    Results(outputs).save(tmp_path / "o.npz")
     with np.load(tmp_path / "o.npz") as read:
-        assert {name: (value.dtype.name, value.tolist()) for name, value in read.items()} == {
+        assert {name: (read[name].dtype.name, read[name].tolist()) for name in outputs} == {
             "b": ("float32", [1.5]),
             "i": ("int8", [-3]),
-            "s.0": ("str32", "x"),
+            "s": ("str32", ["x"]),
         }
-    write_outputs(tmp_path / "o.json", outputs | {"c": np.array([1 + 2j])})
+    found = mdf_loop.open(tmp_path / "o.npz")
+    assert {name: found[name].dtype for name in "bi"} == {name: outputs[name].dtype for name in "bi"}
+    write_json(tmp_path / "o.json", outputs | {"c": np.array([1 + 2j])})
     assert json.loads((tmp_path / "o.json").read_text()) == {"b": [1.5], "i": [-3], "s": ["x"], "c": [[1.0, 2.0]]}
 
 

@@ -84,10 +84,11 @@ def test_trials_and_recordings_of_a_run(tmp_path):
         assert found["reaction_time"].shape == (3,)
 
 
-@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+@pytest.mark.parametrize("suffix", ["npz", "nc", "zarr"])
 def test_a_run_is_written_with_all_that_is_known_of_it(suffix, tmp_path, capsys):
-    pytest.importorskip("xarray")
-    pytest.importorskip({"nc": "h5netcdf", "zarr": "zarr"}[suffix])
+    if suffix != "npz":
+        pytest.importorskip("xarray")
+        pytest.importorskip({"nc": "h5netcdf", "zarr": "zarr"}[suffix])
     path = tmp_path / f"r.{suffix}"
     assert run_main("run", MODEL, "--seed", "7", "--record", "decision.z", "--output", path) == 0
     found, wanted = mdf_loop.open(path), mdf_loop.run(MODEL, seed=7, record="decision.z")

@@ -261,8 +261,9 @@ def test_recorded_values_have_labels():
         {"a": np.arange(6.0).reshape(2, 3), "s": np.float32(2), "e": np.empty((0, 2), np.int8), "n": None},
         {"half": np.array([1, 2], np.float16), "texts": np.array(["a", "bcd"], object)},
         {"list": [np.array([1.0]), np.array([1.0, 2.0])], "map": {"x": 1.0, "y": 2}, "tuple": (1, 2.5)},
+        {"value_x": 1.5, "value_0": 2.5, "ints": np.array([1 << 80, 1, None], object), "value_1": 3.5},
     ],
-    ids=["numbers", "arrays", "types", "lists"],
+    ids=["numbers", "arrays", "types", "lists", "names"],
 )
 def test_results_can_be_written_and_read_again(suffix, outputs, tmp_path):
     if suffix != "npz":

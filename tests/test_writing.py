@@ -13,9 +13,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 import mdf_loop
-from mdf_loop.cli import main, write_outputs
+from mdf_loop.cli import main, write_json
 from mdf_loop.convert import weights
 from mdf_loop.errors import FileError
+from mdf_loop.models.results import Results
 from mdf_loop.writers.atomic_files import comment_of, replacing, write_npz
 
 
@@ -45,8 +46,8 @@ WRITERS = {
     "convert, json": lambda folder, value: mdf_loop.convert(model(value), folder / "m.json"),
     "convert, small": lambda folder, value: mdf_loop.convert(model(value, 3), folder / "m.yaml"),
     "to_onnx": lambda folder, value: mdf_loop.to_onnx(mdf_loop.convert(model(value)), folder / "m.onnx"),
-    "outputs, npz": lambda folder, value: write_outputs(folder / "m.npz", {"y": np.full(3000, value), "file": np.ones(2)}),
-    "outputs, json": lambda folder, value: write_outputs(folder / "m.json", {"y": np.full(3000, value)}),
+    "outputs, npz": lambda folder, value: Results({"y": np.full(3000, value), "file": np.ones(2)}).save(folder / "m.npz"),
+    "outputs, json": lambda folder, value: write_json(folder / "m.json", {"y": np.full(3000, value)}),
 }
 
 
@@ -343,8 +344,7 @@ def test_names_of_arrays_are_free(tmp_path):
 
 def test_maps_are_written_by_their_keys(tmp_path):
     outputs = {"z": [{"a": np.float32(0.25), 7: np.float32(0.5)}]}
-    for suffix in (".json", ".npz"):
-        write_outputs(tmp_path / f"o{suffix}", outputs)
+    write_json(tmp_path / "o.json", outputs)
     assert json.loads((tmp_path / "o.json").read_text()) == {"z": [{"a": 0.25, "7": 0.5}]}
-    with np.load(tmp_path / "o.npz") as read:
-        assert {name: float(value) for name, value in read.items()} == {"z.0.a": 0.25, "z.0.7": 0.5}
+    Results(outputs).save(tmp_path / "o.npz")
+    assert mdf_loop.open(tmp_path / "o.npz") == outputs

@@ -1,6 +1,6 @@
 """The command ``mdf-loop``: a file for each command or a few that are alike; :mod:`mdf_loop.cli.app` puts them together."""
 
 from mdf_loop.cli.app import app, main
-from mdf_loop.cli.console import describe, write_outputs
+from mdf_loop.cli.console import describe, write_json
 
-__all__ = ["app", "describe", "main", "write_outputs"]
+__all__ = ["app", "describe", "main", "write_json"]

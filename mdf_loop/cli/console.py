@@ -119,34 +119,25 @@ def bars(rows: Sequence[tuple[str, float]], width: int = 40) -> list[str]:
     return [block * max(1, round(width * value / longest)) if value else "" for _, value in rows]
 
 
-def write_outputs(path: Path, outputs: dict[str, Any]) -> None:
-    """Write outputs by name: JSON keeps them readable, .npz keeps their types.
+def write_json(path: Path, outputs: Mapping[str, Any]) -> None:
+    """Write outputs by name as JSON.
 
     Types that numpy does not have are widened: bfloat16 and float8 to float32, int4 to int8.
 
     Raises
     ------
-    MalformedBody
-        The file name ends in neither .npz nor .json.
     KindError
         A whole number is longer than other programs read, and Python writes.
     FileError
         The file cannot be written; what was there is unchanged.
     """
-    from mdf_loop.writers.atomic_files import replacing, write_npz
+    from mdf_loop.writers.atomic_files import replacing
 
     for name, value in outputs.items():
         _refuse_long(name, value)
-    if path.suffix == ".json":
-        text = json.dumps({name: plain(value) for name, value in outputs.items()}, indent=2) + "\n"
-        with replacing(path) as file:
-            file.write(text.encode())
-    elif path.suffix == ".npz":
-        arrays = {key: array for name, value in outputs.items() for key, array in _arrays(name, value)}
-        with replacing(path) as file:
-            write_npz(file, arrays)
-    else:
-        raise MalformedBody(f"--output takes a .npz or .json file; got {str(path)!r}")
+    text = json.dumps({name: plain(value) for name, value in outputs.items()}, indent=2) + "\n"
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 LONGEST = 14_000
@@ -205,30 +196,6 @@ def plain(value: Any) -> Any:
     if array.dtype == object and array.ndim:
         return [plain(item) for item in array]
     return np.stack([array.real, array.imag], -1).tolist() if array.dtype.kind == "c" else array.tolist()
-
-
-def _arrays(name: str, value: Any) -> list[tuple[str, Any]]:
-    """A value as named arrays: the elements of a sequence are numbered, those of a map have their keys."""
-    import numpy as np
-
-    from mdf_loop.models.written import widened
-
-    if isinstance(value, list | tuple | Mapping):
-        items = value.items() if isinstance(value, Mapping) else enumerate(value)
-        return [pair for key, item in items for pair in _arrays(f"{name}.{key}", item)]
-    array = widened(_without_none(np.asarray(value)))
-    return [(name, array.astype(str) if array.dtype == object else array)]
-
-
-def _without_none(array: Any) -> Any:
-    """The rows of steps as one array, nan in those without a value; anything else as it is."""
-    import numpy as np
-
-    is_listed = array.dtype == object and array.ndim == 1
-    found = [row for row in array if row is not None] if is_listed else []
-    if not found or len(found) == len(array) or len({np.shape(row) for row in found}) > 1:
-        return array
-    return np.stack([np.full(np.shape(found[0]), np.nan) if row is None else row for row in array])
 
 
 def describe(value: Any) -> tuple[str, str, str]:

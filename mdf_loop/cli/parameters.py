@@ -138,12 +138,11 @@ def _assignment(text: str) -> tuple[str, Any]:
 
 def _read_inputs(path: Path) -> dict[str, Any]:
     """Inputs by name from a file."""
-    from mdf_loop.convert.weights import open_archive
+    from mdf_loop.models.saving import open_results
     from mdf_loop.readers.model_files import read_bytes
 
     if path.suffix == ".npz":
-        with open_archive(path) as archive:
-            return {name: archive.array(name) for name in archive.names()}
+        return dict(open_results(path))
     if path.suffix != ".json":
         raise MalformedBody(f"--input takes a .npz or .json file; got {str(path)!r}")
     try:

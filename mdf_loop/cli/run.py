@@ -18,7 +18,7 @@ from mdf_loop.cli.console import (
     refuse_other_pictures,
     save_picture,
     say_written,
-    write_outputs,
+    write_json,
 )
 from mdf_loop.cli.problems import at_work, iterations
 from mdf_loop.errors import MalformedBody, PartialResults
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mdf_loop.models.results import Results
 
 
-WRITES = "Write the outputs (.npz, .json), or the outputs with a description of the run (.nc, .zarr)."
+WRITES = "Write the outputs with a description of the run (.npz, .nc, .zarr), or the outputs (.json)."
 Output = Annotated[Path | None, typer.Option("--output", "-o", help=WRITES)]
 
 
@@ -89,14 +89,10 @@ def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path |
         raise
 
 
-LABELLED = (".nc", ".zarr")
-"""Files of results with labels, which :func:`mdf_loop.open` reads."""
-
-
 def _refuse_other(file: Path, output: Path | None, plot: Path | None) -> None:
     """A run whose outputs or picture cannot be written does not begin."""
     refuse_other_pictures(plot)
-    if output and output.suffix not in (".npz", ".json", *LABELLED):
+    if output and output.suffix not in (".npz", ".json", ".nc", ".zarr"):
         raise MalformedBody(f"--output takes a .npz, .json, .nc or .zarr file; got {str(output)!r}")
     if output and output.exists() and file.exists() and output.samefile(file):
         raise MalformedBody(f"--output would replace the model {str(file)!r}")
@@ -105,25 +101,27 @@ def _refuse_other(file: Path, output: Path | None, plot: Path | None) -> None:
 
 def _keep(results: Results, output: Path | None, plot: Path | None) -> None:
     if output:
-        _write(output, {**results, **results.recorded}, results)
+        _write(output, results)
     if plot:
         save_picture(results, plot)
 
 
-def _write(path: Path, outputs: dict[str, Any], results: Results) -> None:
-    if path.suffix in LABELLED:
-        results.save(path)
+def _write(path: Path, results: Results) -> None:
+    if path.suffix == ".json":
+        write_json(path, {**results, **results.recorded})
     else:
-        write_outputs(path, outputs)
+        results.save(path)
 
 
 def _write_partial(path: Path, error: PartialResults) -> None:
     """Write what is known of the outputs of a model that ended early, and say so."""
-    trials = None if error.results is None else error.results.about.trials
+    from mdf_loop.models.results import Results
+
+    known = Results(error.outputs) if error.results is None else error.results
     done = "" if error.iteration is None else f" after {iterations(error.iteration)}"
-    outputs, done = (error.outputs, done) if trials is None else (error.results, f" of {trials} trials")
-    if not outputs:
+    done = done if known.about.trials is None else f" of {known.about.trials} trials"
+    if not known:
         print(f"mdf-loop: no output was known{done}, so {str(path)!r} is not written", file=sys.stderr)
         return
-    _write(path, outputs, error.results)
-    print(f"mdf-loop: {', '.join(outputs)}{done}: written to {str(path)!r}", file=sys.stderr)
+    _write(path, known)
+    print(f"mdf-loop: {', '.join(known)}{done}: written to {str(path)!r}", file=sys.stderr)

@@ -48,6 +48,12 @@ def dataset(results: Results) -> Any:
     return with_units(made, about.units)
 
 
+def named_arrays(results: Results) -> dict[str, np.ndarray]:
+    """The outputs and what was recorded as the arrays of a Dataset, by the names of its variables."""
+    parts = {"recorded": results.about.recorded, "outputs": results}
+    return {label: rectangular(parts[part][name])[0] for (part, name), label in labels_of(parts).items()}
+
+
 def with_units(made: Any, units: Mapping[str, str]) -> Any:
     """A Dataset whose variables have the attribute ``units`` where the model says units."""
     for name in map(str, made.variables if units else ()):

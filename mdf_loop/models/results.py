@@ -166,6 +166,8 @@ class Results(dict[str, Any]):
     def save(self, path: Any) -> None:
         """Write the results to a file that :func:`mdf_loop.open` reads: ``.npz``, or ``.nc`` or ``.zarr`` through xarray.
 
+        All have an array for each output and recorded value, by its name: ``numpy.load("r.npz")["x"]``.
+
         Parameters
         ----------
         path : str or path-like

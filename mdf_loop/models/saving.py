@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from mdf_loop.convert.weights import open_archive
 from mdf_loop.errors import FileError, LoopError, MalformedBody, MissingFile, did_you_mean, let_through
-from mdf_loop.models.labelled import dataset, labels_of, seed_text, xarray
+from mdf_loop.models.labelled import dataset, labels_of, named_arrays, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.strangers import refuse_strange, zarr_attributes
 from mdf_loop.models.written import Said, read_again, written
@@ -23,8 +24,11 @@ from mdf_loop.readers.model_files import as_path, shortened
 from mdf_loop.settings.engines import needed
 from mdf_loop.writers.atomic_files import replacing, sync_folder, write_npz
 
-SAID, VALUE, VALUES = "mdf_loop", "value_{}", "mdf_loop_values"
+SAID, VALUE, VALUES = "mdf_loop", "mdf_loop_value_{}", "mdf_loop_values"
 """Names in a file: what there is, as JSON, the arrays, and the group of arrays beside what was recorded to a folder."""
+
+NUMBERED = re.compile(r"(?:mdf_loop_)?value_(\d+)")
+"""Names of arrays, also those that earlier versions gave them."""
 
 IN_ZARR, IN_FOLDER = "zarr", "folder"
 """The kind of a value that is an array of its own name in a folder that a run was recorded to, and what says that it is one."""
@@ -38,14 +42,14 @@ def save(results: Results, path: Any) -> None:
     arrays: list[np.ndarray] = []
     said = said_of(results, arrays)
     if place.suffix == ".npz":
-        held = {SAID: np.array(json.dumps(said)), **{VALUE.format(k): array for k, array in enumerate(arrays)}}
+        named = {name: array for name, array in named_arrays(results).items() if array.dtype != object}
         with replacing(place) as file:
-            write_npz(file, held)
+            write_npz(file, {SAID: np.array(json.dumps(said)), **named, **_others(said, arrays, named)})
         return
     made = dataset(results)
     made = made.drop_vars([name for name, held in made.variables.items() if held.dtype == object])
-    values = {VALUE.format(k): _variable(k, array) for k, array in enumerate(arrays) if not _is_there(said, k, made)}
-    write_dataset(made.assign(values).assign_attrs({SAID: json.dumps(said)}), place)
+    others = {name: _variable(name, array) for name, array in _others(said, arrays, made).items()}
+    write_dataset(made.assign(others).assign_attrs({SAID: json.dumps(said)}), place)
 
 
 def open_results(path: Any) -> Any:
@@ -116,13 +120,13 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
 
 
 def _of_archive(place: Path) -> Results:
-    """Results of an archive; arrays by name, such as the command writes them, are outputs."""
+    """Results of an archive; arrays by name, such as ``numpy.savez`` writes them, are outputs."""
     with open_archive(place) as archive:
-        if SAID not in archive.names():
-            return Results({name: archive.array(name) for name in archive.names()})
+        names = archive.names()
+        if SAID not in names:
+            return Results({name: archive.array(name) for name in names})
         said = _parsed(archive.array(SAID).item(), place)
-        count = sum(name.startswith("value_") for name in archive.names())
-        return _results(said, {k: archive.array(VALUE.format(k)) for k in range(count)}, place)
+        return _results(said, _arrays(said, names, archive.array), place)
 
 
 def _said_of_recording(place: Path) -> dict[str, Any] | None:
@@ -139,7 +143,7 @@ def _of_recording(place: Path, said: dict[str, Any]) -> Results:
     with _told(place):
         group = zarr.open_group(place, mode="r", zarr_format=3, use_consolidated=False)
         held = group.get(VALUES, {})
-        arrays = {int(name[6:]): np.asarray(held[name][...]) for name in held}
+        arrays = _arrays(dict.fromkeys(("recorded", "outputs"), {}), held, lambda name: np.asarray(held[name][...]))
         kinds = {name: value["kind"] for name, value in said["recorded"].items()}
         said["recorded"] = {name: value for name, value in said["recorded"].items() if kinds[name] != IN_ZARR}
         results = _results(said, arrays, place)
@@ -155,14 +159,8 @@ def _of_dataset(place: Path) -> Any:
             raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run")
         if not str(found.attrs[SAID]).startswith("{"):  # the version, of what was not written by save
             return _with_errors(found.load())
-        said, arrays = _parsed(found.attrs[SAID], place), dict[int, np.ndarray]()
-        for (key, name), label in labels_of(said).items():
-            if "place" in said[key][name] and label in found:
-                arrays[said[key][name]["place"]] = found[label].values
-        for name in found.variables:
-            if str(name).startswith("value_"):
-                arrays[int(str(name)[6:])] = found[name].values
-    return _results(said, arrays, place)
+        said = _parsed(found.attrs[SAID], place)
+        return _results(said, _arrays(said, map(str, found.variables), lambda name: found[name].values), place)
 
 
 def writable(made: Any) -> Any:
@@ -197,19 +195,28 @@ def _parsed(text: Any, place: Path) -> dict[str, Any]:
         raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run: {error}") from error
 
 
-def _is_there(said: Mapping[str, Said], place: int, made: Any) -> bool:
-    """Whether a value is a variable already, as it is."""
+def _others(said: Mapping[str, Said], arrays: Sequence[np.ndarray], there: Container[str]) -> dict[str, np.ndarray]:
+    """The arrays that are not in a file under the name of an output or recorded value, as they are."""
     labels = labels_of(said)
     values = ((said[key][name], label) for (key, name), label in labels.items())
-    return any(value.get("place") == place and label in made and value.get("kind") in PLAIN for value, label in values)
+    known = {value.get("place") for value, label in values if label in there and value["kind"] in PLAIN}
+    return {VALUE.format(k): array for k, array in enumerate(arrays) if k not in known}
+
+
+def _arrays(said: Mapping[str, Any], names: Iterable[str], array: Callable[[str], np.ndarray]) -> dict[int, np.ndarray]:
+    """The arrays of a file by their places: those of outputs and recorded values have names, others numbers."""
+    places = {label: said[key][name].get("place") for (key, name), label in labels_of(said).items()}
+    numbered = ((name, NUMBERED.fullmatch(name)) for name in names)
+    found = {name: places.get(name, number and int(number[1])) for name, number in numbered}
+    return {place: array(name) for name, place in found.items() if place is not None}
 
 
 PLAIN = ("array", "scalar", "float", "int", "bool")
 """Kinds of values that are one array."""
 
 
-def _variable(k: int, array: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
-    return tuple(f"value_{k}_{axis}" for axis in range(array.ndim)), array
+def _variable(name: str, array: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
+    return tuple(f"{name}_{axis}" for axis in range(array.ndim)), array
 
 
 def _place(path: Any) -> Path:

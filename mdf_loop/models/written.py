@@ -41,7 +41,7 @@ def written(value: Any, arrays: list[np.ndarray], name: str) -> Said:
     if isinstance(value, int) and not isinstance(value, bool | np.generic) and abs(value) >= 1 << 63:
         return {"kind": "int", "digits": hex(value)}
     array = np.asarray(value)
-    if array.dtype == object and any(row is None for row in array.flat):
+    if array.dtype == object and array.ndim and not all(isinstance(row, str) for row in array.flat):
         return {"kind": "rows", "items": [written(row, arrays, name) for row in array]}
     kind = type(value).__name__ if type(value) in PYTHON.values() else "array"
     kind = "scalar" if isinstance(value, np.generic) and type(value) not in PYTHON.values() else kind
