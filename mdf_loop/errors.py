@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import inspect
 import itertools
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,6 +42,11 @@ def in_words(value: Any) -> str:
         return repr(value)
     except ValueError:
         return f"a whole number of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+
+
+def shortened(text: str, most: int) -> str:
+    """A text, or the beginning of one with more characters than that, which ends with a whole word or number."""
+    return text if len(text) <= most else re.sub(r"(?<=[\s,])[^\s,]{1,24}$", "", text[: most - 3]) + "..."
 
 
 class LoopError(Exception):
@@ -140,8 +146,7 @@ def malformed(what: str, path: tuple[str, ...] = (), let: tuple[type[Exception],
     except Exception as error:
         let_through(error)
         text = " ".join(str(error).split())
-        text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-        raise MalformedBody(f"{what}: {type(error).__name__}: {text}", path) from error
+        raise MalformedBody(f"{what}: {type(error).__name__}: {shortened(text, LONGEST)}", path) from error
 
 
 LONGEST = 400

@@ -382,7 +382,13 @@ def test_derivatives_are_drawn_as_they_are_written():
     (each,) = mdf_loop.draw(body).picture.top.clusters
     assert each.title == "each iteration: a step of dt by rk4"
     texts = [" ".join(box.lines) for box in each.boxes]
-    assert texts == ["v", "t", "dt = 0.1", "dv/dt = (a - v) / 2", "t = t + dt", "collect path = v"]
+    assert texts == ["v", "t", "dt = 0.1", "dv/dt = (a - v) / 2", "dt/dt = 1", "collect path = v"]
+
+
+def test_long_arrays_end_with_a_whole_number():
+    node = mdf.Node("n", parameters=[mdf.Parameter("start", value=[0.1, 0.2, 0.3, 0.4, 10.0, 11.5])])
+    (box,) = boxes(mdf_loop.draw(mdf.Model("m", graphs=[mdf.Graph("g", nodes=[node])])), "n")
+    assert box.lines == ("n", "start = [0.1, 0.2, 0.3, 0.4, ...")
 
 
 LONG = "x + rate * drive - leak * x + rate * numpy.exp(-leak * x) * (drive - leak) / (1 + numpy.exp(-rate * drive))"

@@ -337,6 +337,14 @@ def test_it_plots_what_was_observed_and_what_is_simulated():
         found.plot("evidence")
 
 
+@pytest.mark.parametrize("kind", ["U", object])
+def test_numbers_that_a_table_has_as_texts(kind):
+    model = mdf_loop.prepare(decay())
+    trace = model()["trace"]
+    found = [mdf_loop.fit(model, {"trace": data}, {"tau": (2, 20)}) for data in (trace, trace.astype(kind))]
+    assert found[0] == found[1]
+
+
 RT = np.linspace(0.5, 2, 30)
 
 
@@ -352,7 +360,13 @@ RT = np.linspace(0.5, 2, 30)
         (lambda: mdf_loop.fit(DDM, {"reaction_time": RT}), KindError, "over is a mapping"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": [*RT, np.nan]}, OVER), ArgumentError, "1 of 31 values that are nan"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": []}, OVER), ArgumentError, "is empty"),
-        (lambda: mdf_loop.fit(DDM, {"reaction_time": ["a"]}, OVER), KindError, "must be numbers"),
+        (
+            lambda: mdf_loop.fit(DDM, {"evidence": ["l", "r", "l"]}, OVER),
+            KindError,
+            r"numbers; got l, r: .* \[{'l': 0, 'r': 1}\[each\]",
+        ),
+        (lambda: mdf_loop.fit(DDM, {"evidence": [1.0, None]}, OVER), ArgumentError, "1 of 2 values that are nan"),
+        (lambda: mdf_loop.fit(DDM, "trials.csv", OVER), KindError, r"pandas\.read_csv\('trials.csv'\)"),
         (lambda: mdf_loop.fit(DDM, {"reaction_time": np.ones((3, 4))}, OVER, trials=9), ArgumentError, "a number for each trial"),
         (lambda: mdf_loop.fit(DDM, None, OVER), ArgumentError, "nothing to fit"),
         (

@@ -108,6 +108,20 @@ def test_several_names_are_drawn_against_the_first_one():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["v", "w"]
 
 
+@pytest.mark.parametrize("as_dataset", [False, True])
+@pytest.mark.parametrize("count", [2, 8])
+def test_phase_planes_of_vectors_name_each_element(count, as_dataset):
+    waves = np.sin(TIME[:, None] + np.arange(count))
+    run = Results({"v": waves, "w": np.cos(waves)}, About("m", collected=["v", "w"]))
+    ax = mdf_loop.plot(run.to_xarray() if as_dataset else run, "v", "w")
+    for k in range(count):
+        np.testing.assert_array_equal(lines_of(ax)[f"w[{k}]"].get_data(), [run["v"][:, k], run["w"][:, k]])
+    ax.figure.canvas.draw()
+    axes, legend = (part.get_window_extent() for part in (ax, ax.get_legend()))
+    assert (legend.x0 > axes.x1) == (count > 6)
+    assert legend.x1 < ax.figure.bbox.x1
+
+
 def test_the_command_plots_what_plot_plots(tmp_path, monkeypatch):
     from mdf_loop.plots import plot as module
     from tests.test_cli import run_main

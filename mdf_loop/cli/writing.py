@@ -14,7 +14,7 @@ import typer
 from mdf_loop.cli import parameters
 from mdf_loop.cli.console import as_json, say_written
 from mdf_loop.cli.problems import at_work
-from mdf_loop.errors import ArgumentError, MalformedBody
+from mdf_loop.errors import ArgumentError, MalformedBody, shortened
 
 STARTER = """\
 # A model in MDF with a loop. Run it:       mdf-loop run FILE
@@ -120,16 +120,12 @@ def convert(
         )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
 def _of_inputs(inputs: Mapping[str, Any]) -> str:
     """The inputs of an ONNX file, and how a tool finds those with a default."""
-    said = [name if default is None else f"{name} (default {_short(json.dumps(default))})" for name, default in inputs.items()]
-    hidden = any(default is not None for default in inputs.values())
+    defaults = {name: "" if default is None else json.dumps(default) for name, default in inputs.items()}
+    shown = {name: default and f" (default {shortened(default, 40)})" for name, default in defaults.items()}
     how = "; onnxruntime lists those with a default in get_overridable_initializers(), --as-input NAME writes one without"
-    return f"inputs in it: {', '.join(said)}{how if hidden else ''}"
+    return f"inputs in it: {', '.join(name + default for name, default in shown.items())}{how if any(shown.values()) else ''}"
 
 
 def _convert(source: Path, target: Path, to_mdf: dict[str, Any], to_onnx: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -35,11 +35,9 @@ class Distance:
 
     Attributes
     ----------
-    observed, latest : array
-        What the data are summed up as, and the simulations that it was called with last, in rows.
+    observed : array
+        What the data are summed up as.
     """
-
-    latest: np.ndarray
 
     def __init__(self, data: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.outputs: Sequence[str] = tuple(data)
@@ -67,13 +65,16 @@ class Distance:
         """Each row of simulations in one row of numbers."""
         values = {name: np.asarray(simulated[name], np.float64) for name in self.outputs}
         count = len(values[self.outputs[0]])
-        return np.stack([self._row({name: rows[k] for name, rows in values.items()}) for k in range(count)])
+        with np.errstate(invalid="ignore"):
+            return np.stack([self._row({name: rows[k] for name, rows in values.items()}) for k in range(count)])
+
+    def of_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The distance of each row of numbers from the data."""
+        found: np.ndarray = ((rows - self.observed) ** 2).mean(axis=1)
+        return found
 
     def __call__(self, simulated: Simulated) -> np.ndarray:
-        with np.errstate(invalid="ignore"):
-            self.latest = self.rows(simulated)
-            found: np.ndarray = ((self.latest - self.observed) ** 2).mean(axis=1)
-        return found
+        return self.of_rows(self.rows(simulated))
 
     def farthest(self, fitted: np.ndarray) -> tuple[str, float]:
         """The output in which simulations and data differ most, and by how many standard deviations of an observation."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, warn_user
+from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, shortened, warn_user
 from mdf_loop.inference.distances import Distance, Objective, mean_of, of_function
 from mdf_loop.inference.simulators import Simulator
 from mdf_loop.inference.standard_errors import StandardErrors
@@ -41,6 +42,9 @@ MISFIT = 0.5
 
 CORNER = 0.03
 """Of the range of a parameter: how far from the best candidate the search near it begins."""
+
+MOST_CODES = 6
+"""Different choices that an error shows with numbers."""
 
 REFINED = 60
 """For each parameter so many candidates near the best one at most."""
@@ -171,16 +175,19 @@ class Search:
 
     def losses(self, theta: np.ndarray, simulator: Simulator | None = None) -> np.ndarray:
         """The loss of each row; infinite where runs fail."""
+        f = simulator or self.simulator
         try:
-            f = simulator or self.simulator
-            found = self.objective(f.by_name(theta, 0))
-            found = np.where(np.isnan(found), np.inf, found)
-            self._tried.append((np.array(theta), found, np.full(len(found), f.trials)))
-            self._tally(len(theta))
+            return self._noted(theta, self.objective(f.by_name(theta, 0)), f)
         except BaseException as error:
             self._failure = error
             raise
-        return found
+
+    def _noted(self, theta: np.ndarray, losses: np.ndarray, f: Simulator) -> np.ndarray:
+        """The losses of some parameters, which are kept with them."""
+        losses = np.where(np.isnan(losses), np.inf, losses)
+        self._tried.append((np.array(theta), losses, np.full(len(losses), f.trials)))
+        self._tally(len(theta))
+        return losses
 
     def run(self) -> Estimates:
         """Search, and keep the best so far for an error that ends the search early."""
@@ -209,7 +216,7 @@ class Search:
             found = optimize.differential_evolution(everywhere, bounds, **how)
         if not np.isfinite(found.fun):
             raise LoopError(f"no parameters within the bounds have a finite loss: {self._why_not(found.x)}")
-        best = self._by_squares(optimize, found.x) if self._has_squares else found.x
+        best = self._by_squares(optimize, self.objective, found.x) if self._has_squares else found.x
         corners = np.clip(best + np.vstack([np.zeros(len(width)), np.diag(CORNER * width)]), self.low, self.high)
         near = {"initial_simplex": corners, "xatol": 1e-4 * width.max(), "fatol": 1e-7, "maxfev": REFINED * len(width)}
         found = optimize.minimize(lambda x: self.losses(x[None])[0], best, method="Nelder-Mead", bounds=bounds, options=near)
@@ -220,13 +227,14 @@ class Search:
         self._warn_of_misfit(x)
         return Estimates(values, errors, float(least), self)
 
-    def _by_squares(self, optimize: Any, x: np.ndarray) -> np.ndarray:
+    def _by_squares(self, optimize: Any, distance: Any, x: np.ndarray) -> np.ndarray:
         """The best parameters that least squares find from some on; all slopes are one call."""
-        distance: Any = self.objective
 
         def misfits(u: np.ndarray) -> np.ndarray:
-            self.losses(self.low + np.atleast_2d(u) * (self.high - self.low))
-            return np.nan_to_num(distance.latest - distance.observed, nan=FAR)
+            theta = self.low + np.atleast_2d(u) * (self.high - self.low)
+            rows = distance.rows(self.simulator.by_name(theta, 0))
+            self._noted(theta, distance.of_rows(rows), self.simulator)
+            return np.nan_to_num(rows - distance.observed, nan=FAR)
 
         def slopes(u: np.ndarray) -> np.ndarray:
             steps = np.where(u > 0.5, -SLOPE, SLOPE)
@@ -309,6 +317,27 @@ def _may_draw(model: Model) -> bool:
     return any(name in text for name in drawing | RANDOM)
 
 
+def _as_numbers(what: str, values: Any) -> np.ndarray:
+    """Observations as numbers, also where a table has them as texts or objects.
+
+    Raises
+    ------
+    KindError
+        Some are no numbers; of choices it says how they become those of the model.
+    """
+    array = as_array(values, what)
+    if array.dtype.kind in "biuf":
+        return array
+    with contextlib.suppress(TypeError, ValueError):
+        if array.dtype.kind in "OUS":
+            return array.astype(np.float64)
+    texts = sorted({str(each) for each in array.flat})
+    codes = {text: code for code, text in enumerate(texts)}
+    how = f", such as [{codes}[each] for each in {what}]" if len(texts) <= MOST_CODES else ""
+    said = shortened(", ".join(texts), 60)
+    raise KindError(f"{what} must be numbers; got {said}: give each choice the number that the model has for it{how}")
+
+
 def _bounds(over: Any) -> dict[str, tuple[float, float]]:
     """Bounds of each parameter."""
     if not isinstance(over, Mapping) or not over:
@@ -332,12 +361,11 @@ def _observed(data: Any, loss: Any) -> dict[str, np.ndarray]:
     """Observations as arrays of numbers."""
     data = {} if data is None else data
     if not hasattr(data, "items"):
-        raise KindError(f"data is a mapping of outputs to observations; got {type(data).__name__}")
+        how = f"; read the file: pandas.read_csv({data!r:.80})" if isinstance(data, str | os.PathLike) else ""
+        raise KindError(f"data is a mapping of outputs to observations; got {type(data).__name__}{how}")
     found = {}
     for name, values in data.items():
-        array = as_array(values, f"data[{name!r}]")
-        if array.dtype.kind not in "biuf":
-            raise KindError(f"data[{name!r}] must be numbers; got {'texts' if array.dtype.kind == 'U' else array.dtype}")
+        array = _as_numbers(f"data[{name!r}]", values)
         if not array.size:
             raise ArgumentError(f"data[{name!r}] is empty")
         if np.isinf(array).any() or np.isnan(array).all():

@@ -34,6 +34,7 @@ from mdf_loop.errors import (
     in_words,
     let_through,
     malformed,
+    shortened,
 )
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
@@ -101,8 +102,7 @@ def around(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[
 
 
 def _message(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return shortened(" ".join(str(error).split()), LONGEST)
 
 
 def replacements() -> list[tuple[Any, str, Any]]:
@@ -210,9 +210,8 @@ def _text(text: str, scope: Mapping[str, Any]) -> Any:
         let_through(error)
         if type(text) is not str or text in execution_engine.KNOWN_PARAMETERS:
             return text  # as MDF's engine has it
-        excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         said = f"{_message(error) or type(error).__name__}{_of_one_result(text, scope)}"
-        raise IterationError(f"expression {excerpt!r} cannot be evaluated: {said}") from error
+        raise IterationError(f"expression {shortened(text, LONGEST)!r} cannot be evaluated: {said}") from error
 
 
 def _of_one_result(text: str, scope: Mapping[str, Any]) -> str:

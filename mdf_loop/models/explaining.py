@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mdf_loop.calls.explain import CONDITIONS, explained, explained_graph, first_output, how_it_ran, plan_content, plan_of, ways
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, shortened
 from mdf_loop.execute.numpy_engine import NumpyLoop, watched_loops
 from mdf_loop.execute.programs import watched_programs
 from mdf_loop.models.mdf import MdfModel
@@ -252,5 +252,4 @@ def _inner(value: Any) -> str:
 
 def short(value: Any) -> str:
     """A value in a few characters; an expression in more of them."""
-    text, most = " ".join(str(value).split()), 120 if isinstance(value, str) else 24
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return shortened(" ".join(str(value).split()), 120 if isinstance(value, str) else 24)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import shortened
 from mdf_loop.system.html import escaped, folded, table
 from mdf_loop.types.ports import UNKNOWN, shown
 
@@ -107,5 +108,4 @@ def _value(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"{value:.6g}" if isinstance(value, float) else shortened(str(value), 60)

@@ -143,7 +143,7 @@ def _of_recording(place: Path, said: dict[str, Any]) -> Results:
     with _told(place):
         group = zarr.open_group(place, mode="r", zarr_format=3, use_consolidated=False)
         held = group.get(VALUES, {})
-        arrays = _arrays(dict.fromkeys(("recorded", "outputs"), {}), held, lambda name: np.asarray(held[name][...]))
+        arrays = _arrays({"recorded": {}, "outputs": {}}, held, lambda name: np.asarray(held[name][...]))
         kinds = {name: value["kind"] for name, value in said["recorded"].items()}
         said["recorded"] = {name: value for name, value in said["recorded"].items() if kinds[name] != IN_ZARR}
         results = _results(said, arrays, place)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
+from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, shortened
 from mdf_loop.ir import Dim, ValueType
 from mdf_loop.readers.model_files import opened
 from mdf_loop.settings.engines import needed
@@ -144,7 +144,7 @@ class Layer:
         try:
             return float(text)
         except ValueError as error:
-            raise self.wrong(f"{key} must be a number; got {_short(text)!r}") from error
+            raise self.wrong(f"{key} must be a number; got {shortened(text, 40)!r}") from error
 
     def integers(self, key: str, default: str | None = None) -> list[int]:
         """An attribute that is a list of whole numbers, separated by commas."""
@@ -157,20 +157,20 @@ class Layer:
         try:
             return [float(part) for part in text.split(",")] if text.strip() else []
         except ValueError as error:
-            raise self.wrong(f"{key} must be numbers separated by commas; got {_short(text)!r}") from error
+            raise self.wrong(f"{key} must be numbers separated by commas; got {shortened(text, 40)!r}") from error
 
     def flag(self, key: str, default: bool | None = None) -> bool:
         """An attribute that is true or false."""
         text = self.text(key, None if default is None else str(default).lower())
         if text.lower() not in ("true", "false", "1", "0"):
-            raise self.wrong(f"{key} must be true or false; got {_short(text)!r}")
+            raise self.wrong(f"{key} must be true or false; got {shortened(text, 40)!r}")
         return text.lower() in ("true", "1")
 
     def element_type(self, key: str, default: str | None = None) -> np.dtype:
         """An attribute that names an element type."""
         text = self.text(key, default)
         if text not in ELEMENT_TYPES:
-            raise self.unsupported(f"the element type {_short(text)!r} is not supported")
+            raise self.unsupported(f"the element type {shortened(text, 40)!r} is not supported")
         return ELEMENT_TYPES[text]
 
     def ignore(self, *keys: str) -> None:
@@ -221,10 +221,12 @@ def parse_file(path: Path) -> Net:
     except (SyntaxError, ValueError, LookupError) as error:  # ParseError is a SyntaxError; unknown encodings are the others
         raise MalformedBody(f"{str(path)!r} is not XML: {error}") from error
     if root.tag != "net":
-        raise MalformedBody(f"{str(path)!r} is not an OpenVINO model: the outermost element is <{_short(root.tag)}>, not <net>")
+        raise MalformedBody(
+            f"{str(path)!r} is not an OpenVINO model: the outermost element is <{shortened(root.tag, 40)}>, not <net>"
+        )
     version = root.get("version", "")
     if version not in map(str, VERSIONS):
-        raise UnsupportedOp(f"{str(path)!r} has IR version {_short(version)!r}; versions 10 and 11 are read")
+        raise UnsupportedOp(f"{str(path)!r} has IR version {shortened(version, 40)!r}; versions 10 and 11 are read")
     name = root.get("name") or path.stem
     return read_net(root, name, (name,))
 
@@ -312,7 +314,7 @@ def whole_number(text: str, layer: Layer, what: str) -> int:
     except ValueError:
         number = None
     if number is None or not -(2**63) <= number < 2**63:
-        raise layer.wrong(f"{what} must be a whole number; got {_short(text)!r}")
+        raise layer.wrong(f"{what} must be a whole number; got {shortened(text, 40)!r}")
     return number
 
 
@@ -325,11 +327,11 @@ def _connect(layers: dict[int, Layer], edges: Any, path: tuple[str, ...]) -> Non
             name, port = edge.get(f"{end}-layer", ""), edge.get(f"{end}-port", "")
             layer = layers.get(int(name)) if re.fullmatch(r"\d{1,18}", name) else None
             if layer is None:
-                raise MalformedBody(f"an edge names {end}-layer {_short(name)!r}, which is not there", path)
+                raise MalformedBody(f"an edge names {end}-layer {shortened(name, 40)!r}, which is not there", path)
             ids = [str(known.id) for known in getattr(layer, ports)]
             if port not in ids:
                 which = "output" if end == "from" else "input"
-                raise layer.wrong(f"an edge names its {which} port {_short(port)!r}; it has {', '.join(ids) or 'none'}")
+                raise layer.wrong(f"an edge names its {which} port {shortened(port, 40)!r}; it has {', '.join(ids) or 'none'}")
             ends.append((layer.id, ids.index(port)))
         if ends[1] in found:
             raise layers[ends[1][0]].wrong(f"two edges lead to input port {layers[ends[1][0]].inputs[ends[1][1]].id}")
@@ -354,7 +356,3 @@ def _ordered(layers: dict[int, Layer], path: tuple[str, ...]) -> dict[int, Layer
     place = {id: k for k, id in enumerate(layers)}
     runs = all(place[source] < place[layer.id] for layer in layers.values() for source, _ in layer.sources)
     return layers if runs else {id: layers[id] for id in order}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -113,9 +113,9 @@ class EquationDrawer:
         return made
 
     def _carried(self, name: str, text: str, begin: Scope) -> str:
-        """The equation of a carried value; that of a derivative as its author wrote it, unless it is a number."""
+        """The equation of a carried value; that of a derivative as its author wrote it."""
         slope = self.said.derivatives.get(name)
-        if slope is None or not _names(slope):
+        if slope is None:
             return self._equation(name, text, begin)
         key = self._equation(f"d{name}/dt", slope, begin)
         self._arrows(key, STEP, begin)

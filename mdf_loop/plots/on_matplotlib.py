@@ -123,20 +123,21 @@ def plot_phase(x: Series, y: Series, ax: Any, word: str = "", **style: Any) -> s
         raise ArgumentError(f"{x.name!r} has axes {_shape(x)} and {y.name!r} {_shape(y)}; a phase plane needs the same for both")
     if x.values.ndim not in (1, 2):
         raise _no_picture(x)
-    swept = [dim for dim in x.dims if dim in x.coordinates and not _is_run(dim)]
-    if x.values.ndim == 2 and swept:
-        each = _shorter(x) if len(swept) == 2 else swept[0]
-        for (at, one), (_, other) in zip(_places_of(x, each), _places_of(y, each), strict=True):
-            _joined(one, other, ax, **{**style, "label": literal(word + _labelled(x, each, at))})
-    else:
+    if x.values.ndim == 1:
         _joined(x, y, ax, **style)
+        return y.note and f"mean {y.note}"
+    swept = [dim for dim in x.dims if dim in x.coordinates and not _is_run(dim)]
+    axis = x.dims.index(swept[0] if len(swept) == 1 else _shorter(x))
+    each, word = y.dims[axis], word if swept else ""  # elements have the name in their own
+    for (at, one), (_, other) in zip(_places_of(y, each), _places_of(x, x.dims[axis]), strict=True):
+        _joined(other, one, ax, **{**style, "label": literal(word + _labelled(y, each, at))})
     return y.note and f"mean {y.note}"
 
 
 def _joined(x: Series, y: Series, ax: Any, **style: Any) -> None:
     """A line through points; those of a swept input are marked, and joined in its order."""
-    (dim, *more) = x.dims
-    if more or dim not in x.coordinates or _is_run(dim):
+    (dim,) = x.dims
+    if dim not in x.coordinates or _is_run(dim):
         ax.plot(x.values, y.values, **style)
         return
     order = np.argsort(x.coordinates[dim], kind="stable")
@@ -237,9 +238,15 @@ def _said(ax: Any, x: str, y: str) -> None:
     ax.set_ylabel(ax.get_ylabel() or literal(y))
 
 
+MOST_INSIDE = 6
+"""Lines whose legend has room among them; that of more is outside of the axes, where the figure makes room for it."""
+
+
 def legend(ax: Any, notes: Iterable[str] = ()) -> None:
     """A legend where there is more than one thing to tell apart, or something to say of lines."""
     labels: Sequence[str] = ax.get_legend_handles_labels()[1]
     said = literal("\n".join(dict.fromkeys(filter(None, notes))).replace(", ", ",\n"))
+    is_outside = len(labels) > MOST_INSIDE and ax.figure.get_layout_engine() is not None
+    place = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if is_outside else {}
     if len(labels) > 1 or (labels and said):
-        ax.legend(title=said or None, title_fontsize="small", fontsize="small")
+        ax.legend(title=said or None, title_fontsize="small", fontsize="small", **place)

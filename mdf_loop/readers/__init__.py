@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mdf_loop.errors import KindError, MalformedBody, did_you_mean, let_through
+from mdf_loop.errors import KindError, MalformedBody, did_you_mean, let_through, shortened
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.equation_texts import meant_by_key
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
@@ -116,7 +116,9 @@ def _read_string(source: str | os.PathLike) -> Body:
     path = as_path(source, "a body")
     if isinstance(source, os.PathLike) or path.suffix == ".onnx" or _is_file(path):
         return read_file(path)
-    raise MalformedBody(f"{_shorten(source)!r} is neither ONNX text nor the path of an .onnx file{as_equation(str(source))}")
+    raise MalformedBody(
+        f"{shortened(os.fspath(source), 60)!r} is neither ONNX text nor the path of an .onnx file{as_equation(str(source))}"
+    )
 
 
 def _is_file(path: Path) -> bool:
@@ -181,8 +183,3 @@ def _read_onnxscript(source: Any) -> Body:
         let_through(error)
         return read_function(source.to_function_proto())
     return read_model(model)
-
-
-def _shorten(text: Any) -> str:
-    text = os.fspath(text)
-    return text if len(text) <= 60 else text[:57] + "..."

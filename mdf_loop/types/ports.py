@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import shortened
 from mdf_loop.ir import Body, ValueType, record
 
 
@@ -106,8 +107,7 @@ def shown(value: Any) -> str:
     """A default in a few characters."""
     if isinstance(value, dict):
         return f"{{{', '.join(map(str, value))}: ...}}"
-    text = " ".join(str(value.tolist() if isinstance(value, np.ndarray) else value).split())
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return shortened(" ".join(str(value.tolist() if isinstance(value, np.ndarray) else value).split()), 40)
 
 
 def declared(kind: Any, shape: Any) -> ValueType:

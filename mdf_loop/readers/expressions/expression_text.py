@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import MalformedBody, UnsupportedOp, shortened
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
 from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by
@@ -300,7 +300,7 @@ def refused(node: Any, text: str, path: tuple[str, ...], what: str, meant: str =
 
 def excerpt(text: str) -> str:
     """A text, or the beginning of a long one, for messages."""
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return repr(shortened(text, 60))
 
 
 def variables(tree: ast.expr) -> list[str]:

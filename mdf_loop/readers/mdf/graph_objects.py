@@ -13,7 +13,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.errors import MalformedBody, let_through
+from mdf_loop.errors import MalformedBody, let_through, shortened
 from mdf_loop.readers.mdf.file_structure import check_graph_content
 
 Path = tuple[str, ...]
@@ -96,13 +96,8 @@ _WORDS: dict[Any, str] = {list: "a list (in a file a dict of things by their ids
 def _expected(value: Any, cls: type, name: str, path: Path) -> Any:
     if not isinstance(value, cls):
         wanted = _WORDS.get(cls, f"made of {cls.__name__}s (in a file: a dict of what a {cls.__name__} has)")
-        raise MalformedBody(f"{name} must be {wanted}; got {type(value).__name__} {_excerpt(value)}", path)
+        raise MalformedBody(f"{name} must be {wanted}; got {type(value).__name__} {shortened(repr(value), 60)}", path)
     return value
-
-
-def _excerpt(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def as_graph(source: Any) -> Any:
