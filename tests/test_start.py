@@ -57,6 +57,7 @@ def test_what_is_no_question_has_everything(script, tmp_path):
     printed, modules = modules_of(script, "run", ROOT / "examples" / "drift_diffusion.yaml", "--seed", "7")
     assert "evidence" in printed
     assert {"modeci_mdf", "mdf_loop.backend"} <= modules
+    assert not modules & LATER - {"mdf_loop.cli"}
 
 
 LATER = {
@@ -66,7 +67,13 @@ LATER = {
     "mdf_loop.sweeps.side_by_side",
     "llvmlite",
     "xarray",
+    "modeci_mdf.execution_engine",
+    "graph_scheduler",
+    "onnxruntime",
+    "matplotlib",
+    "scipy",
 }
+"""What neither an import nor a run of a small model needs."""
 
 
 def test_importing_the_package_leaves_what_only_some_need():

@@ -14,7 +14,7 @@ from scheduled_models import assert_same, counter, edge
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, KindError, MalformedBody
-from mdf_loop.integrations.scheduler import AfterNLoopIterations, EveryNLoopIterations, LoopFinished
+from mdf_loop.integrations.loop_conditions import AfterNLoopIterations, EveryNLoopIterations, LoopFinished
 
 DOUBLING = """b (int64 i, bool go, double x, double y) => (bool go_out, double x_out, double y_out, double xs, int64 k) {
     x_out = Add (x, y)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from modeci_mdf import execution_engine
 
 from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through, warn_user
 from mdf_loop.integrations.no_eval import around
@@ -143,6 +142,8 @@ def quiet_mdf() -> Iterator[None]:
     Where mdf_loop is registered with MDF the engine's own ``print`` does it, for this thread or task; otherwise all that is
     printed meanwhile goes there.
     """
+    from modeci_mdf import execution_engine
+
     if "print" in vars(execution_engine):
         with holding(_quiet, True):
             yield

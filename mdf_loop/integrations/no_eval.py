@@ -17,11 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import graph_scheduler.condition
 import numpy as np
-from graph_scheduler.scheduler import SchedulerError
-from graph_scheduler.time import TimeScale
-from modeci_mdf import execution_engine
 
 from mdf_loop.errors import (
     LONGEST,
@@ -68,6 +64,8 @@ def engine_at_work(graph: Any, is_body: bool = False) -> Iterator[None]:
     is_body : bool
         It is the body of a loop, which is never trusted; a whole model is, with ``options(trusted=True)``.
     """
+    from graph_scheduler.scheduler import SchedulerError
+
     work = BODY if is_body else TRUSTED if current_options().trusted else MODEL
     with holding(_work, work), _in_place(), malformed("MDF's engine cannot run this graph", (str(graph.id),)):
         try:
@@ -105,7 +103,7 @@ def _message(error: Exception) -> str:
     return shortened(" ".join(str(error).split()), LONGEST)
 
 
-def replacements() -> list[tuple[Any, str, Any]]:
+def replacements(execution_engine: Any) -> list[tuple[Any, str, Any]]:
     """What is replaced in MDF's engine for this: (owner, attribute, new value)."""
     graph, node, port, out = (getattr(execution_engine, f"Evaluable{name}") for name in ("Graph", "Node", "Input", "Output"))
     return [
@@ -130,13 +128,15 @@ _lock, _users, _before = lock(), 0, []  # type: ignore[var-annotated]
 @contextlib.contextmanager
 def _in_place() -> Iterator[None]:
     """See that MDF's functions are replaced: registered or not, nothing runs without."""
+    from modeci_mdf import execution_engine
+
     if hasattr(execution_engine.evaluate_params_modelspec, "is_ours"):
         yield
         return
     global _users
     with _lock:
         if not _users:
-            for owner, name, value in replacements():
+            for owner, name, value in replacements(execution_engine):
                 _before.append((owner, name, getattr(owner, name)))
                 setattr(owner, name, value)
         _users += 1
@@ -201,6 +201,8 @@ def _is_whole(text: str) -> bool:
 
 
 def _text(text: str, scope: Mapping[str, Any]) -> Any:
+    from modeci_mdf import execution_engine
+
     try:
         value = compute(text, scope)
         return int(value) if type(value) is float and int(value) == value else value
@@ -347,7 +349,6 @@ def _refuse_shapes(graph: Any) -> None:
                     )
 
 
-_SCALE = re.compile(execution_engine.time_scale_str_regex)
 _TIME = re.compile(r"\s*[-+]?[\d.]+([eE][-+]?\d{1,3})?\s*\w*\s*")
 
 
@@ -375,9 +376,10 @@ def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
         kind, given = getattr(condition, "type", None), getattr(condition, "kwargs", None)
     if kind is None:
         return
-    found = getattr(graph_scheduler.condition, kind, None) if isinstance(kind, str) else None
-    if not _is_condition(found):
-        raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, _conditions())}", path)
+    known = _conditions()
+    found = known.get(kind) if isinstance(kind, str) else None
+    if found is None:
+        raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, known)}", path)
     if not isinstance(given, Mapping):
         return
     for key, value in given.items():
@@ -418,17 +420,19 @@ def _refuse_keywords(kind: str, found: Any, given: Mapping[str, Any], path: tupl
         raise MalformedBody(f"{kind} takes {', '.join(names)}; missing: {', '.join(missing)}", path)
 
 
-def _conditions() -> list[str]:
-    """The names of the conditions that graph-scheduler has."""
-    return [name for name, found in vars(graph_scheduler.condition).items() if _is_condition(found)]
+def _conditions() -> dict[str, Any]:
+    """The conditions that graph-scheduler has, by their names."""
+    from graph_scheduler import condition
 
-
-def _is_condition(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, graph_scheduler.condition.ConditionBase)
+    named = vars(condition).items()
+    return {name: found for name, found in named if isinstance(found, type) and issubclass(found, condition.ConditionBase)}
 
 
 def _refuse_text(text: str, kind: str, key: str, path: tuple[str, ...]) -> None:
-    scale = _SCALE.match(text)
+    from graph_scheduler.time import TimeScale
+    from modeci_mdf.execution_engine import time_scale_str_regex
+
+    scale = re.match(time_scale_str_regex, text)
     if scale is not None and hasattr(TimeScale, scale[2]) and scale[2] not in TimeScale.__members__:
         raise MalformedBody(
             f"{key} of {kind}: there is no time scale {text!r}; there are {', '.join(TimeScale.__members__)}", path

@@ -1,74 +1,44 @@
 """Registration with MDF: ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` run inside MDF's own engine.
 
-MDF has no place for functions from outside, so ``register`` replaces a few of its attributes and
-``unregister`` puts back exactly what was there.  What is replaced stands in :func:`_replacements`.
+MDF has no place for functions from outside, so ``register`` replaces a few attributes of MDF's modules, and ``unregister``
+puts back exactly what was there.  A module is changed when it is imported: MDF's engine, with the packages that it needs, takes
+longer to import than all the rest, and most models run without it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+import importlib.machinery
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib.abc import MetaPathFinder
 from typing import Any
 
-import graph_scheduler.condition
-import modeci_mdf.functions.onnx as onnx_functions
-import modelspec.utils
-import numpy as np
-from modeci_mdf import execution_engine
-from modeci_mdf.functions.standard import mdf_functions
-
-from mdf_loop.calls.calling import if_, loop, required, run_if, run_loop, scan
-from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, MissingCapture, did_you_mean
+from mdf_loop.calls.calling import if_, loop, scan
 from mdf_loop.functions import psyneulink
 from mdf_loop.integrations import (
+    engine_patches,
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
     no_eval,
+    scheduler,
+    taken_over,
 )
-from mdf_loop.integrations.engine_patches import (
-    drawn,
-    ending_in_time,
-    ending_passes,
-    keeping_partial,
-    print_or_log,
-    silent,
-    unheard_inside,
-)
-from mdf_loop.integrations.no_eval import around
 from mdf_loop.integrations.required_inputs import refusing_missing_inputs
-from mdf_loop.integrations.scheduler import CONDITIONS, SteppedLoop, mark_stepped, reading_names, starting_afresh, stepped_of
+from mdf_loop.integrations.taken_over import FUNCTIONS
 from mdf_loop.integrations.typed_graph import taking_over_nodes
-from mdf_loop.kernels.mdf.expression_operators import in_a_row
-from mdf_loop.options import part_of, random_stream, start_run
-from mdf_loop.readers import is_text
-from mdf_loop.readers.arguments import is_read
-from mdf_loop.readers.expressions.equation_texts import is_equations, names_of
-from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
-from mdf_loop.readers.mdf.by_place import node_by_place
-from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
-from mdf_loop.readers.mdf.names import not_in_node
-from mdf_loop.readers.mdf.node import names_read, order_parameters
-from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
-from mdf_loop.settings.random_streams import RandomStream
-from mdf_loop.system.threads import holding
 
-FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
-"""MDF's name of each function, and the name MDF calls it by."""
-
-BODIES = {"onnx::Loop": ("body",), "onnx::Scan": ("body",), "onnx::If": ("then_branch", "else_branch")}
-
+Replacement = tuple[Any, str, Any]
+"""An object, the name of an attribute of it, and the new value."""
 
 _MISSING = object()
-_replaced: list[tuple[Any, str, Any]] = []
+_replaced: list[Replacement] = []
 _entries: dict[str, Any] = {}
-"""What stood in modeci_mdf before: attributes as (owner, name, value), and entries of its table of functions."""
+"""What stood in MDF's modules before: attributes as (owner, name, value), and entries of its table of functions."""
 
 
 def register() -> None:
     """Add ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` to MDF.  ``import mdf_loop`` does this.  A second call has no effect.
+
+    MDF's modules are changed when they are imported, now or later.
 
     Examples
     --------
@@ -78,19 +48,18 @@ def register() -> None:
     >>> "onnx::Loop" in mdf_functions
     True
     """
-    if _replaced:
+    if _changing in sys.meta_path:
         return
-    for owner, name, value in _replacements():
-        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
-        setattr(owner, name, value)
-    ours = {function: _entry(function, called) for function, called in FUNCTIONS.items()}
-    for function, entry in {**ours, **psyneulink.entries()}.items():
-        _entries[function] = mdf_functions.get(function, _MISSING)
-        mdf_functions[function] = entry
+    sys.meta_path.insert(0, _changing)
+    for name in CHANGES:
+        if name in sys.modules:
+            _change(sys.modules[name])
 
 
 def unregister() -> None:
     """Restore modeci_mdf exactly as it was before :func:`register`.  A second call has no effect."""
+    if _changing in sys.meta_path:
+        sys.meta_path.remove(_changing)
     while _replaced:
         owner, name, value = _replaced.pop()
         if value is _MISSING:
@@ -99,37 +68,52 @@ def unregister() -> None:
             setattr(owner, name, value)
     while _entries:
         function, entry = _entries.popitem()
+        functions = sys.modules[STANDARD].mdf_functions  # type: ignore[attr-defined]
         if entry is _MISSING:
-            mdf_functions.pop(function, None)
+            functions.pop(function, None)
         else:
-            mdf_functions[function] = entry
+            functions[function] = entry
 
 
-def _replacements() -> list[tuple[Any, str, Any]]:
-    """Everything in modeci_mdf that is replaced: (owner, attribute, new value)."""
-    kinds = ("Parameter", "Function", "Node", "Graph")
-    parameter, function, node, graph = (getattr(execution_engine, f"Evaluable{name}") for name in kinds)
-    guards = [(owner, name, value) for owner, name, value in no_eval.replacements() if (owner, name) != (node, "evaluate")]
-    return [
-        (onnx_functions, "loop", loop),
-        (onnx_functions, "scan", scan),
-        (onnx_functions, "if", if_),
-        (execution_engine, "evaluate_onnx_expr", _taking_over_expressions(execution_engine.evaluate_onnx_expr)),
-        (parameter, "evaluate", keeping_partial(_taking_over_parameters(parameter.evaluate))),
-        (parameter, "get_current_value", _noting_parameters(parameter.get_current_value)),
-        (function, "evaluate", keeping_partial(_taking_over_functions(function.evaluate))),
-        (node, "evaluate", ending_in_time(no_eval.naming(node.evaluate))),
-        (node, "__init__", _ordering_captures(node.__init__)),
-        (graph, "__init__", taking_over_nodes(graph.__init__)),
-        (graph, "parse_condition", reading_names(graph.parse_condition)),
-        (graph, "evaluate", refusing_missing_inputs(_with_one_stream(starting_afresh(ending_passes(graph.evaluate))))),
-        (execution_engine, "print", print_or_log),
-        (execution_engine, "evaluate_expr", unheard_inside(execution_engine.evaluate_expr)),
-        (modelspec.utils, "_params_info", silent(modelspec.utils._params_info)),
-        (modelspec.utils, "_val_info", silent(modelspec.utils._val_info)),
-        *guards,
-        *((graph_scheduler.condition, condition.__name__, condition) for condition in CONDITIONS),
-    ]
+class _Changing(MetaPathFinder):
+    """Changes modules of MDF when they are imported."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """What others find, with a loader that changes the module when it has been loaded."""
+        if name not in CHANGES:
+            return None
+        finders = [finder for finder in sys.meta_path if finder is not self]
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
+        if spec is None or spec.loader is None:
+            return spec
+        loader, load = spec.loader, spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            load(module)
+            del loader.exec_module  # type: ignore[method-assign]
+            if self in sys.meta_path:
+                _change(module)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+_changing = _Changing()
+
+
+def _change(module: Any) -> None:
+    for owner, name, value in CHANGES[module.__name__](module):
+        _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+
+
+def _functions(standard: Any) -> Iterable[Replacement]:
+    """New entries of MDF's table of functions, which are put into it at once."""
+    ours = {function: _entry(function, called) for function, called in FUNCTIONS.items()}
+    for function, entry in {**ours, **psyneulink.entries()}.items():
+        _entries[function] = standard.mdf_functions.get(function, _MISSING)
+        standard.mdf_functions[function] = entry
+    return ()
 
 
 def _entry(function: str, called: str) -> dict[str, Any]:
@@ -147,231 +131,48 @@ def _entry(function: str, called: str) -> dict[str, Any]:
     }
 
 
-@around
-def _taking_over_parameters(
-    original: Callable[..., Any], self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy"
-) -> Any:
-    """``EvaluableParameter.evaluate``: a parameter whose function is ours is evaluated by us."""
-    parameter = self.parameter
-    if parameter.value is not None or parameter.function not in FUNCTIONS:
-        with _noted(parameter.id):
-            return original(self, parameters, time_increment=time_increment, array_format=array_format)
-    stepped = stepped_of(self)
-    self.curr_value = run_function(parameter.function, parameter.args, parameters, parameter.id, array_format, stepped)
-    for condition in parameter.conditions:
-        test, value = (_evaluated(text, parameters, array_format) for text in (condition.test, condition.value))
-        self.curr_value = np.where(test, value, self.curr_value)
-    return self.curr_value
+def _of_engine(engine: Any) -> Iterable[Replacement]:
+    """What is replaced in MDF's engine."""
+    kinds = ("Parameter", "Function", "Node", "Graph")
+    parameter, function, node, graph = (getattr(engine, f"Evaluable{kind}") for kind in kinds)
+    guards = [(owner, name, value) for owner, name, value in no_eval.replacements(engine) if (owner, name) != (node, "evaluate")]
+    keeping = engine_patches.keeping_partial
+    evaluating = taken_over.with_one_stream(scheduler.starting_afresh(engine_patches.ending_passes(graph.evaluate)))
+    return [
+        (engine, "evaluate_onnx_expr", taken_over.taking_over_expressions(engine.evaluate_onnx_expr)),
+        (parameter, "evaluate", keeping(taken_over.taking_over_parameters(parameter.evaluate))),
+        (parameter, "get_current_value", taken_over.noting_parameters(parameter.get_current_value)),
+        (function, "evaluate", keeping(taken_over.taking_over_functions(function.evaluate))),
+        (node, "evaluate", engine_patches.ending_in_time(no_eval.naming(node.evaluate))),
+        (node, "__init__", taken_over.ordering_captures(node.__init__)),
+        (graph, "__init__", taking_over_nodes(graph.__init__)),
+        (graph, "parse_condition", scheduler.reading_names(graph.parse_condition)),
+        (graph, "evaluate", refusing_missing_inputs(evaluating)),
+        (engine, "print", engine_patches.print_or_log),
+        (engine, "evaluate_expr", engine_patches.unheard_inside(engine.evaluate_expr)),
+        *guards,
+    ]
 
 
-@contextlib.contextmanager
-def _noted(name: str) -> Iterator[None]:
-    """Errors of ours say in which parameter or function they came up."""
-    try:
-        yield
-    except LoopError as error:
-        error.add_note(f"in MDF parameter or function {name!r}")
-        raise
+def _of_modelspec(utils: Any) -> Iterable[Replacement]:
+    """What is replaced in the functions that the engine has from modelspec."""
+    return [(utils, name, engine_patches.silent(getattr(utils, name))) for name in ("_params_info", "_val_info")]
 
 
-@around
-def _noting_parameters(original: Callable[..., Any], self: Any, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-    """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up.
+def _conditions(package: Any) -> Iterable[Replacement]:
+    """What is added to the conditions of graph-scheduler."""
+    from mdf_loop.integrations.loop_conditions import CONDITIONS
 
-    A parameter that computes with what a function of the node gives has no value before that.
-    """
-    parameter = self.parameter
-    if self.curr_value is None and parameter.default_initial_value is None:
-        reads = names_read(parameter.value)
-        if parameter.id not in reads and any(parameters.get(name, name) is None for name in reads):
-            return None
-    with _noted(parameter.id):
-        return original(self, parameters, *args, **kwargs)
+    return [(package.condition, condition.__name__, condition) for condition in CONDITIONS]
 
 
-@around
-def _taking_over_functions(
-    original: Callable[..., Any], self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy"
-) -> Any:
-    """``EvaluableFunction.evaluate``: likewise for a Function of a node."""
-    function = self.function
-    if function.function not in FUNCTIONS:
-        with _noted(function.id):
-            return original(self, parameters, array_format)
-    known, stepped = {} if parameters is None else parameters, stepped_of(self)
-    self.curr_value = run_function(function.function, function.args, known, function.id, array_format, stepped)
-    return self.curr_value
+STANDARD = "modeci_mdf.functions.standard"
 
-
-@around
-def _taking_over_expressions(
-    original: Callable[..., Any], expr: str, base_parameters: dict, evaluated_parameters: dict, verbose: bool = False
-) -> Any:
-    """``evaluate_onnx_expr``: who calls it for our functions gets all the arguments through; random numbers are the run's."""
-    called = expr.split("(")[0].split(".")[-1]
-    for function, name in FUNCTIONS.items():
-        if called == name:
-            args = {key: value for key, value in base_parameters.items() if key in evaluated_parameters}
-            return run_function(function, args, evaluated_parameters, function, "numpy")
-    numbers = drawn(called, base_parameters, evaluated_parameters)
-    if numbers is not None:
-        return numbers
-    arrays = {key: in_a_row(each) if type(each) is list and each else each for key, each in evaluated_parameters.items()}
-    return original(expr, base_parameters, arrays, verbose)
-
-
-def run_function(
-    function: str,
-    args: Mapping[str, Any] | None,
-    known: dict[str, Any],
-    name: str,
-    array_format: str,
-    stepped: SteppedLoop | None = None,
-) -> Any:
-    """Evaluate one of our functions as a node of an MDF graph says it.
-
-    Parameters
-    ----------
-    function : str
-        ``"onnx::Loop"``, ``"onnx::Scan"`` or ``"onnx::If"``.
-    args : mapping
-        The function's arguments: values, or MDF expressions over ``known``.
-    known : mapping
-        Values of the node's ports and parameters; those that a body reads are captured.
-    name : str
-        Id of the parameter or function, for messages.
-    stepped : SteppedLoop, optional
-        The loop that the function goes on with; what it publishes is added to ``known``.
-    """
-    bodies: dict[str, Any] = {}
-    try:
-        values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
-        bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function]}  # as MDF finds attributes
-        _refuse_paths(bodies)
-        if function == "onnx::Loop":
-            return _run_loop(values, bodies["body"], known, stepped)
-        if function == "onnx::Scan":
-            return _run_scan(values, bodies["body"], known)
-        captured = _captured(tuple(bodies.values()), 0, "branch", {**values, **known})
-        return run_if(values.get("cond"), bodies, captured)
-    except (LoopError, KeyboardInterrupt) as error:
-        if isinstance(error, IterationLimit) and error.partial is not None and (cut := _cut.get()) is not None:
-            cut.append(name)
-            return error.partial if len(error.partial) != 1 else error.partial[0]
-        error.add_note(f"in MDF parameter or function {name!r} ({function})")
-        within = [inner for source in bodies.values() for inner in names_of(source)]
-        if isinstance(error, MissingCapture) and any(map(is_equations, bodies.values())):
-            error.args = ("; ".join(not_in_node(name, [*known, *within]) for name in error.missing),)
-            known, within = {}, []
-        for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, [*known, *within])):
-            error.add_note(hint)
-        raise
-
-
-_cut: ContextVar[list[str] | None] = ContextVar("mdf_loop_cut_loops", default=None)
-
-
-@contextlib.contextmanager
-def cutting_loops() -> Iterator[list[str]]:
-    """Inside the ``with`` a loop that reaches ``max_iterations`` gives what it has; the names of those that did."""
-    cut = list[str]()
-    with holding(_cut, cut):
-        yield cut
-
-
-def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
-    """Arguments that are probably misspelt names of bodies, which would count as carried values."""
-    for name in bodies:
-        if name not in args and (close := difflib.get_close_matches(name, args, 1, 0.5)):
-            yield f"its argument {close[0]!r} is taken for a carried value; did you mean {name!r}?"
-
-
-def _close(error: BaseException, known: Iterable[str]) -> Iterator[str]:
-    """What a node or its body has that is called much like what the body reads and the node does not have."""
-    for name in getattr(error, "missing", ()):
-        if meant := did_you_mean(name, known):
-            yield f"the node has no {name!r}{meant}"
-
-
-def _refuse_paths(bodies: Mapping[str, Any]) -> None:
-    """See that no text in a model is taken for a path: {onnx_file: path} is one, and is looked at when the model is read."""
-    for key, body in bodies.items():
-        if isinstance(body, str) and body and not is_text(body):
-            raise MalformedBody(f"{key} is the text {body[:60]!r}; a body in a file is {{onnx_file: path}}")
-
-
-def _run_loop(values: dict[str, Any], body: Any, known: dict[str, Any], stepped: SteppedLoop | None) -> Any:
-    m, cond = values.pop("M", None), values.pop("cond", None)
-    carried = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
-    body, captured = required(body, "loop", "body"), _captured((body,), len(carried), "loop", known)
-    if stepped is None:
-        return run_loop(m, cond, carried, body, captured)
-    value = stepped.execute(m, cond, carried, body, captured)
-    stepped.publish(known)
-    return value
-
-
-def _run_scan(values: dict[str, Any], body: Any, known: Mapping[str, Any]) -> Any:
-    count = values.pop("num_scan_inputs", known.get("num_scan_inputs"))
-    attrs = {key: values.pop(key, known.get(key)) for key in SCAN_ATTRIBUTES}
-    inputs = [item for value in values.values() for item in (value if isinstance(value, tuple) else (value,))]
-    n_carried = len(inputs) - count if isinstance(count, int) else 0
-    captured = _captured((body,), n_carried, "scan", known)
-    return scan(*inputs, body=body, num_scan_inputs=count, **attrs, **captured)
-
-
-def _captured(bodies: tuple[Any, ...], n_carried: int, kind: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the node's values that the bodies read from outside."""
-    sources = [body for body in bodies if body is not None and (is_read(body) or not callable(body))]
-    names = dict.fromkeys(name for body in sources for name in read_once(body, n_carried, kind).captures)
-    return {name: known[name] for name in names if name in known}
-
-
-def _evaluated(text: Any, known: Mapping[str, Any], array_format: str) -> Any:
-    """An argument's value: MDF evaluates text, everything else is what it is.
-
-    An empty text is an omitted input; MDF's own evaluation would stumble over it.
-    """
-    if not isinstance(text, str):
-        return text
-    if text == "":
-        return None
-    if text in known:
-        return known[text]
-    return execution_engine.evaluate_expr(text, dict(known), array_format=array_format)
-
-
-@around
-def _ordering_captures(original: Callable[..., Any], self: Any, node: Any, verbose: bool | None = False) -> None:
-    """``EvaluableNode.__init__``: what a loop captures is evaluated before the loop.
-
-    MDF orders parameters by the names in their arguments; captures are not among those, and a loop in
-    front of a parameter it reads would see that parameter's previous value.
-    """
-    for thing in (*node.parameters, *node.functions):
-        refuse_onnx_text(thing.value, (node.id, thing.id))
-        for key, value in (thing.args or {}).items():
-            refuse_onnx_text(value, (node.id, thing.id, key))
-    node = psyneulink.plain(node_by_place(node, read_once))
-    original(self, node, verbose)
-    for port in node.input_ports if not has_defaults() else ():
-        if default_value_of(port) is not None:
-            self.evaluable_inputs[port.id].set_input_value(default_value_of(port))
-    mark_stepped(self)
-    for parameter in order_parameters(node, read_once):
-        self.evaluable_parameters.move_to_end(parameter.id)
-
-
-_streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()
-
-
-@around
-def _with_one_stream(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
-    """``EvaluableGraph.evaluate``: all loops of a graph draw from one random stream.
-
-    The stream lives as long as the graph, so that a model stepped by calling evaluate() again and again gets
-    fresh numbers each time, and a new graph under the same seed repeats them.
-    """
-    with random_stream(_streams.get(self)) as stream, part_of(start_run()):  # one stream, and one time to end
-        _streams[self] = stream
-        return original(self, *args, **kwargs)
+CHANGES: Mapping[str, Callable[[Any], Iterable[Replacement]]] = {
+    STANDARD: _functions,
+    "modeci_mdf.functions.onnx": lambda onnx: [(onnx, "loop", loop), (onnx, "scan", scan), (onnx, "if", if_)],
+    "modelspec.utils": _of_modelspec,
+    "graph_scheduler": _conditions,
+    "modeci_mdf.execution_engine": _of_engine,
+}
+"""What is replaced in each module."""

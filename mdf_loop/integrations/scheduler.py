@@ -3,13 +3,6 @@
 Each evaluation of the graph starts it afresh.  In the first execution of its node a loop takes its inputs and runs
 the first iterations; each further execution runs the next ones.  Its value is what the loop would have given if it had
 ended there, and the names ``<id>_iteration`` and ``<id>_finished`` can be read by the node's output ports.
-
-``LoopFinished``, ``AfterNLoopIterations`` and ``EveryNLoopIterations`` are conditions on them like graph-scheduler's own: for
-nodes and for termination, alone or inside ``All``, ``Any`` and ``Not``, in Python, JSON and YAML::
-
-    conditions:
-      termination:
-        environment_state_update: {type: LoopFinished, kwargs: {dependency: integrator}}
 """
 
 from __future__ import annotations
@@ -20,19 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from graph_scheduler.condition import All, Condition
-from graph_scheduler.condition import Any as AnyOf
-from graph_scheduler.time import TimeScale
 
 from mdf_loop.calls.calling import alone_or_all, changeable, prepared_loop
 from mdf_loop.calls.control_flow import condition
 from mdf_loop.convert.scheduled.conditions import name_of
-from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.no_eval import around
 from mdf_loop.options import part_of, random_stream, start_run
-from mdf_loop.readers.mdf.stepped_loops import ITERATIONS, STEPPED, Steps, stepped_loop
+from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
 from mdf_loop.types.fitting import handed_out
 
 
@@ -134,6 +123,7 @@ class SteppedLoop:
 
 def _calls_in(scheduler: weakref.ref[Any]) -> Callable[[], Mapping[Any, int]]:
     """How often nodes were called in the evaluation of a graph that a scheduler is in."""
+    from graph_scheduler.time import TimeScale
 
     def calls() -> Mapping[Any, int]:
         owner = scheduler()
@@ -193,100 +183,6 @@ def stepped_loop_of(node: Any, scheduler: Any) -> SteppedLoop | None:
     return None if evaluable is None else _stepped_in(evaluable)
 
 
-class LoopFinished(Condition):
-    """Holds when the stepped loop of a node has run to its end.
-
-    Parameters
-    ----------
-    dependency : modeci_mdf Node
-        The node; its id in a file.
-    """
-
-    def __init__(self, dependency: Any) -> None:
-        super().__init__(self._holds, dependency)
-
-    def _holds(self, dependency: Any, scheduler: Any = None) -> bool:
-        return _watched(self, dependency, scheduler).is_finished
-
-
-class AfterNLoopIterations(Condition):
-    """Holds when the stepped loop of a node has completed at least ``n`` iterations in this evaluation of the graph.
-
-    Parameters
-    ----------
-    dependency : modeci_mdf Node
-        The node; its id in a file.
-    n : int
-    """
-
-    def __init__(self, dependency: Any, n: int) -> None:
-        super().__init__(self._holds, dependency, _count(self, n, 0))
-
-    def _holds(self, dependency: Any, n: int, scheduler: Any = None) -> bool:
-        return _watched(self, dependency, scheduler).iteration >= n
-
-
-class EveryNLoopIterations(Condition):
-    """Holds when the stepped loop of a node has completed at least ``n`` iterations since the condition's node ran.
-
-    Before that node has run, and as a condition of termination, it is since the loop began.  As with ``EveryNCalls``
-    further iterations do not count towards the next time: the count starts at 0 again.
-
-    Parameters
-    ----------
-    dependency : modeci_mdf Node
-        The node; its id in a file.
-    n : int
-    """
-
-    def __init__(self, dependency: Any, n: int) -> None:
-        super().__init__(self._holds, dependency, _count(self, n, 1))
-
-    def _holds(self, dependency: Any, n: int, scheduler: Any = None) -> bool:
-        return _watched(self, dependency, scheduler).since(self.owner) >= n
-
-
-class WhenFinished(Condition):
-    """graph-scheduler's condition of this name, also for nodes of MDF, which cannot say that they are finished.
-
-    A node with a stepped loop is finished when the loop has ended.  Any other node is finished once it has run in this
-    evaluation.
-
-    Parameters
-    ----------
-    dependency : modeci_mdf Node
-        The node; its id in a file.
-    """
-
-    def __init__(self, dependency: Any) -> None:
-        super().__init__(self._holds, dependency)
-
-    def _holds(self, dependency: Any, scheduler: Any = None, execution_id: Any = None) -> bool:
-        if hasattr(dependency, "is_finished"):
-            return dependency.is_finished(execution_id)
-        loop = stepped_loop_of(dependency, scheduler)
-        if loop is not None:
-            return loop.is_finished
-        return scheduler.counts_total[execution_id][TimeScale.ENVIRONMENT_STATE_UPDATE].get(dependency, 0) > 0
-
-
-class WhenFinishedAny(AnyOf):
-    """Holds when any of several nodes is finished."""
-
-    def __init__(self, *dependencies: Any) -> None:
-        super().__init__(*map(WhenFinished, dependencies))
-
-
-class WhenFinishedAll(All):
-    """Holds when all of several nodes are finished."""
-
-    def __init__(self, *dependencies: Any) -> None:
-        super().__init__(*map(WhenFinished, dependencies))
-
-
-CONDITIONS = (LoopFinished, AfterNLoopIterations, EveryNLoopIterations, WhenFinished, WhenFinishedAny, WhenFinishedAll)
-
-
 @around
 def reading_names(original: Callable[..., Any], self: Any, condition: Any) -> Any:
     """``EvaluableGraph.parse_condition``: nodes in lists by their ids, and what a Threshold looks at by PsyNeuLink's names."""
@@ -320,23 +216,3 @@ def _of_one_element(original: Callable[..., Any], indices: int) -> Callable[...,
         return value.reshape((1,) * (indices - value.ndim) + value.shape)
 
     return getter
-
-
-def _count(of: Condition, n: Any, least: int) -> int:
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise KindError(f"{type(of).__name__}: n must be a whole number; got {n!r}")
-    if n < least:
-        raise ArgumentError(f"{type(of).__name__}: n must be at least {least}; got {n}")
-    return n
-
-
-def _watched(of: Condition, node: Any, scheduler: Any) -> SteppedLoop:
-    """The stepped loop that a condition is about."""
-    loop = stepped_loop_of(node, scheduler)
-    if loop is None:
-        name = getattr(node, "id", node)
-        raise ArgumentError(
-            f"{type(of).__name__} depends on {name!r}, which is not a node with a stepped loop: an onnx::Loop in a graph that "
-            f"MDF's engine evaluates, with metadata {{{STEPPED}: {{{ITERATIONS}: <n>}}}}"
-        )
-    return loop

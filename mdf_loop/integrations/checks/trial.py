@@ -21,8 +21,8 @@ from mdf_loop.execute.endless import computing
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.checks.loop_bodies import values_of
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_in_mdf, with_inputs
-from mdf_loop.integrations.registration import cutting_loops
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
+from mdf_loop.integrations.taken_over import cutting_loops
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.ir import Body
 from mdf_loop.ops.registry import facts
