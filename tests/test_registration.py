@@ -63,21 +63,26 @@ def test_unregister_leaves_modeci_mdf_exactly_as_it_was(steps):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_modules_that_are_imported_later_are_changed_if_it_is_registered_then():
-    code = textwrap.dedent("""
-        import sys, mdf_loop
-        mdf_loop.unregister()
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_modules_that_are_imported_later_are_changed_if_it_is_registered_then(is_registered):
+    code = textwrap.dedent(f"""
+        import mdf_loop
+        if not {is_registered}:
+            mdf_loop.unregister()
         import modeci_mdf.execution_engine as engine, modeci_mdf.functions.standard as standard, graph_scheduler.condition
-        assert "print" not in vars(engine) and "onnx::Loop" not in standard.mdf_functions
-        assert not hasattr(graph_scheduler.condition, "LoopFinished")
-        mdf_loop.register()
-        for name in [name for name in sys.modules if name.startswith(("modeci_mdf", "graph_scheduler"))]:
-            del sys.modules[name]
-        import modeci_mdf.execution_engine as again, modeci_mdf.functions.standard as standard, graph_scheduler.condition
-        assert engine is not again and "print" in vars(engine) and "print" in vars(again)
-        assert "onnx::Loop" in standard.mdf_functions
-        assert hasattr(graph_scheduler.condition, "LoopFinished")
+        def changed():
+            yield from ("print" in vars(engine), "onnx::Loop" in standard.mdf_functions)
+            yield hasattr(graph_scheduler.condition, "LoopFinished")
+        assert [*changed()] == [{is_registered}] * 3
+        for is_now, step in ((True, mdf_loop.register), (False, mdf_loop.unregister), (True, mdf_loop.register)):
+            step()
+            assert [*changed()] == [is_now] * 3
     """)
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_conditions_can_be_imported_first():
+    code = "import mdf_loop.integrations.loop_conditions as ours, graph_scheduler; print(graph_scheduler.condition.LoopFinished)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -7,6 +7,7 @@ longer to import than all the rest, and most models run without it.
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -159,20 +160,25 @@ def _of_modelspec(utils: Any) -> Iterable[Replacement]:
     return [(utils, name, engine_patches.silent(getattr(utils, name))) for name in ("_params_info", "_val_info")]
 
 
-def _conditions(package: Any) -> Iterable[Replacement]:
+def _conditions(ours: Any) -> Iterable[Replacement]:
     """What is added to the conditions of graph-scheduler."""
-    from mdf_loop.integrations.loop_conditions import CONDITIONS
-
-    return [(package.condition, condition.__name__, condition) for condition in CONDITIONS]
+    return [(sys.modules["graph_scheduler.condition"], each.__name__, each) for each in ours.CONDITIONS]
 
 
-STANDARD = "modeci_mdf.functions.standard"
+def _with_conditions(_: Any) -> Iterable[Replacement]:
+    """Import the conditions that are added, unless that is what imports graph-scheduler now."""
+    importlib.import_module(CONDITIONS)
+    return ()
+
+
+STANDARD, CONDITIONS = "modeci_mdf.functions.standard", "mdf_loop.integrations.loop_conditions"
 
 CHANGES: Mapping[str, Callable[[Any], Iterable[Replacement]]] = {
     STANDARD: _functions,
     "modeci_mdf.functions.onnx": lambda onnx: [(onnx, "loop", loop), (onnx, "scan", scan), (onnx, "if", if_)],
     "modelspec.utils": _of_modelspec,
-    "graph_scheduler": _conditions,
+    CONDITIONS: _conditions,
+    "graph_scheduler": _with_conditions,
     "modeci_mdf.execution_engine": _of_engine,
 }
 """What is replaced in each module."""

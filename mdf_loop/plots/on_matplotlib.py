@@ -239,14 +239,14 @@ def _said(ax: Any, x: str, y: str) -> None:
 
 
 MOST_INSIDE = 6
-"""Lines whose legend has room among them; that of more is outside of the axes, where the figure makes room for it."""
+"""Lines of text in a legend that has room in the axes; one with more is outside of them, where the figure makes room for it."""
 
 
 def legend(ax: Any, notes: Iterable[str] = ()) -> None:
     """A legend where there is more than one thing to tell apart, or something to say of lines."""
     labels: Sequence[str] = ax.get_legend_handles_labels()[1]
     said = literal("\n".join(dict.fromkeys(filter(None, notes))).replace(", ", ",\n"))
-    is_outside = len(labels) > MOST_INSIDE and ax.figure.get_layout_engine() is not None
+    is_outside = len(labels) + len(said.splitlines()) > MOST_INSIDE and ax.figure.get_layout_engine() is not None
     place = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if is_outside else {}
     if len(labels) > 1 or (labels and said):
         ax.legend(title=said or None, title_fontsize="small", fontsize="small", **place)
