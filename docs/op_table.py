@@ -11,7 +11,7 @@ from mdf_loop.cli.installation import way_in_loops
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS, Kernel
 
-COLUMNS = {"Operator": 35, "Kernels from version": 20, "Runs by": 20, "In a loop": 25}
+COLUMNS = {"Operator": 36, "Kernels from version": 18, "Runs by": 26, "In a loop": 20}
 """Headings, and how wide their columns are."""
 
 EXPRESSIONS = "mdf"
