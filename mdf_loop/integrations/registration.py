@@ -8,10 +8,10 @@ longer to import than all the rest, and most models run without it.
 from __future__ import annotations
 
 import importlib
-import importlib.machinery
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from mdf_loop.calls.calling import if_, loop, scan
@@ -77,26 +77,36 @@ def unregister() -> None:
 
 
 class _Changing(MetaPathFinder):
-    """Changes modules of MDF when they are imported."""
+    """Finds modules of MDF that are changed when they are imported."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """What others find, with a loader that changes the module when it has been loaded."""
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """What others find, with a loader that changes the module."""
         if name not in CHANGES:
             return None
         finders = [finder for finder in sys.meta_path if finder is not self]
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
-        if spec is None or spec.loader is None:
-            return spec
-        loader, load = spec.loader, spec.loader.exec_module
-
-        def exec_module(module: Any) -> None:
-            load(module)
-            del loader.exec_module  # type: ignore[method-assign]
-            if self in sys.meta_path:
-                _change(module)
-
-        loader.exec_module = exec_module  # type: ignore[method-assign]
+        if spec is not None and spec.loader is not None:
+            spec.loader = _ChangingLoader(spec.loader)
         return spec
+
+
+class _ChangingLoader(Loader):
+    """Loads a module as another loader does, and changes it."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        if _changing in sys.meta_path:
+            _change(module)
 
 
 _changing = _Changing()
