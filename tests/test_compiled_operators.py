@@ -53,7 +53,7 @@ EXTRA = {
     "w0": np.abs(WHOLE),
     "at2": np.array([3, 0]),
     "three": np.array([1.0, 2.0, 3.0]),
-    "square": X[:, :4],
+    "square": X[None, :, :4],
     "none": np.zeros((0,)),
     "thin": np.zeros((3, 0)),
     "wide": np.zeros((0, 3)),

@@ -8,7 +8,7 @@ import yaml
 from engines import ENGINES
 
 import mdf_loop
-from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.errors import LoopError
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.equations import is_equations
 
@@ -275,21 +275,3 @@ def test_functions_without_a_kernel_say_what_to_do():
     for body in ("x: np.linalg.eigvals(A)[0] * x", mdf_loop.body(lambda i, go, x, *, A: (go, np.linalg.eigvals(A)[0] * x))):
         with pytest.raises(LoopError, match=r"eigvals.*a plain Python function as a body may call any"):
             mdf_loop.loop(3, True, 1.0, body=body, A=np.eye(2))
-
-
-def test_a_determinant_is_written_to_onnx_and_an_inverse_is_refused_in_words(tmp_path):
-    matrix = {"shape": [2, 2], "type": "float", "default_value": [[1.0, 2.0], [3.0, 5.0]]}
-    node = {"input_ports": {"A": matrix}, "output_ports": {"o": {"value": "run"}}}
-    node["parameters"] = {"body": {"value": {"carried": {"x": "x + det(A)"}}}}
-    node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": 3, "x": 0.0, "body": "body"}}
-    model = {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}
-    path = tmp_path / "m.yaml"
-    path.write_text(yaml.safe_dump(model))
-    written = mdf_loop.to_onnx(path)
-    given = [np.array(matrix["default_value"])] * len(written.graph.input)
-    np.testing.assert_allclose(mdf_loop.backend.prepare(written).run(given)[0], -3.0, rtol=1e-6)
-    assert "Det" in [each.op_type for each in written.graph.node]
-    node["parameters"]["body"]["value"]["carried"]["x"] = "x + inv(A)[0, 0] * x"
-    path.write_text(yaml.safe_dump(model))
-    with pytest.warns(LoopWarning, match=r"numpy\.linalg\.inv has no ONNX operator"):
-        mdf_loop.to_onnx(path)

@@ -218,7 +218,7 @@ GROWING = HEAD + (
 
 
 DETERMINANTS = HEAD + (
-    "b (int64 i, bool c, double[2, 2] s) => (bool c, double[2, 2] t) { u = Det (s) v = Sub (s, u) t = Add (v, one) }"
+    "b (int64 i, bool c, double[1, 2, 2] s) => (bool c, double[1, 2, 2] t) { u = Det (s) v = Sub (s, u) t = Add (v, one) }"
 )
 
 
@@ -244,7 +244,7 @@ def compiled(text, grows):
     """A call of machine code alone: no other way stands behind it."""
     with mdf_loop.options(engine="jit"):
         function = mdf_loop.compile(text)
-        given = (None, True, 0.0) if grows else (4, True, np.eye(2))
+        given = (None, True, 0.0) if grows else (4, True, np.eye(2)[None])
         captured = {} if grows else {"one": np.ones((2, 2))}
         function(*given, **captured)
 

@@ -120,6 +120,8 @@ class Facts:
         It puts the second of two inputs behind the sequence that is the first.
     multiplies_matrices : bool
         It is a product of matrices, and right but for its last places.
+    factorises : bool
+        It factorises a matrix, for which libraries have one call that is better than the steps of its definition.
     replaces_parts : bool
         It is its first input with parts replaced.
     chooses : bool
@@ -148,6 +150,7 @@ class Facts:
     accumulates: str = ""
     appends: bool = False
     multiplies_matrices: bool = False
+    factorises: bool = False
     replaces_parts: bool = False
     chooses: bool = False
     selects: bool = False

@@ -20,7 +20,7 @@ from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.kernels.definitions.mdf_operators import to_onnx, truth
 from mdf_loop.ops.registry import Kernel, facts
-from mdf_loop.ops.rows import Bound
+from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.readers import read
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.onnx.inlining import written_out
@@ -54,6 +54,13 @@ class JaxLowering(StaticLowering):
 
     may_be_empty = False
     """Whether the loop that is lowered may have no iteration."""
+
+    def _defined(
+        self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], make: Call, mark: Sequence[int]
+    ) -> Sequence[Value]:
+        if entry.facts.factorises:
+            raise CannotLower("JAX has it as a whole")
+        return super()._defined(node, bound, entry, args, make, mark)
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         if (drawn := scaled_draw(self.b, node, args)) is not None:

@@ -89,6 +89,8 @@ class OnnxLowering(StaticLowering):
         What values are called in the bodies that they come from.
     refused : str
         Why the definition of the node that is being lowered does not fit; empty if there is none, or it does.
+    first_refused : str
+        Why the last node of whose inputs all is known cannot be written: nodes behind it know nothing of theirs.
     """
 
     b: OnnxBuilder
@@ -97,7 +99,7 @@ class OnnxLowering(StaticLowering):
         super().__init__(path)
         self.b, self.opset = OnnxBuilder(opset), opset
         self.called: dict[Value, str] = {}
-        self.refused = ""
+        self.refused = self.first_refused = ""
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs."""
@@ -142,14 +144,16 @@ class OnnxLowering(StaticLowering):
         if node.domain not in INTERNAL_DOMAINS:
             return self._kept(node, args, names)
         why = node.attrs.get("reason", f"{node.op} has no ONNX operator{'' if node.op in REWRITTEN else self.refused}")
-        if node.op in REWRITTEN and all(x is None or x.type.dtype is not None for x in args):
+        is_known = all(x is None or x.type.dtype is not None for x in args)
+        if node.op in REWRITTEN and is_known:
             try:
                 found = REWRITTEN[node.op](self.b, *args, **node.attrs)
             except (CannotLower, ValueError) as error:
                 why = f"{why}: {error}"
             else:
                 return found if isinstance(found, tuple) else (found,)
-        return self.b.unwritten(node, why, [x for x in args if x is not None])
+        self.first_refused = why if is_known else self.first_refused or why
+        return self.b.unwritten(node, self.first_refused, [x for x in args if x is not None])
 
     def number_for_now(self, x: Value, type: Type) -> Value:
         """A number that later iterations make an array of, with the type of that array."""

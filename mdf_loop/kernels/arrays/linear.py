@@ -153,5 +153,6 @@ def det(x):
 
 for _op in ("MatMul", "Gemm"):
     say(_op, multiplies_matrices=True, traced=True)
-for _op in ("MatMulInteger", "QLinearMatMul"):
+for _op in ("MatMulInteger", "QLinearMatMul", "Det"):
     say(_op, traced=True)
+say("Det", factorises=True)

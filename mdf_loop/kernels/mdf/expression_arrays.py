@@ -14,7 +14,7 @@ from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, refuse_
 from mdf_loop.kernels.mdf.expression_functions import size_of
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
 from mdf_loop.ops.batching import Result, all_stacked, by_step, elementwise, of_shape
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 
 Attributes = Mapping[str, Any]
 
@@ -217,3 +217,7 @@ def det(a):
 def solve(a, b):
     """The x for which a @ x is b."""
     return np.linalg.solve(a, b)
+
+
+for _name in ("inv", "det", "solve"):
+    say(f"numpy.linalg.{_name}", domain=DOMAIN, factorises=True)
