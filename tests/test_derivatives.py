@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mdf_loop
-from mdf_loop.errors import MalformedBody, MissingCapture
+from mdf_loop.errors import LoopError, MalformedBody, MissingCapture
 from mdf_loop.readers.expressions.equation_texts import equations_in
 
 METHODS = ["euler", "heun", "rk4"]
@@ -339,3 +339,65 @@ def test_a_mean_and_its_noise_do_not_depend_on_the_step(drawn):
             with mdf_loop.options(seed=seed):
                 ends.append(mdf_loop.loop(round(10 / dt), True, 0.0, body=body, dt=dt))
         assert abs(np.mean(ends) - 1.99) < 0.3
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(METHODS), st.sampled_from(sorted(TERMS)), st.sampled_from(sorted(TERMS)), st.integers(1, 40))
+def test_equations_read_the_values_after_the_step_by_next(method, first, second, n):
+    body = {"derivatives": {"v": first, "u": second}, "let": {"half": "a * v", "drive": "half * u"}, "method": method}
+    body["carried"] = {"choice": "where(next(v) > next(u), 1, -1)", "count": "count + (next(v) > v)"}
+    body["collected"] = {"path": "v", "same": "next(v)", "constants": "a + b"}
+    values = {"v": 0.5, "u": -0.25, "a": 0.7, "b": 0.2, "dt": 0.1}
+    v, u, choice, count, path, same, _ = mdf_loop.loop(n, True, choice=0, count=0, body=body, **values)
+    steps = [by_hand(lambda y: np.array([TERMS[first](*y, 0.7, 0.2), TERMS[second](*y, 0.7, 0.2)]), (0.5, -0.25), 0.1, k, method)
+             for k in range(n + 1)]  # fmt: skip
+    np.testing.assert_allclose(path, np.array(steps)[1:, 0], rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(same, path)
+    assert choice == (1 if v > u else -1)
+    assert count == (np.diff([0.5, *path]) > 0).sum()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_eulers_method_by_hand_gives_the_same_choices_bit_for_bit(engine):
+    short = "dx/dt: drift + sigma * noise()\nchoice: where(next(x) > 0, 1, -1)\nwhile: abs(x) < 1\ndt: 0.01"
+    long = "let new: x + 0.01 * drift + sqrt(0.01) * (sigma * noise())\nx: new\nchoice: where(new > 0, 1, -1)\nwhile: abs(x) < 1"
+    found = []
+    for body in (short, long):
+        with mdf_loop.options(seed=4, engine=engine):
+            found.append(mdf_loop.loop(10_000, True, x=0.0, choice=0, body=body, drift=0.5, sigma=0.8))
+    assert found[0] == found[1]
+    assert found[0][1] == np.sign(found[0][0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_derivative_that_reads_the_next_value_is_semi_implicit(engine):
+    with mdf_loop.options(engine=engine):
+        x, v = mdf_loop.loop(60, True, x=1.0, v=0.0, body="dx/dt: next(v)\ndv/dt: -x\ndt: 0.1")
+    by_numbers = [1.0, 0.0]
+    for _ in range(60):
+        by_numbers[1] += 0.1 * -by_numbers[0]
+        by_numbers[0] += 0.1 * by_numbers[1]
+    np.testing.assert_array_equal([x, v], by_numbers)
+
+
+NOT_NEXT = {
+    "x: next(y)\ny: next(x)": r"circular: next\(x\) reads next\(y\), next\(y\) reads next\(x\).*is x, without next",
+    "x: next(x) + 1": r"next\(x\) reads itself",
+    "let a: b\nlet b: next(x)\nx: a": r"equations are circular: a reads b, b reads next\(x\), next\(x\) reads a",
+    "x: next(z)": r"next\(x\) is the new value of x, which is carried; got next\(z\), and carried are x",
+    "let a: x\nx: next(a)": r"got next\(a\)",
+    "x: next(x + 1)": r"got next\(x \+ 1\)",
+    "dv/dt: next(x)\nx: x + v\nmethod: rk4\ndt: 0.1": r"a derivative reads next\(x\), .* rk4 .* Read x, or write method: euler",
+    "dv/dt: a\nlet a: next(x)\nx: x + 1\nmethod: heun\ndt: 0.1": r"a derivative reads next\(x\)",
+}
+
+
+@pytest.mark.parametrize("body", NOT_NEXT)
+def test_a_value_that_is_not_known_yet_is_refused(body):
+    with pytest.raises(LoopError, match=NOT_NEXT[body]):
+        mdf_loop.compile(body)
+
+
+def test_names_for_a_new_value_say_next():
+    with pytest.raises(MissingCapture, match=r"; next\(x\) is the value that the iteration gives to x"):
+        mdf_loop.loop(3, True, 1.0, 0, body="x: x + 1\nup: x_new > 2")

@@ -11,7 +11,7 @@ from mdf_loop.pictures.boxes import CONDITION, INPUT, PLAIN, Cluster
 from mdf_loop.pictures.of_bodies import BodyDrawer, Scope
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import Equations, check_names, equations_in, is_equations, texts_of
-from mdf_loop.readers.expressions.expression_text import refuse_length, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import next_of, refuse_length, tree_of, variables
 
 WIDEST = 44
 """Letters in a line of a box: longer equations are broken."""
@@ -78,15 +78,22 @@ class EquationDrawer:
         list of str
             The keys of the boxes of what the loop gives: carried values, then collected ones.
         """
-        begin = self._begin(outer, given)
-        begin |= self._lets(begin)
-        new = {name: self._carried(name, text, begin) for name, text in self.said.carried.items()}
+        begin, said = self._begin(outer, given), self.said
+        texts = {name: text for name, text in said.let.items() if name not in said.stages}
+        begin |= {name: self._box(name, text) for name, text in texts.items()}
+        carried = {name: self._carried(name, text) for name, text in said.carried.items()}
+        new = {name: self._box(*shown) for name, shown in carried.items()}
+        scope = {**begin, **{next_of(name): key for name, key in new.items()}}
+        for name, text in texts.items():  # boxes first and arrows then: ``let`` has no order
+            self._arrows(begin[name], text, scope)
+        for name, (title, text) in carried.items():
+            self._arrows(new[name], text if title == name else f"({text}) * {STEP}", scope)
         for name, key in new.items():
             self.drawer.arrow(key, begin[name], "next iteration", is_back=True)
-        after = {**begin, **new}
-        collected = [self._equation(name, text, after, "collect ") for name, text in self.said.collected.items()]
-        if self.said.going is not None:
-            self._equation("while", self.said.going, after, kind=CONDITION)
+        after = {**scope, **new}
+        collected = [self._equation(name, text, after, "collect ") for name, text in said.collected.items()]
+        if said.going is not None:
+            self._equation("while", said.going, after, kind=CONDITION)
         return [*new.values(), *collected]
 
     def _begin(self, outer: Scope, given: Mapping[str, Any]) -> dict[str, str]:
@@ -104,22 +111,10 @@ class EquationDrawer:
                 self.drawer.arrow(outer.get(source), scope[name])
         return scope
 
-    def _lets(self, begin: Scope) -> dict[str, str]:
-        """Boxes first and arrows then: ``let`` has no order."""
-        texts = {name: text for name, text in self.said.let.items() if name not in self.said.stages}
-        made = {name: self._box(name, text) for name, text in texts.items()}
-        for name, text in texts.items():
-            self._arrows(made[name], text, {**begin, **made})
-        return made
-
-    def _carried(self, name: str, text: str, begin: Scope) -> str:
-        """The equation of a carried value; that of a derivative as its author wrote it."""
+    def _carried(self, name: str, text: str) -> tuple[str, str]:
+        """The title and the equation of a carried value; that of a derivative as its author wrote it."""
         slope = self.said.derivatives.get(name)
-        if slope is None:
-            return self._equation(name, text, begin)
-        key = self._equation(f"d{name}/dt", slope, begin)
-        self._arrows(key, STEP, begin)
-        return key
+        return (name, text) if slope is None else (f"d{name}/dt", slope)
 
     def _equation(self, name: str, text: str, scope: Scope, word: str = "", kind: str = PLAIN) -> str:
         key = self._box(name, text, word, kind)

@@ -9,7 +9,8 @@
 ``v`` is carried, and becomes ``v + dt * (current - v) / tau``, by the method of Euler, of Heun or of Runge and Kutta (``rk4``),
 plus ``sqrt(dt)`` times its noise (Euler-Maruyama).  In text an equation is a line ``dv/dt: ...``.  Within a step time moves with
 the state: a carried ``t: t + dt`` is ``t + dt / 2`` in its middle.  Other values that are carried by equations of their own, and
-the iteration number, are the same throughout a step.
+the iteration number, are the same throughout a step.  ``next(v)`` is the value after the step; with Euler's method derivatives
+may read it too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, did_you_mean, warn_user
-from mdf_loop.readers.expressions.expression_text import filled, refuse_depth, tree_at, variables
+from mdf_loop.readers.expressions.expression_text import NEXT, filled, next_of, refuse_depth, tree_at, variables
 
 if TYPE_CHECKING:
     from mdf_loop.readers.expressions.equation_texts import Equations
@@ -98,6 +99,11 @@ class _Expansion:
             if spread is not None:
                 self.spreads[name] = spread
         self.read = behind(self.slopes.values(), self.lets)
+        if STAGES[method] and (new := sorted(self.read.intersection(map(next_of, said.carried)))):
+            raise MalformedBody(
+                f"equations: a derivative reads {new[0]}, which is known when the step is over; method {method} looks at places "
+                f"within the step. Read {new[0][len(NEXT) + 1 : -1]}, or write method: euler"
+            )
         self.clocks = {name: step for name in said.carried if name in self.read and (step := self._clock(name)) is not None}
 
     def _clock(self, name: str) -> str | None:

@@ -16,16 +16,16 @@ and the same as a mapping, for model files::
     while: abs(x) < bound
 
 Names on the right of ``let`` and of carried values are values as the iteration found them, all of them, so equations can
-be written in any order.  ``collect`` and ``while`` see what the iteration made.  Any other name is captured; a few are numbers
-(:data:`NUMBERS`) or the iteration number unless ``captured: [tau]`` says that they come from outside, as do all names that a
-node of MDF or a call has.
+be written in any order; ``next(x)`` is what the iteration makes of x.  ``collect`` and ``while`` see what the iteration made.
+Any other name is captured; a few are numbers (:data:`NUMBERS`) or the iteration number unless ``captured: [tau]`` says that
+they come from outside, as do all names that a node of MDF or a call has.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,7 +46,17 @@ from mdf_loop.readers.expressions.equation_texts import (
     unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
-from mdf_loop.readers.expressions.expression_text import DEEPEST, excerpt, filled, parse, tree_of, variables
+from mdf_loop.readers.expressions.expression_text import (
+    DEEPEST,
+    NEXT,
+    excerpt,
+    filled,
+    name_in_next,
+    next_of,
+    parse,
+    tree_of,
+    variables,
+)
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, dotted, op_of, signed
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
@@ -144,7 +154,9 @@ class _Reader:
     def __init__(self, said: Equations, kind: str, findings: Findings) -> None:
         self.said, self.kind, self.together = said, kind, Together()
         inner = {*said.names, *said.let, *([said.index] if kind == "loop" else ())}
+        self.places = {name: f"let {name}" for name in said.let} | {next_of(name): f"carried {name}" for name in said.carried}
         self.trees = self._trees(inner)
+        inner |= self.places.keys()
         free = {name for tree in self.trees.values() for name in variables(tree)} - inner
         captured = sorted(free)
         self.condition = unused("condition", {*inner, *captured})
@@ -157,9 +169,13 @@ class _Reader:
     def body(self) -> Body:
         """Everything, in order."""
         said, builder = self.said, self.builder
-        for name in self._lets():
-            self.begin[name] = self._value(f"let {name}", name, self.begin)
-        new = {name: self._settled(f"carried {name}", f"{name}_next", self.begin) for name in said.carried}
+        for name in self._ordered():
+            place = self.places[name]
+            if name in said.let:
+                self.begin[name] = self._value(place, name, self.begin)
+            else:
+                self.begin[name] = self._settled(place, f"{place.removeprefix('carried ')}_next", self.begin)
+        new = {name: self.begin[next_of(name)] for name in said.carried}
         after = {**self.begin, **new}
         collected = [self._settled(f"collect {name}", name, after, False) for name in said.collected]
         going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
@@ -167,8 +183,8 @@ class _Reader:
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected])
         return replace(made, ends=said.going is not None)
 
-    def _lets(self) -> list[str]:
-        """The names of ``let``, each behind those that it reads.
+    def _ordered(self) -> list[str]:
+        """The names of ``let`` and of new values, each behind those that it reads.
 
         Raises
         ------
@@ -178,26 +194,24 @@ class _Reader:
         ordered: list[str] = []
 
         def add(name: str, waiting: tuple[str, ...]) -> None:
-            for read in variables(self.trees[place]) if (place := f"let {name}") in self.trees else ():
+            for read in variables(self.trees[place]) if (place := self.places[name]) in self.trees else ():
                 if read in waiting:
                     self._refuse_circle((*waiting[waiting.index(read) :], read))
-                if read in self.said.let and read not in ordered and len(waiting) < DEEPEST:
+                if read in self.places and read not in ordered and len(waiting) < DEEPEST:
                     add(read, (*waiting, read))
             if name not in ordered:
                 ordered.append(name)
 
-        for name in self.said.let:
+        for name in self.places:
             add(name, (name,))
         return ordered
 
     def _refuse_circle(self, names: Sequence[str]) -> None:
         said = ", ".join(f"{name} reads {'itself' if name == read else read}" for name, read in itertools.pairwise(names))
-        self.together.add(
-            MalformedBody(
-                f"let is circular: {said}; what an iteration reads of the one before it is carried, not let",
-                self._path(f"let {names[0]}"),
-            )
-        )
+        new = next((name for name in names if name not in self.said.let), "")
+        what = f"{'equations are' if new else 'let is'} circular: {said}; what an iteration reads of the one before it is "
+        what += f"{new[len(NEXT) + 1 : -1]}, without {NEXT}" if new else "carried, not let"
+        self.together.add(MalformedBody(what, self._path(self.places[names[0]])))
         self.together.settle()
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
@@ -231,16 +245,16 @@ class _Reader:
     def _trees(self, known: set[str]) -> dict[str, ast.expr]:
         """The expressions by place, but for those that are none: what is wrong with them is kept."""
         trees, known = {}, {*known, *self.said.captured}
-        for place, name, text in texts_of(self.said):
+        for place, _, text in texts_of(self.said):
             try:
-                trees[place] = self._tree(text, known, place, name)
+                trees[place] = self._tree(text, known, place)
             except LoopError as error:
                 self.together.add(error)
         return trees
 
-    def _tree(self, text: str, known: set[str], place: str, name: str) -> ast.expr:
+    def _tree(self, text: str, known: set[str], place: str) -> ast.expr:
         try:
-            return parse(text, self._path(place), lambda tree: _Plain(known).visit(tree))
+            return parse(text, self._path(place), lambda tree: _Plain(known, self.said.carried).visit(tree))
         except UnsupportedOp as error:
             path = f"{'/'.join(self._path(place))}: "
             raise UnsupportedOp(path + str(error).removeprefix(path)) from error
@@ -263,8 +277,8 @@ def _refuse_no_value(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
 class _Plain(ast.NodeTransformer):
     """Functions and numbers by their names alone, as formulas have them: ``sqrt(x)`` is ``numpy.sqrt(x)``."""
 
-    def __init__(self, known: set[str]) -> None:
-        self.known = known
+    def __init__(self, known: set[str], carried: Collection[str] = ()) -> None:
+        self.known, self.carried = known, carried
 
     def visit_Call(self, tree: ast.Call) -> ast.AST:
         """A call; one of a function that is not there stays as it is, to be refused by name."""
@@ -272,6 +286,8 @@ class _Plain(ast.NodeTransformer):
         if not isinstance(tree.func, ast.Name):
             return tree
         name = tree.func.id
+        if name == NEXT:
+            return self._next(tree)
         if name in ARRAY_FUNCTIONS:
             return self._of_arrays(name, tree)
         if name in BUILTINS:
@@ -305,6 +321,14 @@ class _Plain(ast.NodeTransformer):
             value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
             raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
         return tree
+
+    def _next(self, tree: ast.Call) -> ast.expr:
+        """``next(x)``, the value that the iteration gives to a carried one."""
+        name = name_in_next(tree)
+        if name not in self.carried:
+            known = f"carried are {', '.join(self.carried)}" if self.carried else "nothing is carried"
+            raise UnsupportedOp(f"{NEXT}(x) is the new value of x, which is carried; got {ast.unparse(tree)}, and {known}")
+        return _at(ast.Name(next_of(name), ast.Load()), tree)
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
         """``A.T``, the matrix with its axes in the other order."""

@@ -304,11 +304,28 @@ def excerpt(text: str) -> str:
 
 
 def variables(tree: ast.expr) -> list[str]:
-    """The names an expression reads, modules and functions that it calls left out."""
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    """The names an expression reads, modules and functions that it calls left out; ``next(x)`` is one as it is written."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    called, new = {id(node.func) for node in calls}, {id(node.args[0]) for node in calls if name_in_next(node)}
     dots = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
     bases = {id(base) for base in dots if isinstance(base, ast.Name) and base.id in MODULES}
-    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called | bases]
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called | bases]
+    return [next_of(node.id) if id(node) in new else node.id for node in names]
+
+
+def next_of(name: str) -> str:
+    """What the new value of a carried one is called in equations."""
+    return f"{NEXT}({name})"
+
+
+def name_in_next(tree: ast.Call) -> str:
+    """The name in ``next(x)``; empty for another call."""
+    is_next = isinstance(tree.func, ast.Name) and tree.func.id == NEXT and len(tree.args) == 1 and not tree.keywords
+    return tree.args[0].id if is_next and isinstance(tree.args[0], ast.Name) else ""
+
+
+NEXT = "next"
+"""What equations call for the value that an iteration gives to the next one."""
 
 
 def number_in(text: str) -> int | float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+from collections.abc import Collection
 from typing import Any
 
 from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
@@ -35,6 +36,20 @@ def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
     parts = [f"d{key}/dt: {value}" if in_text else f"{key}: {value}" for key, value in lines.items()]
     written = " and ".join(parts) if in_text else f"derivatives: {{{', '.join(parts)}}}"
     return f"; a second derivative is two first ones: {written}" if len(lines) > 1 else f"; a derivative is written {written}"
+
+
+def of_another_iteration(name: str, known: Collection[str]) -> str:
+    """How equations read a carried value of another iteration; empty for names that say nothing of one.
+
+    >>> of_another_iteration("x_new", ["x"]), of_another_iteration("x_old", ["x"])
+    ('; next(x) is the value that the iteration gives to x', '; x is the value of the iteration before')
+    """
+    plain, _, when = name.rpartition("_")
+    if plain in known and when in ("prev", "previous", "old", "last", "before"):
+        return f"; {plain} is the value of the iteration before"
+    if plain in known and when in ("next", "new", "now", "after"):
+        return f"; next({plain}) is the value that the iteration gives to {plain}"
+    return ""
 
 
 def meant_by(text: str, problem: str) -> str:

@@ -22,7 +22,7 @@ from mdf_loop.readers.expressions.expression_text import (
     variables,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES
-from mdf_loop.readers.expressions.other_notations import as_derivative
+from mdf_loop.readers.expressions.other_notations import as_derivative, of_another_iteration
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
@@ -122,10 +122,7 @@ ELSEWHERE = {
 def not_in_node(name: str, known: Collection[str]) -> str:
     """The message for a name that a body reads and its node does not have."""
     meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else ELSEWHERE.get(name, "")
-    before = re.sub("_(prev|previous|old|last|before)$", "", name)
-    if before != name and before in known:
-        meant = f"; {before} is the value of the iteration before"
-    meant = meant or did_you_mean(name, known) or ELSEWHERE.get(name.lower(), "")
+    meant = of_another_iteration(name, known) or meant or did_you_mean(name, known) or ELSEWHERE.get(name.lower(), "")
     return f"the body reads {name!r}, which the node does not have{meant}"
 
 
