@@ -1,5 +1,7 @@
 """Calls and files with a mistake: the message says what was meant."""
 
+import contextlib
+import re
 import warnings
 
 import numpy as np
@@ -9,6 +11,7 @@ from test_plain_messages import MODEL, model, told
 
 import mdf_loop
 from mdf_loop.errors import LoopError, LoopWarning, MalformedBody
+from mdf_loop.integrations.checks.model_file import check
 
 LINEAR = "v: v + dt\nwhile: v < 1"
 
@@ -221,3 +224,45 @@ def test_a_parameter_with_a_gradient_is_an_array(tmp_path):
     assert scalar_model(tmp_path)(bound=WithGradient())["x"] == 2
     graph = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 20]> g (double x) => (double y) { y = Add (x, x) }')
     assert mdf_loop.run(graph, x=WithGradient())["y"] == 4
+
+
+SHAPES = {
+    "[3]": (3,),
+    "(3,)": (3,),
+    "3": (3,),
+    "[3.0]": (3,),
+    "(1, 3)": (1, 3),
+    "(n, 3)": None,
+    "[-1]": None,
+}
+"""Shapes as texts of a file, with what they mean; None for those at which nothing looks."""
+
+
+def with_shape(folder, shape):
+    """A file of a model whose input declares a shape."""
+    path = folder / "m.yaml"
+    ports = f"{{x: {{shape: {shape}}}}}"
+    node = f"{{input_ports: {ports}, output_ports: {{y: {{value: x * 2}}}}}}"
+    path.write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{a: {node}}}}}}}}}\n")
+    return path
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_shape_of_a_port_is_compared_with_what_is_given(tmp_path, shape):
+    path, known = with_shape(tmp_path, f"'{shape}'"), SHAPES[shape]
+    model = mdf_loop.load(path)
+    assert tuple(model.graphs[0].nodes[0].input_ports[0].shape) == (known or ())
+    findings = [str(each) for each in check(path)]
+    assert any("a/x: its shape is" in each and "[3, 2]" in each for each in findings) == (known is None), findings
+    wanted = rf"x is declared with shape {re.escape(str([*(known or ())]))}, and is given an array of shape \[4\]"
+    with pytest.warns(LoopWarning, match=wanted) if known else contextlib.nullcontext():
+        mdf_loop.run(path, x=np.ones(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for right in (np.ones(known or 3), 2.0, [2.0]):
+            mdf_loop.run(path, x=right)
+
+
+def test_a_shape_that_is_a_number_says_how_it_is_written(tmp_path):
+    with pytest.raises(LoopError, match=r"shape of an input port must be a list, a text; got a number \(3\); write \[3\]"):
+        mdf_loop.load(with_shape(tmp_path, 3))

@@ -248,6 +248,9 @@ def _read(graph: Any, said: Mapping[str, Any], versions: list[int], where: str) 
 
 PORTS = ("input_ports", "output_ports")
 
+UNUSABLE_SHAPE = "original_shape"
+"""Where the metadata of a port keep a shape that MDF cannot use."""
+
 
 def usable(shape: Any) -> bool:
     """Whether MDF can use a shape."""
@@ -275,14 +278,14 @@ def _repair_shapes(content: Any) -> None:
 
 
 def _repair_shape(port: Any) -> None:
-    """A shape that is null is none; one with names for dimensions, or that is a text otherwise, is kept in the metadata."""
+    """A shape that is null is none; one with names for dimensions, or that is another text, is kept in the metadata."""
     if not isinstance(port, dict) or "shape" not in port or usable(port["shape"]):
         return
     shape = _parsed(port.pop("shape"))
     if usable(shape):
         port["shape"] = shape
     elif shape is not None:
-        port["metadata"] = {**(port.get("metadata") or {}), "original_shape": shape}
+        port["metadata"] = {**(port.get("metadata") or {}), UNUSABLE_SHAPE: shape}
 
 
 def _parsed(shape: Any) -> Any:
@@ -291,4 +294,6 @@ def _parsed(shape: Any) -> Any:
         found = ast.literal_eval(shape) if isinstance(shape, str) else shape
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return shape
-    return list(found) if isinstance(found, tuple) else found
+    found = (found,) if type(found) in (int, float) else found  # as MDF reads "2"
+    is_listed = isinstance(found, tuple | list)
+    return [int(n) if type(n) is float and n.is_integer() else n for n in found] if is_listed else found

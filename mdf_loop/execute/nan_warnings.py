@@ -165,8 +165,7 @@ def warn_of_new_nan(
         return
     key = (id(loop.body), "nan")
     everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
-    is_inner = getattr(run.outermost, "owner", None) is not executor  # the loop around it says so
-    if is_inner or key in run.warned or not all(map(_is_finite, everything)):
+    if is_inner(executor, run) or key in run.warned or not all(map(_is_finite, everything)):
         return
     of_carried, what, is_odd, found = next(each for each in _odd_values(results, count, sees_inf) if each[-1])
     if writes_nan(loop.body) or writes_nan(loop.body, is_odd):
@@ -186,6 +185,19 @@ def warn_of_new_nan(
         f"{place}: {names} became {what}, though the loop was given finite numbers; look for {causes} of a negative number, and "
         "steps (dt) that are too long",
     )
+
+
+def is_inner(executor: InterpretedLoop, run: Run) -> bool:
+    """Whether a loop is inside another one, which says what became of its values."""
+    return getattr(run.outermost, "owner", None) is not executor
+
+
+def begun_again(again: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> Session:
+    """A new execution with the same random numbers, which is shown to no one who watches and warns of nothing."""
+    silent = Run(run.options, RandomStream(run.stream.seed), tells=False)
+    if drawn is not None:
+        silent.stream.restore(drawn)
+    return InterpretedLoop.begin(again, given, silent)
 
 
 def _odd_values(
@@ -216,10 +228,7 @@ def _first(
     again = type(executor)(executor.loop, executor.unseen)
 
     def begin() -> Session:
-        silent = Run(run.options, RandomStream(run.stream.seed), tells=False)
-        if drawn is not None:
-            silent.stream.restore(drawn)
-        return InterpretedLoop.begin(again, given, silent)  # which is shown to no one who watches
+        return begun_again(again, given, run, drawn)
 
     def is_odd_after(session: Session, count: int) -> bool:
         again.advance(session, count)

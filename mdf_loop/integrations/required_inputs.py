@@ -1,4 +1,4 @@
-"""Input ports that must be given a value.
+"""Input ports that must be given a value, and what is given against what they declare.
 
 MDF's specification says what a port is without an edge: its ``default_value``.  Without one MDF's engine takes zeros of the
 shape that is declared, and so do models here.  Where no shape is declared either nothing says what the value is:
@@ -171,3 +171,31 @@ def lost_values(graph: Any) -> str:
         ". The values of initializers, such as weights, were lost when MDF's importer wrote the model: give them in the same "
         "way, or export them as Constant nodes, or run the .onnx file itself with mdf_loop.run"
     )
+
+
+def says_kind(port: Any) -> bool:
+    """Whether an input port declares whole numbers, or a shape that is known."""
+    return _is_whole(port) or bool(_shape_of(port))
+
+
+def wrong_kind(name: str, value: np.ndarray, port: Any) -> str:
+    """How what is given differs from what its port declares, at which MDF does not look; empty where it does not.
+
+    A number, and an array of one element, may be of any shape.
+    """
+    fractions = value[np.mod(value, 1) != 0] if _is_whole(port) and value.dtype.kind == "f" else ()
+    if len(fractions):
+        return f"{name} is declared {port.type}, and is given {fractions[0]}, which is used as it is"
+    shape = _shape_of(port)
+    if not shape or value.shape == shape or value.size == 1:
+        return ""
+    return f"{name} is declared with shape {[*shape]}, and is given an array of shape {[*value.shape]}, which is used as it is"
+
+
+def _is_whole(port: Any) -> bool:
+    return str(port.type).startswith(("int", "uint"))
+
+
+def _shape_of(port: Any) -> tuple[int, ...]:
+    """The shape that a port declares; empty where it declares none, or one with open lengths."""
+    return tuple(port.shape) if port.shape and all(type(n) is int for n in port.shape) else ()

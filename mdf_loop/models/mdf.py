@@ -27,7 +27,14 @@ from mdf_loop.integrations.engine_runs import (
     with_inputs,
 )
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
-from mdf_loop.integrations.required_inputs import open_ports, refuse_without_value, required_ports, warn_of_zeros
+from mdf_loop.integrations.required_inputs import (
+    open_ports,
+    refuse_without_value,
+    required_ports,
+    says_kind,
+    warn_of_zeros,
+    wrong_kind,
+)
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
@@ -307,8 +314,9 @@ class MdfModel(Model):
             self.refuse_missing(inputs)
             if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
                 run.warn_once((id(self.graph), STEP), said)
-            if self._whole:
-                self._warn_of_fractions(inputs, run)
+            for name in self._declared.keys() & inputs.keys():
+                if said := wrong_kind(name, as_array(inputs[name], f"input {name!r}"), self._declared[name]):
+                    run.warn_once((id(self.graph), name), said)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
@@ -330,20 +338,11 @@ class MdfModel(Model):
                 return
 
     @cached_property
-    def _whole(self) -> dict[str, str]:
-        """The input ports that are declared to be whole numbers, by the names of inputs, each with its type."""
-        ports = {f"{node.id}.{port.id}": str(port.type) for node in self.graph.nodes for port in node.input_ports}
-        said = {name: ports.get(self.full_name(name), "") for name in self.inputs}
-        return {name: type for name, type in said.items() if type.startswith(("int", "uint"))}
-
-    def _warn_of_fractions(self, inputs: Mapping[str, Any], run: Run) -> None:
-        """Say of a fraction that its port is declared to be a whole number: MDF does not look at it."""
-        for name in self._whole.keys() & inputs.keys():
-            value = np.ravel(as_array(inputs[name], f"input {name!r}"))
-            parts = value[np.mod(value, 1) != 0] if value.dtype.kind == "f" else value[:0]
-            if parts.size:
-                said = f"{name} is declared {self._whole[name]}, and is given {parts[0]}, which is used as it is"
-                run.warn_once((id(self.graph), name), said)
+    def _declared(self) -> dict[str, Any]:
+        """The input ports that are declared to be whole numbers, or to have a shape, by the names of inputs."""
+        ports = {f"{node.id}.{port.id}": port for node in self.graph.nodes for port in node.input_ports}
+        found = {name: ports[full] for name in self.inputs if (full := self.full_name(name)) in ports}
+        return {name: port for name, port in found.items() if says_kind(port)}
 
     def evaluated_once(
         self, inputs: Mapping[str, Any], run: Run, call: Runner = Request.run, record: Mapping[str, Key] = MappingProxyType({})

@@ -41,7 +41,10 @@ _RANKS = re.compile("invalid index to scalar|too many indices")
 """What numpy says of an index that is wrong whatever the lengths are."""
 
 _ODD = re.compile("nan|infinite")
-"""What a run warns of that its loops compute."""
+"""What a run warns of that its loops compute, and that more iterations may change."""
+
+_SHAPES = re.compile("has shape .* at first and becomes")
+"""What it warns of whatever the numbers are."""
 
 
 def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
@@ -83,7 +86,8 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopErr
     """What one evaluation ends with, loops cut short; nan and infinity that loops warn of are noted where none was cut."""
 
     def note(message: Warning | str, *_: Any) -> None:
-        if _ODD.search(str(message)) and not cut and str(message) not in told:
+        is_odd = _SHAPES.search(str(message)) or (_ODD.search(str(message)) and not cut)
+        if is_odd and str(message) not in told:
             told.append(str(message))
 
     with warnings.catch_warnings(), cutting_loops() as cut:

@@ -13,6 +13,7 @@ import numpy as np
 from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.prepared import read_once
+from mdf_loop.convert.loading import UNUSABLE_SHAPE
 from mdf_loop.convert.scheduled.run_order import left_open
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.functions.function_rows import Row
@@ -218,6 +219,9 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
     """Defaults and values that are not what their ports declare, or no numbers."""
     for port in node.input_ports:
         place = (str(graph.id), node.id, port.id)
+        if (shape := (port.metadata or {}).get(UNUSABLE_SHAPE)) is not None and not is_typed(graph):
+            said = f"its shape is {shape!r}, at which nothing looks; a shape is a list of whole numbers, such as [3, 2]"
+            yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
         if default_value_of(port) is not None and not isinstance(default_value_of(port), dict):
             yield from (Finding(kind, f"{'/'.join(place)}: {said}", place) for kind, said in _of_default(port))
     for parameter in node.parameters:

@@ -248,7 +248,8 @@ def _wrong_value(value: Any, field: Field, kind: Any, place: Place) -> Iterator[
             return
         wanted = ", ".join(dict.fromkeys(NAMED[k] for k in field.kinds if k in NAMED and k is not type(None)))
         what = f" from ids to {place[-1]}" if field.many else ""
-        yield Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {called(value)}", place)
+        meant = f"; write [{value}]" if place[-1] == "shape" and type(value) is int else ""
+        yield Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {called(value)}{meant}", place)
     elif field.inner is not None and value is not None:
         yield from (_wrong_of_many if field.many else _wrong)(value, field.inner, place)
 

@@ -1,0 +1,102 @@
+"""A run says where a carried value silently got another shape: ``F * m`` in the place of ``F @ m``, or a broadcast.
+
+Values may grow: lists to which each iteration appends, and a number to which an array is added, which is the same number for
+all elements.  Nearly always a mistake are another number of axes, and axes of one element that the first iteration lengthens.
+Bodies of ONNX declare what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.nan_warnings import begun_again, is_inner
+from mdf_loop.ir import Body
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import lookup
+from mdf_loop.options import Run
+from mdf_loop.plan.invariants import is_repeatable
+
+Shape = tuple[int, ...]
+
+
+def warn_of_new_shapes(
+    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> None:
+    """Say that a carried value got another shape than it began with, if that looks like a mistake.
+
+    Parameters
+    ----------
+    executor : InterpretedLoop
+        What ran the loop; one like it runs the first iteration again.
+    results : sequence
+        The carried values behind the last iteration.
+    given : Arguments
+    run : Run
+    drawn : object
+        How far the random stream had come before, if the loop draws.
+    lasted : int
+        How many iterations there were.
+    """
+    loop = executor.loop
+    if loop.body.typed or not lasted or not run.tells:
+        return
+    changed = [k for k, pair in enumerate(zip(given.carried, results, strict=False)) if _differ(*map(_shape, pair))]
+    if not changed or is_inner(executor, run):
+        return
+    first = results if lasted == 1 else _behind_the_first(executor, given, run, drawn)
+    for k in changed:
+        before, then, after = (None if x is None else _shape(x[k]) for x in (given.carried, first, results))
+        if before is None or after is None or not _is_odd(before, then, after, loop.body, loop.carried[k].output):
+            continue
+        when, became = ("iteration 0", then) if then is not None and then != before else (f"iterations 0 to {lasted - 1}", after)
+        name, place = loop.carried[k].input, f"{when} of {loop.name or loop.body.name}: {loop.body.at(loop.carried[k].output)}"
+        said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {_HINT}"
+        run.warn_once((id(loop.body), "shape", name), said)
+
+
+_HINT = (
+    "most carried values keep their shape. Look for * (element by element) in the place of @ (the product of matrices), and for "
+    "an array where a number is meant. If the new shape is right, begin with an array of that shape"
+)
+
+
+def _shape(value: Any) -> Shape | None:
+    """The shape of a number or an array; None for anything else."""
+    return value.shape if isinstance(value, np.ndarray | np.generic) else () if isinstance(value, int | float) else None
+
+
+def _differ(before: Shape | None, after: Shape | None) -> bool:
+    """Whether an array has become one of another shape."""
+    return before != after and bool(before) and after is not None
+
+
+def _is_odd(before: Shape, then: Shape | None, after: Shape, body: Body, output: str) -> bool:
+    """Whether there are more axes or fewer, or the first iteration, and no later one, made axes of one element longer."""
+    if len(before) != len(after):
+        return True
+    is_longer = all(n in (1, m) for n, m in zip(before, after, strict=True))
+    return is_longer and then == after and _is_elementwise(body, output)
+
+
+def _is_elementwise(body: Body, output: str) -> bool:
+    """Whether a value is computed element by element, so that its operands were broadcast: it is no list with more behind it."""
+    node = next((node for node in body.nodes if output in node.outputs), None)
+    return node is not None and not node.bodies and lookup(node.op, node.opset, node.domain).batch is elementwise
+
+
+def _behind_the_first(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> Sequence[Any] | None:
+    """The carried values behind the first iteration; None if it cannot run again."""
+    if not all(map(is_repeatable, executor.loop.body.nodes)):
+        return None
+    again = type(executor)(executor.loop, executor.unseen)
+    try:
+        session = begun_again(again, given, run, drawn)
+        again.advance(session, 1)
+    except LoopError:
+        return None
+    return session.moment.carried

@@ -1,0 +1,89 @@
+"""A carried value that silently gets another shape is warned of; values that are meant to grow are not."""
+
+import contextlib
+import json
+import warnings
+
+import numpy as np
+import pytest
+from engines import ENGINES
+
+import mdf_loop
+from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.integrations.checks.model_file import check
+
+F = 0.9 * np.eye(2)
+
+ODD = {
+    "an outer product": ("m: F * m", {"m": np.ones(2), "F": F}, "line 1: m has shape [2] at first and becomes [2, 2]"),
+    "a sum": ("k: k + 1\nm: m + k * w", {"k": 0, "m": np.ones(1), "w": np.ones(3)}, "line 2: m has shape [1] at first"),
+    "noise": ("m: 0.5 * m + noise(w)", {"m": np.ones(1), "w": np.ones(3)}, "m has shape [1] at first and becomes [3]"),
+    "a number": ("m: m @ w * w[0]", {"m": np.ones(2), "w": np.ones(2)}, "m has shape [2] at first and becomes []"),
+    "rows": ("m: m * w", {"m": np.ones((1, 2)), "w": np.ones((4, 2))}, "m has shape [1, 2] at first and becomes [4, 2]"),
+}  # fmt: skip
+
+MEANT = {
+    "a product": ("m: F @ m", {"m": np.ones(2), "F": F}),
+    "a list": ("m: concatenate([m, [1.0]])", {"m": np.ones(1)}),
+    "a window": ("m: concatenate([m, [1.0]])[-3:]", {"m": np.ones(1)}),
+    "a number that becomes an array": ("m: m + w", {"m": 0.0, "w": np.ones(3)}),
+    "a list that began empty": ("m: concatenate([m, [1.0]])", {"m": np.zeros(0)}),
+}
+
+
+def run_by(engine, body, n, **values):
+    """What a loop warns of, whatever becomes of it."""
+    with warnings.catch_warnings(record=True) as told, mdf_loop.options(engine=engine, seed=1):
+        warnings.simplefilter("always")
+        with contextlib.suppress(LoopError):
+            mdf_loop.loop(n, True, body=body, **values)
+    return [str(each.message) for each in told if "at first" in str(each.message)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("n", [1, 2, 500])
+def test_another_shape_is_warned_of_once_with_its_equation(engine, name, n):
+    body, values, message = ODD[name]
+    (told,) = run_by(engine, body, n, **values)
+    assert told.startswith("iteration 0 of Loop: equations/line ")
+    assert message in told
+    assert "@ (the product of matrices)" in told
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", MEANT)
+@pytest.mark.parametrize("n", [1, 2, 500])
+def test_values_that_are_meant_to_grow_are_not(engine, name, n):
+    body, values = MEANT[name]
+    assert run_by(engine, body, n, **values) == []
+
+
+def test_bodies_of_onnx_declare_what_they_mean():
+    text = "b (int64 i, bool go, double[n] x) => (bool go, double[n] y) { y = Add (x, w) }"
+    assert run_by("interpret", text, 3, x=np.ones(1), w=np.ones(3)) == []
+
+
+def test_a_function_is_named_with_its_line():
+    @mdf_loop.body
+    def steps(i, go, m, *, F):
+        return go, F * m
+
+    with pytest.warns(LoopWarning, match=r"test_new_shapes.*m has shape \[2\] at first and becomes \[2, 2\]"):
+        mdf_loop.loop(3, True, np.ones(2), body=steps, F=F)
+
+
+def test_a_loop_that_fails_of_it_says_so_first():
+    with pytest.warns(LoopWarning, match=r"m has shape \[2\] at first and becomes \[2, 2\]"), pytest.raises(LoopError):
+        mdf_loop.loop(3, True, body="m: F * m\nx: x + m[i]", m=np.ones(2), x=np.ones(2), F=F)
+
+
+@pytest.mark.parametrize("count", [3, 100_000])
+def test_check_warns_of_it(tmp_path, count):
+    node = {"parameters": {"body": {"value": {"carried": {"m": "F * m"}}}, "F": {"value": F.tolist()}}}
+    node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": count, "m": [1.0, 2.0], "body": "body"}}
+    node["output_ports"] = {"o": {"value": "run"}}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}))
+    (finding,) = check(path)
+    assert "m has shape [2] at first and becomes [2, 2]" in str(finding)
