@@ -183,8 +183,9 @@ def wrong_kind(name: str, value: np.ndarray, port: Any) -> str:
 
     A number, and an array of one element, may be of any shape.
     """
-    fractions = value[np.mod(value, 1) != 0] if _is_whole(port) and value.dtype.kind == "f" else ()
-    if len(fractions):
+    flat = value.ravel()
+    fractions = flat[np.mod(flat, 1) != 0] if _is_whole(port) and value.dtype.kind == "f" else flat[:0]
+    if fractions.size:
         return f"{name} is declared {port.type}, and is given {fractions[0]}, which is used as it is"
     shape = _shape_of(port)
     if not shape or value.shape == shape or value.size == 1:
