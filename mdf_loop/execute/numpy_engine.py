@@ -27,7 +27,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
 from mdf_loop.execute.nan_warnings import Compared, warn_of_new_nan
 from mdf_loop.execute.programs import Completed, Programs, program_values
-from mdf_loop.execute.shape_warnings import warn_of_new_shapes
+from mdf_loop.execute.shape_warnings import warn_of_new_shapes, warn_of_shapes_before
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, room_of, settle
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
@@ -167,9 +167,7 @@ class NumpyLoop(InterpretedLoop):
         try:
             results = self.account.timed(run.options, self._results, given, run)
         except PartialResults as error:
-            if error.progress is not None and error.progress.owner is self:
-                moment = error.progress.moment
-                warn_of_new_shapes(self, moment.carried, given, run, drawn, moment.iteration)
+            warn_of_shapes_before(error, self, given, run, drawn)
             raise
         self.compared.warn_of_nan(results, given, run, self.lasted)
         warn_of_new_nan(self, results, given, run, drawn, self.lasted)

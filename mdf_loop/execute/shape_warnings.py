@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.nan_warnings import begun_again, is_inner
 from mdf_loop.ir import Body
@@ -57,6 +57,13 @@ def warn_of_new_shapes(
         name, place = loop.carried[k].input, f"{when} of {loop.name or loop.body.name}: {loop.body.at(loop.carried[k].output)}"
         said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {_HINT}"
         run.warn_once((id(loop.body), "shape", name), said)
+
+
+def warn_of_shapes_before(error: PartialResults, executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> None:
+    """The same of a loop that an error ended, which another shape may be the cause of."""
+    if error.progress is not None and error.progress.owner is executor:
+        moment = error.progress.moment
+        warn_of_new_shapes(executor, moment.carried, given, run, drawn, moment.iteration)
 
 
 _HINT = (
