@@ -45,15 +45,22 @@ def warn_of_new_shapes(
     loop = executor.loop
     if loop.body.typed or not lasted or not run.tells:
         return
-    changed = [k for k, pair in enumerate(zip(given.carried, results, strict=False)) if _differ(*map(_shape, pair))]
-    if not changed or is_inner(executor, run):
+    for before, after in zip(given.carried, results, strict=False):  # nearly always all that is done, in short loops too
+        if getattr(before, "shape", None) != getattr(after, "shape", None):
+            break
+    else:
+        return
+    shapes = [(_shape(before), _shape(after)) for before, after in zip(given.carried, results, strict=False)]
+    odd = [k for k, (before, after) in enumerate(shapes) if _may_be_odd(before, after, loop.body, loop.carried[k].output)]
+    if not odd or is_inner(executor, run):
         return
     first = results if lasted == 1 else _behind_the_first(executor, given, run, drawn)
-    for k in changed:
-        before, then, after = (None if x is None else _shape(x[k]) for x in (given.carried, first, results))
-        if before is None or after is None or not _is_odd(before, then, after, loop.body, loop.carried[k].output):
-            continue
-        when, became = ("iteration 0", then) if then is not None and then != before else (f"iterations 0 to {lasted - 1}", after)
+    for k in odd:
+        before, after = shapes[k]
+        then = None if first is None else _shape(first[k])
+        if then != after and len(before) == len(after):
+            continue  # it grows in later iterations too, or it is not known whether it does
+        when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {lasted - 1}", after)
         name, place = loop.carried[k].input, f"{when} of {loop.name or loop.body.name}: {loop.body.at(loop.carried[k].output)}"
         said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {_HINT}"
         run.warn_once((id(loop.body), "shape", name), said)
@@ -72,22 +79,17 @@ _HINT = (
 )
 
 
-def _shape(value: Any) -> Shape | None:
+def _shape(value: Any) -> Any:
     """The shape of a number or an array; None for anything else."""
     return value.shape if isinstance(value, np.ndarray | np.generic) else () if isinstance(value, int | float) else None
 
 
-def _differ(before: Shape | None, after: Shape | None) -> bool:
-    """Whether an array has become one of another shape."""
-    return before != after and bool(before) and after is not None
-
-
-def _is_odd(before: Shape, then: Shape | None, after: Shape, body: Body, output: str) -> bool:
-    """Whether there are more axes or fewer, or the first iteration, and no later one, made axes of one element longer."""
-    if len(before) != len(after):
-        return True
-    is_longer = all(n in (1, m) for n, m in zip(before, after, strict=True))
-    return is_longer and then == after and _is_elementwise(body, output)
+def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: str) -> bool:
+    """Whether an array has more axes or fewer, or axes of one element became longer element by element."""
+    if before == after or not before or after is None:
+        return False
+    is_longer = len(before) == len(after) and all(n in (1, m) for n, m in zip(before, after, strict=True))
+    return len(before) != len(after) or (is_longer and _is_elementwise(body, output))
 
 
 def _is_elementwise(body: Body, output: str) -> bool:
