@@ -174,3 +174,11 @@ def test_jax_inverts_by_its_own_function():
     with mdf_loop.options(engine="jax"):
         found = mdf_loop.loop(5, True, np.ones(3), body=body, A=A)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_what_keeps_a_matrix_from_machine_code_is_said():
+    pytest.importorskip("llvmlite")
+    loop = mdf_loop.compile("x: 0.5 * x + inv(A + x)[0, 0, 0]")
+    with mdf_loop.options(engine="jit"):
+        loop(60, True, x=0.1, A=drawn(3, float, 4))
+    assert re.search(r"numpy\.linalg\.inv \(.*: not one square matrix of known size, up to 32 x 32", loop.explain())

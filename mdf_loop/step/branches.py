@@ -43,13 +43,13 @@ class OfBranches:
     body: Callable[[Body, Mapping[str, Value]], list[Value]]
     node: Callable[[Node, Names], Sequence[Value]]
     bound: Callable[[Node], Bound]
-    scopes: dict[int, tuple[Sequence[Node], Names]]
+    scopes: dict[int, tuple[Sequence[Node], Names, str]]
     has_copies, copies = True, 0
 
     def _computed(self, nodes: Sequence[Node], outputs: Sequence[str], names: Names) -> list[Value]:
         """What nodes compute."""
         if nodes:
-            self.scopes[id(nodes[0])] = nodes, names
+            self.scopes[id(nodes[0])] = nodes, names, ""
         k = 0
         while k < len(nodes):
             node, k = nodes[k], k + 1

@@ -142,7 +142,7 @@ class Lowering(OfBranches):
     """One graph on its way into a Step; ``b`` is the builder, ``begun`` how many iterations stand before the next loop.
 
     ``exact`` says that an array without dimensions is something else than a number of numpy's: where a body has no types, either
-    may reach code that sees the difference.
+    may reach code that sees the difference.  ``refused`` is why the definition of the node that is being lowered does not fit.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Lowering(OfBranches):
         load_kernels()
         self.b, self.obey, self.opens, self.exact, self.bound = Builder(), obey, opens, exact, bound
         self.depth, self.begun, self.is_long, self.sees_nan = 0, 0, is_long, sees_nan
-        self.scopes = {}
+        self.scopes, self.refused = {}, ""
 
     def whole(self, results: Sequence[Value]) -> Region:
         """The Step that gives these results."""
@@ -172,7 +172,7 @@ class Lowering(OfBranches):
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
-        bound = self.bound(node)
+        bound, self.refused = self.bound(node), ""
         given = [names[name] if name else None for name in node.inputs]
         args = [None if x is None or (x.op == "const" and x.attr is None) else x for x in given]
         if bound.loop is not None and self.opens:
@@ -191,8 +191,9 @@ class Lowering(OfBranches):
             mark = self.b.mark()
             try:
                 results = self._defined(node, bound, entry, args, make, mark)
-            except (CannotLower, ValueError):
+            except (CannotLower, ValueError) as error:
                 self.b.rewind(mark)  # what is wrong with it, if anything is, the kernel will say
+                self.refused = str(error)
             else:
                 if _KNOWN.issuperset([x.op for x in results]) or (found := self._folded(node, bound, entry, args)) is None:
                     return results
@@ -260,7 +261,7 @@ class Lowering(OfBranches):
             for d, s in found
         ]
         routine = _routine(node, entry, args, types[0])
-        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs), routine, bound.drawn)
+        apply = Apply(node, bound.call, bound.needs_run, None, len(node.outputs), routine, bound.drawn, self.refused)
         return self.b.apply(apply, [*given, *captured], types)
 
     # Control flow
@@ -367,7 +368,7 @@ class Lowering(OfBranches):
         if any(name not in scope for name in record.invariant):
             raise CannotLower("a loop whose invariant values are not there")
         inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
-        self.scopes[id(record)] = (), dict(zip(inputs, values, strict=True))
+        self.scopes[id(record)] = (), dict(zip(inputs, values, strict=True)), ""
 
     def fixpoint(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Fixpoint:
         """The body of a loop, as a region whose types hold for every iteration."""
@@ -378,8 +379,8 @@ class Lowering(OfBranches):
         finally:
             self.depth -= 1
         for state, x in zip(found.region.params[2:], found.initial, strict=False):
-            if x.type.is_known and not state.type.is_known and (node := first_unknown(found.first)) is not None:
-                self.scopes[id(state)] = (node,), dict.fromkeys(node.outputs, state)
+            if x.type.is_known and not state.type.is_known and (whole := first_unknown(found.first)) is not None:
+                self.scopes[id(state)] = (whole.node,), dict.fromkeys(whole.node.outputs, state), whole.why
         return found
 
 

@@ -16,7 +16,7 @@ def obstacle(region: Region, can_hold: Callable[[Type], bool]) -> str:
     >>> from mdf_loop.step.records import UNKNOWN
     >>> b = Builder()
     >>> text = b.param(UNKNOWN)
-    >>> step = Region((text,), (), (text,), [((), {"greeting": text})])
+    >>> step = Region((text,), (), (text,), [((), {"greeting": text}, "")])
     >>> obstacle(step, lambda type: type.dtype is not None)
     "input 'greeting' is text, a list or an optional"
     """
@@ -27,7 +27,7 @@ def obstacle(region: Region, can_hold: Callable[[Type], bool]) -> str:
     return ""
 
 
-def first_unknown(region: Region) -> Node | None:
+def first_unknown(region: Region) -> Apply | None:
     """The first operator as a whole that gives something of which too little is known, although all is known of its inputs."""
     uses = uses_of(region)
     for value in values_in(region):
@@ -35,7 +35,7 @@ def first_unknown(region: Region) -> Node | None:
         if not isinstance(whole.attr, Apply) or value.type.is_known or _is_several(value) or not uses.count(value):
             continue
         if all(x.type.is_known or (x.op == "const" and x.attr is None) for x in whole.args):
-            return whole.attr.node
+            return whole.attr
     return None
 
 
@@ -45,7 +45,7 @@ def _is_several(value: Value) -> bool:
 
 
 def _said(region: Region, value: Value) -> str:
-    name, node = _named(region, value)
+    name, node, why = _named(region, value)
     if value in region.params:
         return f"input {name!r} is {_words(value.type, 'text, a list or an optional')}"
     if value.op == "param" and node is None:
@@ -53,16 +53,18 @@ def _said(region: Region, value: Value) -> str:
     what = _words(value.type, "a value of a type that only the run knows")
     if value.op == "item" and value.args[0].op == "branch":
         what = " or ".join(_side(side, value.attr) for side in (value.args[0].attr.then, value.args[0].attr.other))
-    return f"{_source(name, node)} gives {what}"
+    whole = value.args[0] if value.op == "item" else value
+    why = why or (whole.attr.why if isinstance(whole.attr, Apply) else "")
+    return f"{_source(name, node)} gives {what}{f': {why}' if why else ''}"
 
 
-def _named(region: Region, value: Value) -> tuple[str, Node | None]:
-    """What the model calls a value, and the node that gives it, as far as that is known."""
-    found: tuple[str, Node | None] = "", None
-    for nodes, names in region.scopes:
+def _named(region: Region, value: Value) -> tuple[str, Node | None, str]:
+    """What the model calls a value, the node that gives it, and why nothing is known of it, as far as that is known."""
+    found: tuple[str, Node | None, str] = "", None, ""
+    for nodes, names, why in region.scopes:
         for name in [name for name, x in names.items() if x is value]:
             node = next((one for one in nodes if name in one.outputs), None)
-            found = (name, node) if node is not None or not found[0] else found
+            found = (name, node, why) if node is not None or not found[0] else found
     return found
 
 

@@ -189,14 +189,14 @@ class Region:
         What it computes, in order.
     results : tuple of Value
         What it gives: parameters, its own values, or values of the regions around it.
-    scopes : sequence of (nodes, mapping)
-        Of a whole Step, for messages: nodes of the model, and the values of their names.
+    scopes : sequence of (nodes, mapping, str)
+        Of a whole Step, for messages: nodes of the model, the values of their names, and why nothing is known of these.
     """
 
     params: tuple[Value, ...] = ()
     values: tuple[Value, ...] = ()
     results: tuple[Value, ...] = ()
-    scopes: Sequence[tuple[Sequence[Node], Mapping[str, Value]]] = ()
+    scopes: Sequence[tuple[Sequence[Node], Mapping[str, Value], str]] = ()
 
 
 @record
@@ -233,6 +233,8 @@ class Apply:
         Makes ``write(*inputs, out)``, which works in memory that is used again.
     drawn : callable or None
         The same as ``drawn(*inputs, rng=generator)``, where the kernel needs the run for nothing but its generator.
+    why : str
+        Why it is an operator as a whole, as far as its definition says.
     """
 
     node: Node
@@ -242,6 +244,7 @@ class Apply:
     results: int = 1
     routine: Callable[[], Callable[..., None]] | None = None
     drawn: Callable[..., Any] | None = None
+    why: str = ""
 
 
 @entity

@@ -123,7 +123,7 @@ def gives_same_bits(region: Region) -> bool:
 
 def computed_exactly(region: Region, nodes: Sequence[Node]) -> bool:
     """Whether what the nodes of a graph compute, but for its loops, has the same bits in all engines."""
-    names = next((names for some, names in region.scopes if some is nodes), None)
+    names = next((names for some, names, _ in region.scopes if some is nodes), None)
     if names is None:
         return False
     known = {names[name] for name in names}

@@ -87,8 +87,6 @@ class OnnxLowering(StaticLowering):
     ----------
     called : dict of Value to str
         What values are called in the bodies that they come from.
-    refused : str
-        Why the definition of the node that is being lowered does not fit; empty if there is none, or it does.
     first_refused : str
         Why the last node of whose inputs all is known cannot be written: nodes behind it know nothing of theirs.
     """
@@ -99,7 +97,7 @@ class OnnxLowering(StaticLowering):
         super().__init__(path)
         self.b, self.opset = OnnxBuilder(opset), opset
         self.called: dict[Value, str] = {}
-        self.refused = self.first_refused = ""
+        self.first_refused = ""
 
     def body(self, body: Body, scope: Mapping[str, Value]) -> list[Value]:
         """The values of a body's outputs."""
@@ -109,7 +107,6 @@ class OnnxLowering(StaticLowering):
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""
-        self.refused = ""
         found = super().node(node, names)
         for name, value in zip(node.outputs, found, strict=False):
             if name:
@@ -124,11 +121,7 @@ class OnnxLowering(StaticLowering):
         """What MDF's expressions compute in primitives; an operator of ONNX stays one."""
         if node.domain not in INTERNAL_DOMAINS:
             raise CannotLower("stays an operator")
-        try:
-            found = make(self.b, *args)
-        except (CannotLower, ValueError) as error:
-            self.refused = f": {error}"
-            raise
+        found = make(self.b, *args)
         return found if isinstance(found, tuple) else (found,)
 
     def _folded(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
@@ -143,7 +136,8 @@ class OnnxLowering(StaticLowering):
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         if node.domain not in INTERNAL_DOMAINS:
             return self._kept(node, args, names)
-        why = node.attrs.get("reason", f"{node.op} has no ONNX operator{'' if node.op in REWRITTEN else self.refused}")
+        because = "" if node.op in REWRITTEN or not self.refused else f": {self.refused}"
+        why = node.attrs.get("reason", f"{node.op} has no ONNX operator{because}")
         is_known = all(x is None or x.type.dtype is not None for x in args)
         if node.op in REWRITTEN and is_known:
             try:

@@ -37,8 +37,6 @@ WITHOUT_DOUBLE = frozenset(name for names in _FLOAT_ALONE for name in names.spli
 class Unwritten(Apply):
     """An operator that ONNX cannot say, or of which it is not known yet what it is given; ``why`` is for the error."""
 
-    why: str = ""
-
 
 class OnnxBuilder(StaticBuilder):
     """A builder whose operators as a whole are ONNX's, of one version."""
