@@ -95,7 +95,10 @@ CALLS = [
         lambda m: mdf_loop.fit(m, {"last": [1.0]}, {"rate": (0, 1)}, loss="mse"),
         "loss is a function of (simulated, data), or",
     ),
-    (lambda m: mdf_loop.fit(m, {"last": ["a"]}, {"rate": (0, 1)}), "data['last'] must be numbers; got texts"),
+    (
+        lambda m: mdf_loop.fit(m, {"last": ["a"]}, {"rate": (0, 1)}),
+        "data['last'] must be numbers; got a: give each choice the number that the model has for it",
+    ),
     (lambda m: backend(ONNX).run([None]), "input 'x' must be float32[n]; got None, which only an optional may be"),
     (lambda m: backend(ONNX).run([1.0, 2.0]), "the model takes 1 input (x); 2 were given"),
     (lambda m: backend(ONNX).run({"xx": 1.0}), "missing: x; unknown: xx; did you mean 'x'?"),
