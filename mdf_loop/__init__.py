@@ -5,11 +5,11 @@ Importing this package registers ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If``
 
 import logging
 
-from mdf_loop.system.starting import is_a_question, no_collecting
+from mdf_loop.system.starting import importing, is_a_question
 from mdf_loop.version import __version__ as __version__
 
 if not is_a_question():  # then there is nothing to run
-    with no_collecting():
+    with importing():
         from mdf_loop import backend
         from mdf_loop.calls.calling import if_, loop, scan
         from mdf_loop.calls.compiled import compile

@@ -12,6 +12,7 @@ import inspect
 import itertools
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
@@ -369,6 +370,22 @@ def hide_library(error: BaseException) -> None:
         found = found.__cause__ or found.__context__
 
 
+@contextlib.contextmanager
+def calling_callers() -> Iterator[None]:
+    """Call a function of the caller's: what it raises shows their lines alone."""
+    try:
+        yield
+    except Exception as error:
+        error._mdf_loop_of_callers = True  # type: ignore[attr-defined]
+        raise
+
+
+def is_of_callers(error: BaseException) -> bool:
+    """Whether a function of the caller's raised an exception, and not this package where that function called it."""
+    *_, (last, _) = traceback.walk_tb(error.__traceback__)
+    return hasattr(error, "_mdf_loop_of_callers") and _module(last) not in _LIBRARIES
+
+
 def _of_callers(entry: TracebackType | None) -> TracebackType | None:
     """The entries of a traceback that are not of a library."""
     entries = list[TracebackType]()
@@ -382,5 +399,11 @@ def _of_callers(entry: TracebackType | None) -> TracebackType | None:
 
 
 def _is_library(entry: TracebackType) -> bool:
-    """Whether a line is of a library; those of programs that we write have no module."""
-    return entry.tb_frame.f_globals.get("__name__", "mdf_loop").partition(".")[0] in (*_LIBRARIES, "numpy")
+    """Whether a line is of a library."""
+    return _module(entry.tb_frame) in (*_LIBRARIES, "numpy", "scipy")
+
+
+def _module(frame: FrameType) -> str:
+    """The package that a line is of; those of programs that we write have no module."""
+    name: str = frame.f_globals.get("__name__", "mdf_loop")
+    return name.partition(".")[0]

@@ -26,6 +26,7 @@ from mdf_loop.errors import (
     hide_library,
     in_words,
     is_from_outside,
+    is_of_callers,
     warn_user,
 )
 from mdf_loop.progress import Bar, Watch
@@ -126,8 +127,9 @@ def public(function: Callable[P, T]) -> Callable[P, T]:
                 if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the call itself
                     refuse_call(function, args, named)
                 raise
-        except (LoopError, PartialResults) as error:
-            if not _current.get().traceback and not is_from_outside(error):
+        except (Exception, PartialResults) as error:
+            is_ours = isinstance(error, LoopError | PartialResults) or is_of_callers(error)
+            if is_ours and not _current.get().traceback and not is_from_outside(error):
                 hide_library(error)
             raise  # which adds no entry for this line
 

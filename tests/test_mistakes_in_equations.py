@@ -73,10 +73,10 @@ OTHER_LANGUAGES = [
     (T, "t: sum(x for x in t)", "write functions of whole arrays"),
     (T, "t: v.sum()", "write sum(v)"),
     (T, "t: v.shape[0]", "write shape(v)"),
-    (T, "t: [t + dt]", "the text of an array is in quotes"),
+    (T, "t: [t + dt]", "write an array of expressions as one text, in quotes: '[t + dt]'"),
     (T, "t:", "it is an expression; got nothing"),
     (T, "t: t + np.random.choice([1, 2])", "write where(uniform() < 0.5, a, b)"),
-    (T, "t: t + randint(0, 2)", "write floor(low + (high - low) * uniform())"),
+    (T, "t: t + randint(0, 2)", "write floor(0 + (2 - 0) * uniform())"),
     (T, "t: t + noise(0.5)", "scale what it gives"),
     (T, "t: t + ln(v)", "did you mean 'log'"),
     (T, "t: t + current(i)", "current[...] is an element of it"),
@@ -233,7 +233,9 @@ OUTPUTS = " " * 20 + "output_ports:"
     [
         ("mean(run.path)", r"expression 'mean\(run.path\)', .*; write numpy.mean\(run.path\)$"),
         ("2 * pi", "it reads 'pi', which the node does not have; write numpy.pi"),
-        ("random.gauss(0, 1)", r"reads 'random', .*; write mean \+ spread \* noise\(\) in the equations of a loop"),
+        ("random.gauss(0, 1)", r"; write normal\(0, 1\) in the equations of a loop"),
+        ("rng.normal(0, 1)", r"; write numpy.random.normal\(0, 1\)"),
+        ("np.meann(run.path)", "; did you mean 'mean'"),
     ],
 )
 def test_functions_and_numbers_of_numpy_in_ports_say_what_is_written_there(tmp_path, written, meant):

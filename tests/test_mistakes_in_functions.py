@@ -157,11 +157,11 @@ def makes_a_generator(i, go, v):
 @pytest.mark.parametrize(
     ("function", "line", "instead"),
     [
-        (draws_later, 2, "write mean + spread * mdf_loop.body.noise()"),
+        (draws_later, 2, "write mdf_loop.body.normal(mean, spread)"),
         (chooses, 2, "write np.where(mdf_loop.body.uniform() < 0.5, a, b)"),
-        (draws_with_values, 1, "draws random numbers by np.random.normal, which cannot be traced; write mean + spread *"),
+        (draws_with_values, 1, "draws random numbers by np.random.normal, which cannot be traced; write mdf_loop.body.normal(mean, spread)"),
         (makes_a_generator, 2, "makes a generator, which draws the same random numbers in every iteration"),
-        (Model().draw, 2, "write mean + spread * mdf_loop.body.noise()"),
+        (Model().draw, 2, "write mdf_loop.body.normal(mean, spread)"),
     ],
 )
 def test_draws_are_refused_in_their_line_with_what_to_write(function, line, instead):

@@ -207,7 +207,7 @@ def static_axis(i, go, x):
         (iterates, 1, "mdf_loop.scan"),
         (uses_and, 1, "np.logical_and"),
         (draws_once, 1, "write mdf_loop.body.uniform(), which draws new ones"),
-        (draws_once_elsewhere, 1, "write mean + spread * mdf_loop.body.noise(), which"),
+        (draws_once_elsewhere, 1, "write mdf_loop.body.normal(mean, spread), which"),
         (writes_out, 1, "use what it returns"),
         (static_axis, 1, "known only when the loop runs"),
     ],

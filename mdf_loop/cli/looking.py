@@ -37,10 +37,15 @@ def check(
     else:
         for problem in found:
             print(f"{file}{f':{problem.line}' if problem.line else ''}: {problem.kind}: {problem.message}")
-        if not found:
-            print(f"{file}: nothing is wrong")
+        print(_counted([problem.kind for problem in found]) if found else f"{file}: nothing is wrong")
     if any(strict or problem.kind == ERROR for problem in found):
         raise typer.Exit(1)
+
+
+def _counted(kinds: list[str]) -> str:
+    """How many errors, warnings and notes were found, in words."""
+    counts = {kind: kinds.count(kind) for kind in ("error", "warning", "note")}
+    return ", ".join(f"{n or 'no'} {kind}{'s' * (n > 1)}" for kind, n in counts.items() if n or kind == "error")
 
 
 def explain(

@@ -201,9 +201,10 @@ def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str
             return f"; {name!r} is {'None' if value is None else f'a {type(value).__name__}'}, no number"
         text = value.item() if isinstance(value, np.ndarray | np.generic) and value.ndim == 0 else value
         if isinstance(text, str):
-            return f"; {name!r} is the text {text[:40]!r}, no number"
+            return f"; {repr(name) if '~' not in name else 'one of them'} is the text {text[:40]!r}, no number"
         among = [each for each in text.ravel()[:100] if isinstance(each, str)] if isinstance(text, np.ndarray) else []
         if among:
+            among.sort(key=lambda each: not each.strip("+-.0123456789eE"))  # those that are no numbers first
             return f"; {name!r} has the text {among[0][:40]!r} among its numbers"
     return ""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, warn_user
+from mdf_loop.errors import ArgumentError, KindError, calling_callers, warn_user
 from mdf_loop.inference.summaries import Summary, spread
 
 Simulated = Mapping[str, np.ndarray]
@@ -139,7 +139,8 @@ def of_function(function: Any, data: Mapping[str, np.ndarray]) -> Objective:
     """What a function of the caller's gives for simulated and observed values."""
 
     def loss(simulated: Simulated) -> np.ndarray:
-        found = [function(dict(zip(simulated, row, strict=True)), data) for row in zip(*simulated.values(), strict=True)]
+        with calling_callers():
+            found = [function(dict(zip(simulated, row, strict=True)), data) for row in zip(*simulated.values(), strict=True)]
         for value in found:
             if np.ndim(value) or np.asarray(value).dtype.kind not in "biuf":
                 raise KindError(f"loss(simulated, data) must give a number; got {value!r:.80}")

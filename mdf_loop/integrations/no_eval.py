@@ -36,6 +36,7 @@ from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import names_in, number_in, tree_if_any
+from mdf_loop.readers.expressions.function_calls import MODULES
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
 from mdf_loop.readers.mdf.input_ports import default_value_of, refuse_cycle
 from mdf_loop.system.threads import holding, lock
@@ -151,11 +152,14 @@ def _in_place() -> Iterator[None]:
 
 @around
 def _whole(original: Callable[..., Any], expr: Any) -> list[str]:
-    """What an expression reads, by Python's grammar: MDF cuts it at brackets, and cannot read ``f(x[0])`` then."""
+    """What an expression reads, by Python's grammar: MDF cuts it at brackets, and cannot read ``f(x[0])`` then.
+
+    By the list numpy is ``np`` too, which MDF does not know.
+    """
     if not isinstance(expr, str):
         return []
     tree = tree_if_any(expr)
-    return original(expr) if tree is None else names_in(tree)
+    return original(expr) if tree is None else [name for name in names_in(tree) if not (_work.get() and name in MODULES)]
 
 
 @around
@@ -164,7 +168,8 @@ def _by_the_list(
 ) -> Any:
     """``modelspec.utils.evaluate``, as MDF's engine calls it: by the list where the engine works on our behalf."""
     if not is_guarded() or "Tensor" in type(expr).__name__:
-        return original(expr, parameters, *args, **kwargs)
+        known = {"np": np, "linalg": np.linalg} if _work.get() == TRUSTED else {}
+        return original(expr, {**known, **(parameters or {})} if known else parameters, *args, **kwargs)
     return evaluated(expr, parameters or {})
 
 
@@ -228,7 +233,7 @@ def _with_hint(error: MalformedBody | UnsupportedOp) -> MalformedBody | Unsuppor
     return type(error)(f"{error}{HINT}") if _work.get() == MODEL and not _WRITTEN.search(str(error)) else error
 
 
-_WRITTEN = re.compile(r"; (?:write|.* is written) ")
+_WRITTEN = re.compile(r"; (?:write|did you mean|.* is written) ")
 
 
 class Listed:

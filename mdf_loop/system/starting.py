@@ -26,11 +26,29 @@ def is_a_question() -> bool:
     >>> is_a_question()
     False
     """
-    script, *asked = sys.argv or [""]
-    is_module = script == "-m" and "mdf_loop" in sys.orig_argv  # while the package is imported, before its main module
-    if not is_module and os.path.basename(script) not in _SCRIPTS:
+    asked = sys.argv[1:]
+    if not _is_command():
         return False
     return not asked or asked == ["--version"] or (len(asked) <= 2 and asked[-1] in ("--help", "-h"))
+
+
+def _is_command() -> bool:
+    """Whether this process is the command ``mdf-loop``."""
+    script = sys.argv[0] if sys.argv else ""
+    is_module = script == "-m" and "mdf_loop" in sys.orig_argv  # while the package is imported, before its main module
+    return is_module or os.path.basename(script) in _SCRIPTS
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Import the parts of the package: Ctrl-C ends the command then as it does later, without a traceback."""
+    try:
+        with no_collecting():
+            yield
+    except KeyboardInterrupt:
+        if _is_command():
+            sys.exit(130)
+        raise
 
 
 @contextlib.contextmanager

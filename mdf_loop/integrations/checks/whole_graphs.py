@@ -27,7 +27,7 @@ from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS, names_hidden_by
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
-from mdf_loop.readers.mdf.engine_body import refuse_text, texts_for_python
+from mdf_loop.readers.mdf.engine_body import refused_texts
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.names import needed_arguments, surplus, unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
@@ -271,12 +271,9 @@ def _of_default(port: Any) -> Iterator[tuple[str, str]]:
 def _of_list(value: list[Any]) -> str:
     """What is wrong with a list that is meant as an array; empty if nothing is."""
     try:
-        array = np.array(value)
+        np.array(value)
     except ValueError:
         return "its rows differ in length; an array has rows of one length"
-    wrong = [item for item in np.array(value, object).ravel() if isinstance(item, str) and number_in(item) is None]
-    if array.dtype.kind == "U" and 0 < len(wrong) < array.size:
-        return f"{excerpt(wrong[0])} among its numbers is a text"
     return ""
 
 
@@ -307,12 +304,8 @@ def _of_trip_count(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterato
 def wrong_with_texts(graph: Any, node: Any) -> Iterator[Finding]:
     """Expressions that are refused when the model runs."""
     load_kernels()
-    for name, source in texts_for_python(node):
-        place = (str(graph.id), node.id, name)
-        try:
-            refuse_text(source, place)
-        except LoopError as error:
-            yield Finding(ERROR, str(error), place)
+    for name, error in refused_texts(graph, node):
+        yield Finding(ERROR, str(error), (str(graph.id), node.id, name))
 
 
 def wrong_with_conditions(graph: Any) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from typing import Any
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
 from mdf_loop.readers.expressions.derivatives import STAGES, STEP, expand, refuse_standing_time
 from mdf_loop.readers.expressions.expression_text import as_name, number_in
-from mdf_loop.readers.expressions.other_notations import as_derivative
+from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_comma, meant_by_list
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 
@@ -232,7 +232,8 @@ _ELSEWHERE = {
     **dict.fromkeys(("init", "initial", "v_initial", "start"), "; initial values are args of the loop: {x: 0.0}"),
     **dict.fromkeys(("parameters", "params", "constants"), "; these are parameters of the node"),
     **dict.fromkeys(("M", "for", "steps", "repeat", "trip_count"), "; the number of iterations is M in the args of the loop"),
-    "until": "; a loop goes on while something is true: while: not (...)",
+    **dict.fromkeys(("until", "stop", "end", "break"), "; a loop goes on while something is true: while: not (...)"),
+    **dict.fromkeys(("cond", "condition", "go", "keep_going"), "; the condition to go on is while: ..."),
 }
 """Keys of what a body does not say, and where it is said."""
 
@@ -240,7 +241,8 @@ _ELSEWHERE = {
 def meant_by_key(key: Any, content: Any) -> str:
     """What a key was probably meant as that no body has."""
     more = f"; an equation is in {CARRIED}: {{{key}: {content}}}" if isinstance(content, str) and str(key).isidentifier() else ""
-    return _ELSEWHERE.get(str(key), "") or as_derivative(key, content) or did_you_mean(key, KEYS) or more
+    elsewhere = _ELSEWHERE.get(str(key), "").replace("...", content if isinstance(content, str) else "...")
+    return elsewhere or as_derivative(key, content) or did_you_mean(key, KEYS) or more
 
 
 def _listed(names: Any, key: str) -> tuple[str, ...]:
@@ -263,10 +265,19 @@ def _part(content: Any, key: str, together: Together) -> dict[str, str]:
         together.add(MalformedBody(f"it is a mapping from names to expressions, such as {example}; {got}", ("equations", key)))
         return {}
     found = dict[str, str]()
+    if None in content.values() and (split := meant_by_comma(content)):
+        together.add(MalformedBody(split[2:], ("equations", key)))
+        return {}
     for name, text in content.items():
-        if not isinstance(name, str) or not name.isidentifier():
+        if name == WHILE or (name in KEYS and isinstance(text, Mapping)):
+            said = f"{name!r} is a key of the body, not a value in {key}: indent it as {key} is indented"
+            together.add(MalformedBody(said, ("equations", key, name)))
+        elif not isinstance(name, str) or not name.isidentifier():
+            word, _, value = str(name).partition(" ")
             plain = re.sub(r"\W+", "_", str(name).strip())
             meant = as_derivative(name, text) or (f"; write {plain}" if plain.isidentifier() else "")
+            if word in ("let", "collect"):
+                meant = f"; write {LET if word == 'let' else COLLECTED}: {{{value}: {text}}}"
             said = f"a name has letters, digits and _, and a colon behind it: x: x + 1; got {name!r}{meant}"
             together.add(MalformedBody(said, ("equations", key, str(name))))
         else:
@@ -278,7 +289,7 @@ def _expression(text: Any, where: str, together: Together) -> str:
     """The text of an expression; a number alone is one, and so are true and false of YAML."""
     if not isinstance(text, str | bool | int | float):
         got = "nothing" if text is None else in_words(text)[:60]
-        listed = "; the text of an array is in quotes: '[a, b]'" if isinstance(text, list) else ""
+        listed = meant_by_list(text, where == WHILE) if isinstance(text, list) else ""
         path = ("equations", where.removeprefix("carried "))
         together.add(MalformedBody(f"it is an expression; got {got}{listed}", path))
     return text if isinstance(text, str) else repr(text)
@@ -311,7 +322,7 @@ def _refuse_keys(said: Equations) -> None:
         meant = f"method is {', '.join(STAGES)}; got {method!r}{did_you_mean(method, STAGES)}"
         raise MalformedBody(f"equations, line {said.lines[f'carried {METHOD}']}: {meant}")
     if re.search("[<>]|==", until):
-        raise MalformedBody(f"equations, line {said.lines['carried until']}: {_ELSEWHERE['until'][2:-5]}({until})")
+        raise MalformedBody(f"equations, line {said.lines['carried until']}: {meant_by_key('until', until)[2:]}")
     if collect.isidentifier() and collect != "collect":
         raise MalformedBody(
             f"equations, line {said.lines['carried collect']}: what is collected has a name: collect path: {collect}"

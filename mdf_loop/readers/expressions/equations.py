@@ -51,6 +51,7 @@ from mdf_loop.readers.expressions.expression_text import (
     NEXT,
     excerpt,
     filled,
+    instead_of,
     name_in_next,
     next_of,
     parse,
@@ -58,6 +59,7 @@ from mdf_loop.readers.expressions.expression_text import (
     variables,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, dotted, op_of, signed
+from mdf_loop.readers.expressions.other_notations import meant_by_list
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, Findings, NotCompiled, Number, Value
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 
@@ -269,9 +271,10 @@ def _refuse_no_value(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
     if isinstance(tree, ast.Constant) and tree.value is None:
         raise MalformedBody(f"expression {excerpt(text)} is no value", path)
     if isinstance(tree, ast.Tuple) and text.strip()[:1] != "(":
-        raise MalformedBody(
-            f"expression {excerpt(text)} has a comma: a number has a point, 0.1, and a list brackets, [a, b]", path
-        )
+        meant = ": a number has a point, 0.1, and a list brackets, [a, b]"
+        if all(isinstance(part, ast.Compare) for part in tree.elts):
+            meant = meant_by_list([*map(ast.unparse, tree.elts)], is_condition=True)
+        raise MalformedBody(f"expression {excerpt(text)} has a comma{meant}", path)
 
 
 class _Plain(ast.NodeTransformer):
@@ -283,6 +286,8 @@ class _Plain(ast.NodeTransformer):
     def visit_Call(self, tree: ast.Call) -> ast.AST:
         """A call; one of a function that is not there stays as it is, to be refused by name."""
         self.generic_visit(tree)
+        if isinstance(tree.func, ast.Attribute) and tree.func.attr in DRAWN and op_of(dotted(tree.func) or "") is None:
+            raise UnsupportedOp(f"there is no function {ast.unparse(tree.func)!r}; {instead_of(tree.func.attr, tree.args)}")
         if not isinstance(tree.func, ast.Name):
             return tree
         name = tree.func.id
@@ -301,7 +306,7 @@ class _Plain(ast.NodeTransformer):
             tree.func = _dotted(f"numpy.random.{name}", tree)
             return tree
         if name in DISTRIBUTIONS and name not in DRAWS:
-            raise UnsupportedOp(f"it is {name}({DISTRIBUTIONS[name][1]}); got {len(tree.args)} arguments")
+            raise UnsupportedOp(f"it is {name}({DISTRIBUTIONS[name][1]}); got {ast.unparse(tree)}")
         if name in DRAWS and not tree.keywords and len(tree.args) <= 1 and signed(tree.args[0] if tree.args else tree) is UNKNOWN:
             alone, alike = DRAWS[name]
             if not tree.args:
@@ -317,7 +322,7 @@ class _Plain(ast.NodeTransformer):
         if module:
             tree.func = _dotted(f"{module}.{name}", tree)
         else:
-            drawn = f"; write {DRAWN[name]}" if name in DRAWN and name not in _MEANT else ""
+            drawn = f"; {instead_of(name, tree.args)}" if name in DRAWN and name not in _MEANT else ""
             value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
             raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
         return tree
@@ -378,8 +383,16 @@ class _Plain(ast.NodeTransformer):
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
 
 
-_MEANT = {"randn": "noise", "gauss": "normal", "rand": "uniform", "ln": "log", "step": "heaviside", "sgn": "sign"}
-"""What functions of Python and numpy are called here that another name is closer to."""
+_MEANT = {
+    "randn": "noise",
+    "gauss": "normal",
+    "rand": "uniform",
+    "ln": "log",
+    "step": "heaviside",
+    "sgn": "sign",
+    **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
+}
+"""What functions of Python, numpy and others are called here that another name is closer to."""
 
 
 def functions_of_equations() -> dict[str, str]:

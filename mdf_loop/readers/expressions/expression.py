@@ -15,7 +15,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Node
-from mdf_loop.readers.expressions.expression_text import excerpt, number_in, parse
+from mdf_loop.readers.expressions.expression_text import excerpt, number_in, parse, refuse_texts_in_list
 from mdf_loop.readers.expressions.function_calls import call, dtype_named, signed
 from mdf_loop.readers.expressions.values import (
     COMPARISONS,
@@ -319,6 +319,7 @@ def evaluated(source: Any, scope: Scope, builder: BodyBuilder, base: str, path: 
     if isinstance(source, str):
         return _evaluated_text(source, scope, builder, base, path)
     if isinstance(source, list):
+        refuse_texts_in_list(source, scope, path)
         try:
             return literal(np.array(source)) if not source else builder.array(literal(source), base)
         except MalformedBody as error:

@@ -14,13 +14,15 @@ import ast
 import copy
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp, shortened
+from mdf_loop.errors import MalformedBody, UnsupportedOp, did_you_mean, shortened
 from mdf_loop.kernels import load_kernels
+from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
-from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by
+from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by, meant_by_list
+from mdf_loop.readers.expressions.values import DOMAIN
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
 """Characters, syntax nodes and nesting that an expression may have: people do not write more by hand."""
@@ -119,6 +121,26 @@ def refuse_decimal_comma(text: Any, path: tuple[str, ...] = ()) -> None:
 
 
 _DECIMAL_COMMA = re.compile(r"\s*([-+]?\d+),(\d+)\s*")
+
+
+def refuse_texts_in_list(value: Any, known: Container[str], path: tuple[str, ...] = (), meant: str = "") -> None:
+    """See that a list is one of numbers, or of texts that are no names: nothing in a list is computed.
+
+    Raises
+    ------
+    MalformedBody
+        The message ends with ``meant``, or with how an array of expressions is written.
+    """
+    parts = [*_flat(value)] if isinstance(value, list) else []
+    texts = [part for part in parts if isinstance(part, str)]
+    if texts and (len(texts) < len(parts) or (len(parts) > 1 and any(text in known for text in texts))):
+        text = next((each for each in texts if number_in(each) is None), texts[0])
+        raise MalformedBody(f"{excerpt(text)} in a list of numbers is a text{meant or meant_by_list(value)}", path)
+
+
+def _flat(value: list[Any]) -> Iterator[Any]:
+    for part in value:
+        yield from _flat(part) if isinstance(part, list) else (part,)
 
 
 def tree_of(text: str) -> ast.expr:
@@ -230,7 +252,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         if op_of(name) is None:
             raise UnsupportedOp(
                 f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, which is not among the functions that "
-                f"expressions may call; {instead_of(name)}"
+                f"expressions may call; {instead_of(name, node.args)}"
             )
         yield from node.args
         yield from (keyword.value for keyword in node.keywords)
@@ -260,6 +282,10 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
 
 def _called(node: ast.Call) -> str:
     """What to write in the place of a call of something that is no function."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr in DRAWN:
+        drawn = f"numpy.random.{node.func.attr}"
+        written = f"write {drawn}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
+        return f"; {written if op_of(drawn) else f'{instead_of(drawn, node.args)} in the equations of a loop'}"
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func, node.args)
     if name := bare_function(node):
@@ -273,7 +299,7 @@ def bare_function(node: ast.AST) -> str:
     if not name or name in BUILTINS:
         return ""
     load_kernels()
-    return next((full for full in (f"numpy.{name}", f"math.{name}") if op_of(full)), "")
+    return next((full for full in (f"numpy.{name}", f"math.{name}", f"numpy.random.{name}") if op_of(full)), "")
 
 
 def _as_function(node: ast.Attribute, more: Sequence[ast.expr] = ()) -> str:
@@ -282,10 +308,14 @@ def _as_function(node: ast.Attribute, more: Sequence[ast.expr] = ()) -> str:
     return f"; write {node.attr}({', '.join(map(ast.unparse, [node.value, *more]))})" if is_function else ""
 
 
-def instead_of(name: str) -> str:
-    """What to write in the place of a function that no expression calls."""
-    drawn = DRAWN.get(name.rpartition(".")[2])
-    return f"write {drawn}" if drawn else ANY_FUNCTION
+def instead_of(name: str, args: Sequence[ast.expr] = ()) -> str:
+    """What to write in the place of a call of a function that no expression has."""
+    last = name.rpartition(".")[2]
+    names, text = DRAWN.get(last, ((), ""))
+    if args and len(args) == len(names):
+        text = ast.unparse(filled(tree_of(text), dict(zip(names, args, strict=True))))
+    known = [op.rpartition(".")[2] for domain, op in KERNELS if domain == DOMAIN and "." in op]
+    return f"write {text}" if text else did_you_mean(last, known)[2:] or ANY_FUNCTION
 
 
 ANY_FUNCTION = "a plain Python function as a body may call any, and @mdf_loop.kernel makes it an operator (docs/extending)"

@@ -12,7 +12,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,18 +47,29 @@ NUMBERS = {
 }
 """The Python number that a function gives; others of ``math`` and ``numpy.random`` give floats, those of numpy none."""
 
-DRAWN = {
-    **dict.fromkeys(("randn", "standard_normal"), "noise()"),
-    **dict.fromkeys(("normal", "gauss", "normalvariate"), "mean + spread * noise()"),
-    **dict.fromkeys(("rand", "random", "random_sample", "sample", "ranf"), "uniform()"),
-    **dict.fromkeys(("randint", "integers", "randrange"), "floor(low + (high - low) * uniform())"),
-    **dict.fromkeys(("exponential", "expovariate", "standard_exponential"), "-mean * log(uniform())"),
-    **dict.fromkeys(("binomial", "bernoulli"), "where(uniform() < p, 1.0, 0.0)"),
-    "uniform": "low + (high - low) * uniform()",
-    "choice": "where(uniform() < 0.5, a, b)",
-    "lognormal": "exp(mean + spread * noise())",
+_CHOSEN = "where(uniform() < 0.5, a, b), or, with probabilities p, values[argmax(cumsum(p) > uniform())]"
+
+DRAWN: dict[str, tuple[Sequence[str], str]] = {
+    **dict.fromkeys(("randn", "standard_normal"), ((), "noise()")),
+    **dict.fromkeys(("normal", "gauss", "normalvariate"), (("mean", "spread"), "normal(mean, spread)")),
+    **dict.fromkeys(("rand", "random", "random_sample", "sample", "ranf"), ((), "uniform()")),
+    **dict.fromkeys(("randint", "integers", "randrange"), (("low", "high"), "floor(low + (high - low) * uniform())")),
+    **dict.fromkeys(("exponential", "expovariate", "standard_exponential"), (("mean",), "-mean * log(uniform())")),
+    **dict.fromkeys(("binomial", "bernoulli"), ((), "where(uniform() < p, 1.0, 0.0)")),
+    **dict.fromkeys(("shuffle", "permutation"), (("values",), "values[argsort(uniform(values))]")),
+    "uniform": (("low", "high"), "uniform(low, high)"),
+    "poisson": (("rate",), "poisson(rate)"),
+    **dict.fromkeys(("choice", "choices"), ((), _CHOSEN)),
+    "lognormal": (("mean", "spread"), "exp(normal(mean, spread))"),
+    "multivariate_normal": ((), "mean + L @ noise(mean), where L is the Cholesky factor of the covariance, as a parameter"),
 }
-"""Functions that draw random numbers, by what the same is here: with ``noise()`` and ``uniform()`` alone."""
+"""Functions that draw random numbers, by the names of their arguments and what the same is in equations."""
+
+
+class Omitted(NamedTuple):
+    """An argument that a call leaves out, in front of one that it gives; ``value`` is its default."""
+
+    value: Any
 
 
 def dotted(tree: ast.expr) -> str | None:
@@ -160,7 +171,7 @@ def _operator(compiler: Compiler, op: str, tree: ast.Call, out: str) -> Value:
 def bind(
     run: Callable[..., Any], name: str, args: Sequence[Any], named: Mapping[str, Any], count: int | None = None
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs (None for an omitted one) and attributes of a call by the signature of a kernel; ``count`` come as inputs.
+    """The inputs and attributes of a call by the signature of a kernel; ``count`` come as inputs.
 
     Raises
     ------
@@ -178,11 +189,12 @@ def bind(
         raise TypeError(f"{name}{signature} is called with other arguments: {error}") from error
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
+    omitted = [Omitted(None if p.default is p.empty else p.default) for p in signature.parameters.values()]
     for place, (key, parameter) in enumerate(signature.parameters.items()):
         if key in bound and parameter.kind is parameter.KEYWORD_ONLY:
             attrs[key] = bound[key]
         elif key in bound:
-            inputs += [None] * (place - len(inputs))
+            inputs += [omitted[each] for each in range(len(inputs), place)]
             inputs += bound[key] if parameter.kind is parameter.VAR_POSITIONAL else [bound[key]]
     return inputs, attrs
 

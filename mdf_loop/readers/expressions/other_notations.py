@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import keyword
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
@@ -62,6 +63,35 @@ def meant_by(text: str, problem: str) -> str:
         or _of_product(text)
         or ("; an expression of several lines is in brackets, ( ... )" if "\n" in text.strip() else "")
     )
+
+
+def meant_by_list(value: list[Any], is_condition: bool = False) -> str:
+    """How a list of expressions is written.
+
+    >>> meant_by_list([[1.0, "dt"], [0, 1]])
+    "; write an array of expressions as one text, in quotes: '[[1.0, dt], [0, 1]]'"
+    """
+    if is_condition:
+        return f"; both are written {' and '.join(map(str, value))}, one of them {' or '.join(map(str, value))}"
+    return f"; write an array of expressions as one text, in quotes: '{_without_quotes(value)}'"
+
+
+def _without_quotes(value: Any) -> str:
+    return f"[{', '.join(map(_without_quotes, value))}]" if isinstance(value, list) else str(value)
+
+
+def meant_by_comma(content: Mapping[Any, Any]) -> str:
+    """How a text is written whose commas YAML took for the ends of keys; empty where none is.
+
+    >>> meant_by_comma({"value": "max(a", "b)": None})
+    "; a text with commas is in quotes inside { }: 'max(a, b)'"
+    """
+    items = [*content.items()]
+    for k, (_, text) in enumerate(items, 1):
+        rest = itertools.takewhile(lambda item: item[1] is None, items[k:])
+        if isinstance(text, str) and text.count("(") > text.count(")"):
+            return f"; a text with commas is in quotes inside {{ }}: {', '.join([text, *(str(key) for key, _ in rest)])!r}"
+    return ""
 
 
 INSTEAD_OF_PARTS: dict[type, tuple[str, str]] = {

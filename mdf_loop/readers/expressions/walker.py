@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from mdf_loop.readers.expressions.expression_text import CONSTANTS, OPERATORS, PLAIN
-from mdf_loop.readers.expressions.function_calls import SEQUENCES, bind, dotted, signed
+from mdf_loop.readers.expressions.function_calls import SEQUENCES, Omitted, bind, dotted, signed
 from mdf_loop.readers.expressions.values import UNKNOWN
 
 T = TypeVar("T")
@@ -133,5 +133,8 @@ class Walker(ABC, Generic[T]):
             inputs, attrs = bind(run, name, args, {keyword.arg or "": keyword.value for keyword in tree.keywords}, count)
         except TypeError as error:
             raise self.error(tree, str(error)) from error
-        values = [None if given is None else self.argument(given, tree) for given in inputs]
+        values = [self._omitted(given) if isinstance(given, Omitted) else self.argument(given, tree) for given in inputs]
         return values, {key: self.attribute(given, key, name) for key, given in attrs.items()}
+
+    def _omitted(self, given: Omitted) -> T | None:
+        return None if given.value is None else self.known(given.value)

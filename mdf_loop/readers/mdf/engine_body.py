@@ -7,12 +7,12 @@ expression is looked at before anything runs, so that what is not on the list is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp
+from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
-from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse
+from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse, refuse_texts_in_list
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL, default_of
 from mdf_loop.readers.mdf.node_functions import standard_expression, texts
@@ -84,7 +84,7 @@ def check_expressions(graph: Any) -> None:
     """
     for node in graph.nodes:
         path = (graph.id, node.id)
-        values = {thing.id for thing in (*node.input_ports, *node.parameters, *node.functions)}
+        values = ids_of(node)
         for name, source in texts(node):
             if isinstance(source, str) and source not in values and number_in(source) is None and source:
                 refuse_text(source, (*path, name))
@@ -108,8 +108,30 @@ def refuse_unlisted(graph: Any) -> None:
     MalformedBody, UnsupportedOp
     """
     for node in graph.nodes:
-        for name, source in texts_for_python(node):
-            refuse_text(source, (graph.id, node.id, name))
+        for _, error in refused_texts(graph, node):
+            raise error
+
+
+def refused_texts(graph: Any, node: Any) -> Iterator[tuple[str, LoopError]]:
+    """What is refused in the texts of a node, each with the id of what it belongs to."""
+    known, ports = ids_of(node), {port.id for port in node.input_ports}
+    for name, source in texts(node):
+        default = "; a default is numbers alone: compute it in a parameter" if name in ports else ""
+        yield from _refused(name, refuse_texts_in_list, source, known, (graph.id, node.id, name), default)
+    for name, source in texts_for_python(node):
+        yield from _refused(name, refuse_text, source, (graph.id, node.id, name))
+
+
+def _refused(name: str, refuse: Callable[..., None], *given: Any) -> Iterator[tuple[str, LoopError]]:
+    try:
+        refuse(*given)
+    except LoopError as error:
+        yield name, error
+
+
+def ids_of(node: Any) -> set[str]:
+    """The names that the expressions of a node may read."""
+    return {thing.id for thing in (*node.input_ports, *node.parameters, *node.functions)}
 
 
 def texts_for_python(node: Any) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, warn_user
 from mdf_loop.ir import record
+from mdf_loop.readers.expressions.other_notations import meant_by_comma, meant_by_list
 from mdf_loop.readers.mdf.input_ports import needed
 
 Ports = Mapping[str, list[str]]
@@ -220,8 +221,8 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
         meant = key if key in fields else _meant_key(key, fields, content)
         if key not in fields:
             is_decimal = value is None and re.fullmatch(r"\d+\w*", str(key))
-            meant_point = "; a number has a point: 0.1, not 0,1" if is_decimal else ""
-            yield Misplaced(f"{_unknown(key, fields, kind)}{meant_point}", (*place, key), meant=meant)
+            comma = "; a number has a point: 0.1, not 0,1" if is_decimal else "" if value is not None else meant_by_comma(content)
+            yield Misplaced(f"{_unknown(key, fields, kind)}{comma}", (*place, key), meant=meant)
         if meant in fields:
             said[meant] = value
             yield from _wrong_value(value, fields[meant], kind, (*place, key))
@@ -249,6 +250,7 @@ def _wrong_value(value: Any, field: Field, kind: Any, place: Place) -> Iterator[
         wanted = ", ".join(dict.fromkeys(NAMED[k] for k in field.kinds if k in NAMED and k is not type(None)))
         what = f" from ids to {place[-1]}" if field.many else ""
         meant = f"; write [{value}]" if place[-1] == "shape" and type(value) is int else ""
+        meant = meant_by_list(value) if isinstance(value, list) and str in field.kinds else meant
         yield Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {called(value)}{meant}", place)
     elif field.inner is not None and value is not None:
         yield from (_wrong_of_many if field.many else _wrong)(value, field.inner, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,14 +15,13 @@ from mdf_loop.readers.expressions.expression_text import (
     BRACES,
     CONSTANTS,
     excerpt,
-    instead_of,
     is_onnx_text,
     is_python,
     number_in,
     tree_of,
     variables,
 )
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES
+from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.other_notations import as_derivative, of_another_iteration
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
@@ -214,12 +214,17 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
     if not isinstance(source, str) or source in known or not source or number_in(source) is not None:
         return
     try:
-        names = variables(tree_of(source))
+        tree = tree_of(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return  # a text, or an error that reading it raises
-    for name in dict.fromkeys(names):
-        if name not in known and name not in ALWAYS and name not in BUILTINS:
-            constant = f"; write numpy.{name}" if f"numpy.{name}" in CONSTANTS else _drawn(name, source)
+    refused = {
+        ast.unparse(part.func.value)
+        for part in ast.walk(tree)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+    }
+    for name in dict.fromkeys(variables(tree)):
+        if name not in known and name not in refused and name not in ALWAYS and name not in BUILTINS:
+            constant = f"; write numpy.{name}" if f"numpy.{name}" in CONSTANTS else ""
             meant = constant or _of_odd(source, known) or did_you_mean(name, known)
             yield f"{name!r}, which the node does not have{meant}"
 
@@ -228,9 +233,3 @@ def _of_odd(text: str, known: Iterable[str]) -> str:
     """What to do about an id that no expression can read, such as ``x-1``."""
     odd, found = next(((name, re.sub(r"\W", "_", name)) for name in known if not name.isidentifier() and name in text), ("", ""))
     return f"; {odd!r} is not a name that an expression can read: rename it, such as {found}" if odd else ""
-
-
-def _drawn(name: str, source: str) -> str:
-    """What to write in the place of functions of Python's module ``random``."""
-    found = re.search(r"\brandom\.(\w+)", source) if name == "random" else None
-    return f"; {instead_of(found[1])} in the equations of a loop" if found is not None and found[1] in DRAWN else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, let_through
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, calling_callers, let_through
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
@@ -153,7 +153,7 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         trace = Trace(BodyBuilder(findings, inputs, captured, DEFAULT_OPSET), code, current.get())
         given = {name: TracedVariable(Value(name, varies=False), trace) for name in captured}
         try:
-            with holding(current, trace):
+            with holding(current, trace), calling_callers():
                 returned = function(*(TracedVariable(Value(name), trace) for name in inputs), **given)
         except Exception as error:
             let_through(error)

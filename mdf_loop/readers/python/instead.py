@@ -44,6 +44,7 @@ CALLS = {
         f"np.{name}.outer": f"write {{0}}[:, None] {op} {{1}}"
         for name, op in {"add": "+", "subtract": "-", "multiply": "*"}.items()
     },
+    "np.searchsorted": "write np.sum({0} < {1}), where {1} is one number",
     "np.isin": "write np.any({1} == {0}), with {1} as an array",
     "np.select": "write np.where(condition, a, np.where(other_condition, b, default))",
     "np.einsum": "write products and sums: a @ b, np.sum(a[:, None] * b, axis=0)",
@@ -191,7 +192,13 @@ def _of_index(tree: ast.Subscript, frame: FrameType) -> str:
     if isinstance(tree.ctx, ast.Store) or isinstance(tree.value, ast.Dict) or isinstance(kept, dict):
         return ""
     is_name, n = isinstance(tree.value, ast.Name), code.co_argcount
-    default = "..." if of in code.co_varnames else of if isinstance(kept, list | np.ndarray) else f"np.array({of})"
+    default = (
+        "..."
+        if of in code.co_varnames
+        else of
+        if isinstance(kept, list | np.ndarray) or isinstance(tree.value, ast.Call)
+        else f"np.array({of})"
+    )
     named = f"{of if is_name else 'table'}={default}"
     names = [*code.co_varnames[:n], "*", *code.co_varnames[n : n + code.co_kwonlyargcount], named]
     return f"make {of} a value of the body: def {code.co_name}({', '.join(names)})"

@@ -23,10 +23,10 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mean
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.equations import DRAWS, FORMULAS
+from mdf_loop.readers.expressions.equations import DISTRIBUTIONS, DRAWS, FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
-from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, bind, op_of
+from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, Omitted, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Value, literal
 from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, instead, instruction, stores
@@ -200,9 +200,6 @@ class Traced(NDArrayOperatorsMixin):
         return here.add("getitem", [self, *values], index=template)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        called = self.here.calling()
-        if called.rpartition(".")[2] in DRAWN:
-            raise self._refused(f"draws random numbers by {called}, which cannot be traced; {in_python(called)}")
         raise self._refused(f"makes an array of values {LATER}; {self.here.instead() or NUMPYS}")
 
     def __round__(self, digits: int = 0) -> Any:
@@ -228,6 +225,9 @@ class Traced(NDArrayOperatorsMixin):
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
     def _refused(self, what: str) -> TracedBranch:
+        called = self.here.calling()
+        if called.rpartition(".")[2] in DRAWN:
+            what = f"draws random numbers by {called}, which cannot be traced; {in_python(called)}"
         return self.here.refused(what)
 
     def __copy__(self) -> Any:
@@ -251,7 +251,7 @@ class Traced(NDArrayOperatorsMixin):
 
 def _refusing(what: str, usual: str) -> Any:
     def refuse(self: Traced, *_: Any) -> Any:
-        raise self.here.refused(f"{what} {LATER}; {self.here.instead() or usual}")
+        raise self._refused(f"{what} {LATER}; {self.here.instead() or usual}")
 
     return refuse
 
@@ -368,20 +368,20 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     if name in SEQUENCES and args:
         listed = list(args[0])
         args[:1], count = listed, len(listed)
-    given: dict[Any, Any] = {**dict(enumerate(args)), **{k: v for k, v in named.items() if v is not np._NoValue}, None: None}
+    given: dict[Any, Any] = {**dict(enumerate(args)), **{k: v for k, v in named.items() if v is not np._NoValue}}
     try:
-        inputs, attrs = _places_of(KERNELS[DOMAIN, op][-1].run, name, len(args), tuple(given)[len(args) : -1], count)
+        inputs, attrs = _places_of(KERNELS[DOMAIN, op][-1].run, name, len(args), tuple(given)[len(args) :], count)
     except TypeError as error:
         raise MalformedBody(f"{trace.refused('cannot be traced')}: {error}") from error
     static = {key: _static(trace, given[place], key, name) for key, place in attrs.items()}
-    return trace.add(op, [given[place] for place in inputs], **static)
+    return trace.add(op, [place.value if isinstance(place, Omitted) else given[place] for place in inputs], **static)
 
 
 @functools.lru_cache(maxsize=1024)
 def _places_of(
     run: Any, name: str, count: int, names: tuple[str, ...], count_of_inputs: int | None
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Which arguments of a call, by number or name, are a kernel's inputs (None for an omitted one) and attributes."""
+    """Which arguments of a call, by number or name, are a kernel's inputs and attributes."""
     return bind(run, name, range(count), {key: key for key in names}, count_of_inputs)
 
 
@@ -396,8 +396,9 @@ def _static(trace: Trace, given: Any, key: str, name: str) -> Any:
 
 def in_python(text: str) -> str:
     """What to write in a traced function in the place of a text that draws random numbers."""
-    drawn = next((DRAWN[name] for name in re.findall(r"\w+", text)[::-1] if name in DRAWN), "noise()")
-    meant = re.sub(r"\b(\w+)\(", lambda found: f"{'mdf_loop.body' if found[1] in DRAWS else 'np'}.{found[0]}", drawn)
+    drawn = next((DRAWN[name][1] for name in re.findall(r"\w+", text)[::-1] if name in DRAWN), "noise()")
+    ours = DRAWS.keys() | DISTRIBUTIONS
+    meant = re.sub(r"\b(\w+)\(", lambda found: f"{'mdf_loop.body' if found[1] in ours else 'np'}.{found[0]}", drawn)
     return f"write {meant}, which draws new ones in each"
 
 
