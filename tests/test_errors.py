@@ -241,7 +241,7 @@ def test_value_that_the_body_does_not_read():
         (2.0, "float64[] (2.0); write 2"),
         (2.5, "float64[] (2.5)"),
         ("three", "string[] ('three')"),
-        (True, "bool[] (True); it stands in front of the condition: loop(M, cond, ...)"),
+        (True, "bool[] (True); the condition comes behind it: loop(M, cond, ...), or M: and cond: in args"),
         (2j, "complex128[] (2j)"),
     ],
 )

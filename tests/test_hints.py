@@ -87,7 +87,7 @@ def test_a_forgotten_condition():
     said = str(raised(3, True, 1.0, body="b (int64 i, bool c, double x) => (double y) { y = Neg (x) }"))
     assert "(c, y) passes it through" in said
     said = str(raised(3, True, body="b (int64 i, bool c, double x) => (bool c, double y) { y = Neg (x) }"))
-    assert "loop(M, cond, *carried)" in said
+    assert "a call is loop(M, cond, x, body=...): is the condition or an initial value missing?" in said
 
 
 def test_a_misspelt_body():

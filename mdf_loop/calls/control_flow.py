@@ -52,7 +52,7 @@ def trip_count(m: Any) -> int | None:
 def _meant(given: np.ndarray) -> str:
     """What a trip count that is no whole number was probably meant to be."""
     if given.dtype == bool:
-        return "; it stands in front of the condition: loop(M, cond, ...)"
+        return "; the condition comes behind it: loop(M, cond, ...), or M: and cond: in args"
     is_whole = given.dtype.kind == "f" and given.size == 1 and given.item().is_integer()
     return f"; write {int(given.item())}" if is_whole else ""
 
@@ -75,7 +75,7 @@ def condition(cond: Any) -> bool | None:
         return cond
     array = as_array(cond, "the condition cond")
     if array.shape not in ((), (1,)) or array.dtype.kind == "f":
-        raise no_boolean("the condition cond", array, "write true or false")
+        raise no_boolean("the condition cond", array, "write true or false; M comes in front of it: loop(M, cond, ...)")
     return truth(cond, "the condition cond")
 
 

@@ -123,7 +123,21 @@ class Program:
             let_through(error)
             if step is None:  # not even one was called: there is no memory at all
                 raise
-            raise failure(self.body, step, env, error) from error
+            failed = failure(self.body, step, env, error)
+            if isinstance(error, ValueError) and _SHAPES.search(str(error)) and (shapes := self._shapes(step, env)):
+                failed.add_note(f"it is computed from {shapes}; what is carried begins with the shape of its initial value")
+            raise failed from error
+
+    def _shapes(self, step: Step, env: list[Any]) -> str:
+        """The arrays that a body was given and that reach a node, with their shapes; empty for a function that is called."""
+        if any(isinstance(env[slot], Hidden) for slot in step.reads):
+            return ""
+        makers = {out: node for node in self.body.nodes for out in node.outputs}
+        reached = [*step.node.reads]
+        for name in reached:  # which grows
+            reached += [each for each in (makers[name].reads if name in makers else ()) if each not in reached]
+        given = [name for name in (*self.body.inputs, *self.body.captures) if name in reached and np.ndim(env[self.slot(name)])]
+        return ", ".join(f"{name!r}, {describe_value(env[self.slot(name)])}" for name in given)
 
     def _in_time(self, deadline: Deadline) -> Iterator[Step]:
         """The nodes, one after the other as long as there is time."""
@@ -168,6 +182,10 @@ def _taking(slots: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
     if len(slots) > 1:
         return itemgetter(*slots)
     return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0))
+
+
+_SHAPES = re.compile("broadcast|mismatch|dimension|shapes")
+"""What numpy says of arrays whose shapes do not go together."""
 
 
 class Hidden:
@@ -241,7 +259,11 @@ def no_boolean(what: str, given: np.ndarray, meant: str = "a comparison, such as
     error = KindError(f"{what} must be one boolean, a scalar or of shape [1]; got {describe_value(given)}{text}")
     if given.size > 1:
         error.add_note("any(...) or all(...) makes one of several; in Python write np.any(...) or np.all(...)")
-    if given.dtype.kind not in "bOUS":
+    if given.dtype.kind in "OUS":
+        error.add_note(
+            "what ends a loop is computed in its body: while: ... in equations, the first value that a function returns"
+        )
+    elif given.dtype.kind != "b":
         error.add_note(meant)
     return error
 

@@ -19,6 +19,7 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_options, options, part_of, start_run
 from mdf_loop.progress import Tally
+from mdf_loop.readers.arguments import is_over, names_in
 from mdf_loop.readers.expressions.derivatives import RANDOM
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.engines import needed
@@ -132,7 +133,7 @@ class Search:
 
     def __init__(self, model: Any, data: Any, over: Any, loss: Any, trials: Any, seed: Any, inputs: Mapping[str, Any]) -> None:
         model = prepare(model)
-        self.bounds, self.data = _bounds(over), _observed(data, loss)
+        self.bounds, self.data = _bounds(over, inputs), _observed(data, loss)
         if isinstance(loss, str) and loss not in model.outputs:
             raise unknown_name(
                 "loss is a function of (simulated, data), or the name of an output; there is none called", loss, model.outputs
@@ -338,10 +339,12 @@ def _as_numbers(what: str, values: Any) -> np.ndarray:
     raise KindError(f"{what} must be numbers; got {said}: give each choice the number that the model has for it{how}")
 
 
-def _bounds(over: Any) -> dict[str, tuple[float, float]]:
-    """Bounds of each parameter."""
+def _bounds(over: Any, inputs: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Bounds of each parameter; ``inputs`` may be what was meant as such."""
     if not isinstance(over, Mapping) or not over:
-        raise KindError(f"over is a mapping of parameters to bounds, such as {{'drift': (0.2, 3.0)}}; got {over!r:.80}")
+        meant = next((value for name, value in inputs.items() if is_over(name)), inputs or None) if over is None else over
+        written = f"over={{{names_in(meant, '{!r}: (low, high)')}}}"
+        raise KindError(f"over is a mapping of parameters to bounds; got {over!r:.80}; write {written}")
     found = {}
     for name, bounds in over.items():
         try:

@@ -12,7 +12,7 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words
 from mdf_loop.inference.batches import Batches, RunBatch
 from mdf_loop.inference.row_numbers import RowNumbers
-from mdf_loop.models.model import Model, Wish, unknown_name
+from mdf_loop.models.model import Model, Wish, suggest_argument, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, public, start_run
@@ -275,7 +275,9 @@ def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str
         raise KindError(f"names is a list of inputs of the model, one for each column of theta; got {names!r}")
     for name in (*known, *inputs):
         if not model.takes(name):
-            raise unknown_name("the model has no input called", name, model.inputs)
+            error = unknown_name("the model has no input called", name, model.inputs)
+            suggest_argument(error, name, ["outputs", "trials", "seed", "loss"], "")
+            raise error
     model.refuse_twice((*known, *inputs))
     if twice := {name for name in known if known.count(name) > 1 or name in inputs}:
         raise ArgumentError(f"{', '.join(sorted(twice))} is given twice; each column of theta must be another input")

@@ -17,6 +17,7 @@ from mdf_loop.errors import (
     LoopInterrupted,
     LoopStopped,
     LoopTimeout,
+    close_to,
     in_words,
     is_from_outside,
     keeps_results,
@@ -432,10 +433,11 @@ def stopped_by(error: BaseException) -> str:
     return next((stop for kind, stop in STOPS if isinstance(error, kind)), "interrupted" if is_from_outside(error) else "error")
 
 
-def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str]) -> None:
-    """Say which argument is probably meant by a name that is no input."""
+def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str], instead: str | None = None) -> None:
+    """Say which argument is probably meant by a name that is no input; ``instead`` where it is none of those of a run."""
     close = difflib.get_close_matches(name, [*arguments], 1, 0.75)
-    if instead := f"; did you mean the argument {close[0]!r}?" if close else instead_in_run(name):
+    instead = instead_in_run(name) if instead is None else instead
+    if instead := f"; did you mean the argument {close[0]!r}?" if close else instead:
         error.args = (f"{error}; {name!r} is taken for an input{instead}",)
 
 
@@ -443,8 +445,12 @@ def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
     """The error for a name that is not there, with those that are close."""
     names = list(dict.fromkeys(names))
     last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
-    close = difflib.get_close_matches(name, [*names, *ends], n=3)
-    near = [last, *close]  # the last part may be right where the place is wrong
+    close = close_to(name, [*names, *ends], 3)
+    near = [
+        last,
+        *(end for end in ends if end.lower() == last.lower()),
+        *close,
+    ]
     meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
     said = f"did you mean {' or '.join(map(repr, [*meant][:3]))}?" if meant else f"there are {', '.join(names) or 'none'}"
     return ArgumentError(f"{what} {name!r}; {said}")

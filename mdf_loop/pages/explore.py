@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mdf_loop.errors import KindError
 from mdf_loop.options import public
+from mdf_loop.readers.arguments import names_in
 from mdf_loop.settings.random_streams import Seed
 
 
@@ -55,6 +57,9 @@ def explore(
     """
     from mdf_loop.pages.explorer import explorer_of
 
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        meant = names_in(wrong[0], "{}=(low, high)")
+        raise KindError(f"explore takes names of what to draw; got {type(wrong[0]).__name__}; ranges are given by name: {meant}")
     how = {"trials": trials, "record": record, "steps": steps, "time_increment": time_increment, "seed": seed}
     return explorer_of(model, names, over, with_steps({name: value for name, value in how.items() if value is not None}))
 

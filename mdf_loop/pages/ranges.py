@@ -11,6 +11,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, in_words
 from mdf_loop.models.model import Model, unknown_name
+from mdf_loop.readers.arguments import is_over, names_in
 
 STEPS = 100
 """Places of a slider."""
@@ -52,7 +53,9 @@ def ranges_of(model: Model, over: Mapping[str, Any]) -> tuple[dict[str, Range], 
     """
     for name in over:
         if not model.takes(name):
-            raise unknown_name("the model has no input called", name, model.inputs)
+            error = unknown_name("the model has no input called", name, model.inputs)
+            error.args = (f"{error}; write {names_in(over[name], '{}=(low, high)')}" if is_over(name) else str(error),)
+            raise error
     given = {name: value for name, value in over.items() if not isinstance(value, tuple)}
     ranges = {name: _said(name, ends, _default(model, name)) for name, ends in over.items() if isinstance(ends, tuple)}
     if not ranges:

@@ -58,6 +58,17 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
 
 
+def is_over(name: str) -> bool:
+    """Whether a name is what people call the values of a sweep, the bounds of a fit or the ranges of sliders."""
+    return name.lower() in OTHER_OVER
+
+
+def names_in(given: Any, each: str) -> str:
+    """The names that were given, one, a list or a mapping of them, each written in a form such as ``{!r}: [...]``."""
+    names = [given] if isinstance(given, str) else given if isinstance(given, Iterable) else []
+    return ", ".join(each.format(name) for name in names if isinstance(name, str)) or each.format("x")
+
+
 def instead_in_run(name: str) -> str:
     """What to write in the place of an argument that :func:`mdf_loop.run` does not have; empty where nothing is known."""
     return next((f"; {said}" for names, said in _OF_RUNS.items() if name.lower() in names.split()), "")
@@ -79,6 +90,9 @@ _OF_RUNS = {
 }
 """What people give to a run that takes no such argument, and how it is done."""
 
+
+OTHER_OVER = {"over", "grid", "params", "parameters", "param_grid", "values", "ranges", "range", "bounds", "priors", "space"}
+"""What people call the argument ``over``."""
 
 OTHER_NAMES = {
     "M": "m n steps n_steps num_steps iterations n_iterations trips trip_count count max times",

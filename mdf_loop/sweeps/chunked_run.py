@@ -16,6 +16,7 @@ from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_na
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import Run, current_options, options, part_of, start_run
 from mdf_loop.progress import Bar, Tally
+from mdf_loop.readers.arguments import is_over, names_in
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
@@ -217,7 +218,8 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
                 "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
             )
         error = unknown_name("the model has no input called", name, model.inputs)
-        suggest_argument(error, name, [field.name for field in fields(Said)])
+        instead = f"; write over={{{names_in(inputs.get(name), '{!r}: [...]')}}}" if is_over(name) else ""
+        suggest_argument(error, name, [field.name for field in fields(Said)], instead)
         raise error
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.readers.arguments import names_in
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ def grid_of(over: Any) -> Grid:
         return Grid(tuple(dim for _, (dim, _) in axes), tuple(len(values) for _, (_, values) in axes), axes)
     if isinstance(over, Sequence) and not isinstance(over, str) and all(issubclass(kind, Mapping) for kind in {*map(type, over)}):
         return _of_points(list(over))
-    raise KindError(f"over is a mapping of names to values, a list of mappings or a table of pandas; got {type(over).__name__}")
+    wanted, written = "a mapping of names to values, a list of mappings or a table of pandas", names_in(over, "{!r}: [...]")
+    raise KindError(f"over is {wanted}; got {type(over).__name__}; write over={{{written}}}")
 
 
 def _label(name: str) -> str:

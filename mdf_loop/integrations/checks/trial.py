@@ -31,6 +31,7 @@ from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.stepped_loops import is_stepped
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 MOST, SECONDS = 1000, 2.0
@@ -80,6 +81,40 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
     loops = [(node.id, each.id) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
     place = (str(graph.id), *(loops[0] if len(loops) == 1 else ()))
     yield from (Finding(WARNING, f"{'/'.join(place)}: {text}", place) for text in told if not constants)
+    if not has_conditions(graph):
+        yield from _ended_at_once(graph, given)
+
+
+def _ended_at_once(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
+    """Loops that end before or after their first iteration, though M lets them go on."""
+    loops = [
+        (node, each) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function == "onnx::Loop"
+    ]
+    none, one = (_cut_at(graph, given, most) for most in (0, 1)) if loops else ((), ())
+    for node, thing in loops:
+        values, m = values_of(graph, node, given), (thing.args or {}).get("M")
+        count, place = _number(values.get(m, m) if isinstance(m, str) else m), (str(graph.id), node.id, thing.id)
+        if is_stepped(node, thing) or (count is not None and np.any(count <= 1)):
+            continue
+        said = equations_of(node, thing)
+        meant = f"; if it is meant to end the loop, write while: not ({said.going})" if said is not None and said.going else ""
+        if none is not None and thing.id not in none:
+            yield Finding(WARNING, f"{'/'.join(place)}: no iteration runs: cond, the condition to go on, is false", place)
+        elif one is not None and thing.id not in one:
+            went = "the condition to go on, is false after the first iteration, so only one runs"
+            yield Finding(WARNING, f"{'/'.join(place)}: {'while' if meant else 'what its body gives'}, {went}{meant}", place)
+
+
+def _cut_at(graph: Any, given: Mapping[str, Any], most: int) -> list[str] | None:
+    """The loops that go on behind so many iterations; None where that is not known."""
+    with warnings.catch_warnings(), cutting_loops() as cut:
+        warnings.simplefilter("ignore")
+        try:
+            with options(engine="interpret", max_iterations=most, timeout=SECONDS, progress=None):
+                run_in_mdf(with_inputs(graph_by_place(graph, read_once), given))
+        except LoopError:
+            return None
+    return cut
 
 
 def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopError | None:
@@ -151,7 +186,7 @@ def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Findi
             place, args = (str(graph.id), node.id), {**(thing.args or {})}
             known = values | {key: values.get(value, value) if isinstance(value, str) else value for key, value in args.items()}
             count = _number(known.get("M"))
-            if thing.function == "onnx::Loop" and count is not None and np.any(count < 0):
+            if thing.function == "onnx::Loop" and count is not None and np.any(count <= 0):
                 where = (*place, thing.id)
                 yield Finding(WARNING, f"{'/'.join(where)}: the trip count M is {count}, so no iteration runs", where)
             for key in ("then_branch", "else_branch") if signature_of(thing.function, args)[1] == "branch" else ("body",):

@@ -124,8 +124,12 @@ def _of_carried(body: Body, n_given: int) -> str:
         said += f": {', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none"
     meant = "".join(f"; did you mean {word!r} by {name!r}?" for name, word in close)
     if not meant and len(carried) == n_given + 1:
-        meant = "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"
+        meant = _as_call(carried)
     return said + meant
+
+
+def _as_call(carried: Sequence[str]) -> str:
+    return f"; a call is loop(M, cond, {', '.join(carried)}, body=...): is the condition or an initial value missing?"
 
 
 def _meant(body: Body, n_carried: int) -> str:
@@ -149,7 +153,7 @@ def _meant(body: Body, n_carried: int) -> str:
     if more_in == -2 and not body.typed:
         return f"; the first inputs are the iteration number and the condition: def f({', '.join(('i', 'go', *body.inputs))})"
     if more_in == 1 and n_carried >= 0:
-        return "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)"
+        return _as_call(body.inputs[2:])
     return ""
 
 
