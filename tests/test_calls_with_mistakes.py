@@ -120,6 +120,20 @@ CALLS = [
 ]
 
 
+CALLS += [
+    (lambda m: mdf_loop.sweep(m, params={"rate": [1.0]}), "'params' is taken for an input; write over={'rate': [...]}"),
+    (lambda m: mdf_loop.sweep(m, over=["rate"]), "got list; write over={'rate': [...]}"),
+    (lambda m: mdf_loop.fit(m, {"last": [1.0]}, ["rate"]), "write over={'rate': (low, high)}"),
+    (lambda m: mdf_loop.fit(m, {"last": [1.0]}, bounds={"rate": (0, 1)}), "write over={'rate': (low, high)}"),
+    (lambda m: mdf_loop.fit(m, {"last": [1.0]}, rate=(0, 1)), "write over={'rate': (low, high)}"),
+    (lambda m: mdf_loop.fit(m, {"last": [1.0]}, {"rate": (0, 1)}, n_trials=3), "did you mean the argument 'trials'?"),
+    (lambda m: mdf_loop.explore(m, over={"rate": (0, 1)}), "write rate=(low, high)"),
+    (lambda m: mdf_loop.explore(m, {"rate": (0, 1)}), "ranges are given by name: rate=(low, high)"),
+    (lambda m: mdf_loop.run(m, record="a.X"), "called 'a.X'; did you mean 'a.x'"),
+    (lambda m: mdf_loop.loop(10, lambda x: x < 5, 0.0, body=LINEAR, dt=0.1), "what ends a loop is computed in its body"),
+]
+
+
 def backend(text):
     return mdf_loop.backend.prepare(onnx.parser.parse_model(text))
 

@@ -421,3 +421,20 @@ def test_what_a_body_hides_is_read_by_nothing(tmp_path):
     del body["let"], body["dt"]
     path.write_text(yaml.safe_dump({"m": {"format": "ModECI MDF v0.4", "graphs": {"m": {"nodes": {"n": node}}}}}))
     assert check(path) == []
+
+
+def test_the_command_counts_what_it_found(tmp_path, capsys):
+    path = tmp_path / "m.json"
+    body = {"derivatives": {"x": "-x * dt"}}
+    node = {"parameters": {"dt": {"value": 0.1}, "spare": {"value": 1}, "body": {"value": body}}}
+    node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": 3, "x": 1.0, "body": "body"}}
+    node["output_ports"] = {"out": {"value": "run"}}
+    path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}))
+    assert run_main("check", path) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith("no error, 2 warnings\n")
+    assert "warning: equations: the derivative of x reads dt" in told.out
+    assert told.err == ""
+    path.write_text(path.read_text().replace('"M": 3', '"M": 3.5'))
+    assert run_main("check", path) == 1
+    assert capsys.readouterr().out.endswith("1 error, 2 warnings\n")

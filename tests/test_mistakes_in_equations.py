@@ -81,6 +81,16 @@ OTHER_LANGUAGES = [
     (T, "t: t + ln(v)", "did you mean 'log'"),
     (T, "t: t + current(i)", "current[...] is an element of it"),
     (T, "t: t + v[i]", "'v' is one number, without an index"),
+    (T, "t: t + random.normal(0, dt)", "there is no function 'random.normal'; write normal(0, dt)"),
+    (T, "t: t + rng.random()", "write uniform()"),
+    (T, "t: t + numpy.random.choice(v, p=t)", "values[argmax(cumsum(p) > uniform())]"),
+    (T, "t: if_else(t > 3, 0, t)", "did you mean 'where'"),
+    (WHILE, "while: [v < threshold, t < 3]", "both are written v < threshold and t < 3, one of them v < threshold or t < 3"),
+    (WHILE, "while: v < threshold, t < 3", "both are written v < threshold and t < 3"),
+    (WHILE, "until: v > threshold", "while: not (v > threshold)"),
+    (WHILE, "condition: v < threshold", "the condition to go on is while: v < threshold"),
+    (T, "while: t < 3", "'while' is a key of the body, not a value in carried"),
+    (T, "let: {k: max(t, 3)}", "'let' is a key of the body, not a value in carried"),
 ]
 
 ARGUMENTS = [
@@ -100,6 +110,9 @@ KEYS = [
     ("dt: {value: 0.1}", "dt: 0.1", "write dt: {value: 0.1}"),
     ("dt: {value: 0.1}", "dt:{value: 0.1}", "a space is missing behind the colon"),
     ("dt: {value: 0.1}", "dt: {value: 0,1}", "a number has a point: 0.1, not 0,1"),
+    ("dt: {value: 0.1}", "dt: {value: max(0.1, tau_m)}", "a text with commas is in quotes inside { }: 'max(0.1, tau_m)'"),
+    ("dt: {value: 0.1}", "dt: {value: [[0.1, tau_m], [0, 1]]}", "as one text, in quotes: '[[0.1, tau_m], [0, 1]]'"),
+    ("path: {value: run.path}", "path: {value: [run.path, dt]}", "as one text, in quotes: '[run.path, dt]'"),
     ("current: {default_value: 1.5}", "current: 1.5", "write current: {default_value: 1.5}"),
     (T, "t = t + dt", "a key has a colon and a space behind it"),
 ]
@@ -265,3 +278,79 @@ def test_lines_that_are_meant_as_keys_or_calls_say_how_they_are_written(body, me
 
 def test_values_may_have_the_names_of_keys():
     assert mdf_loop.loop(3, True, 9, 1, 2, body="until: until - 1\nmethod: method + 1\ncollect: collect + 1") == (6, 4, 5)
+
+
+@pytest.mark.parametrize("matrix", ["'[[1.0, dt], [0.0, 1.0]]'", "np.array([[1.0, dt], [0.0, 1.0]])"])
+def test_an_array_of_expressions_is_a_text(tmp_path, matrix):
+    written = f"dt: {{value: 0.1}}\n{' ' * 24}A: {{value: {matrix if matrix[0] == chr(39) else repr(matrix)}}}"
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace("dt: {value: 0.1}", written).replace("v + dt / tau_m", "v + A[0, 1] / tau_m"))
+    assert check(path) == []
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(MODEL)
+    assert mdf_loop.run(path)["spike_time"] == mdf_loop.run(plain)["spike_time"]
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("value: 0.1", "value: np.exp(-2.3)"), ("v: v_rest", "v: np.sqrt(v_rest)")])
+def test_np_is_numpy_wherever_a_model_has_expressions(tmp_path, right, wrong):
+    path, other = tmp_path / "m.yaml", tmp_path / "other.yaml"
+    path.write_text(MODEL.replace(right, wrong, 1))
+    other.write_text(MODEL.replace(right, wrong.replace("np.", "numpy."), 1))
+    assert check(path) == []  # which runs it in MDF's engine
+    assert mdf_loop.run(path)["spike_time"] == mdf_loop.run(other)["spike_time"]
+    with mdf_loop.options(trusted=True):
+        assert mdf_loop.run(path)["spike_time"] == mdf_loop.run(other)["spike_time"]
+
+
+def test_a_loop_that_ends_at_once_has_a_warning(tmp_path):
+    path, inverted = tmp_path / "m.yaml", WHILE.replace("<", ">")
+    path.write_text(MODEL.replace(WHILE, inverted))
+    (found,) = check(path)
+    assert found.kind == "warning"
+    assert "while is the condition to go on, and false at the beginning, so only one iteration runs" in found.message
+    assert found.message.endswith("if it is meant to end the loop, write while: not (v > threshold)")
+    path.write_text(MODEL.replace(WHILE, "while: v < 0.005"))  # true at the beginning
+    assert [each.message for each in check(path)] == ["g/neuron/threshold: nothing reads it"]
+    path.write_text(MODEL.replace("cond: true", "cond: v_rest > threshold"))
+    (found,) = check(path)
+    assert "no iteration runs: cond, the condition to go on, is false" in found.message
+
+
+@pytest.mark.parametrize("body", ["x: x + w", "let k: x * 2\nx: k + w"])
+def test_shapes_that_do_not_go_together_name_the_values_that_were_given(body):
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(3, True, np.zeros(3), body=body, w=np.ones(4))
+    assert caught.value.__notes__ == [
+        "it is computed from 'x', float64[3], 'w', float64[4]; what is carried begins with the shape of its initial value"
+    ]
+
+
+def test_arguments_that_a_draw_leaves_out_have_their_defaults():
+    with mdf_loop.options(seed=3):
+        given = mdf_loop.loop(4, True, 0.0, body="x: x + np.random.normal(0.0, 2.0)")
+    with mdf_loop.options(seed=3):
+        assert mdf_loop.loop(4, True, 0.0, body="x: x + np.random.normal(scale=2.0)") == given
+
+
+def test_what_is_written_in_the_place_of_a_choice_draws_with_these_probabilities():
+    body = "let k: values[argmax(cumsum(p) > uniform())]\nx: x + k\ncollect drawn: k"
+    with mdf_loop.options(seed=1):
+        _, drawn = mdf_loop.loop(4000, True, 0.0, body=body, values=[1.0, 2.0, 4.0], p=[0.2, 0.3, 0.5])
+    assert np.abs(np.unique(drawn, return_counts=True)[1] / 4000 - [0.2, 0.3, 0.5]).max() < 0.03
+
+
+def test_a_call_in_braces_says_how_it_is_written():
+    with pytest.raises(LoopError, match=r"a text with commas is in quotes inside { }: 'max\(x, 3\)'"):
+        mdf_loop.loop(1, True, 0.0, body={"carried": {"x": "max(x", "3)": None}})
+
+
+def test_a_line_of_text_as_a_key_of_a_mapping_says_how_it_is_written():
+    with pytest.raises(LoopError, match=r"got 'let k'; write let: {k: x \+ 1}"):
+        mdf_loop.loop(1, True, 0.0, body={"carried": {"x": "k", "let k": "x + 1"}})
+
+
+def test_initial_values_in_a_list_are_one_text(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace("v: v_rest", "v: [v_rest, dt]"))
+    with pytest.raises(LoopError, match=r"write an array of expressions as one text, in quotes: '\[v_rest, dt\]'"):
+        mdf_loop.run(path)

@@ -159,7 +159,11 @@ def makes_a_generator(i, go, v):
     [
         (draws_later, 2, "write mdf_loop.body.normal(mean, spread)"),
         (chooses, 2, "write np.where(mdf_loop.body.uniform() < 0.5, a, b)"),
-        (draws_with_values, 1, "draws random numbers by np.random.normal, which cannot be traced; write mdf_loop.body.normal(mean, spread)"),
+        (
+            draws_with_values,
+            1,
+            "draws random numbers by np.random.normal, which cannot be traced; write mdf_loop.body.normal(mean, spread)",
+        ),
         (makes_a_generator, 2, "makes a generator, which draws the same random numbers in every iteration"),
         (Model().draw, 2, "write mdf_loop.body.normal(mean, spread)"),
     ],

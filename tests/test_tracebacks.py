@@ -212,3 +212,28 @@ def test_an_error_of_type_inside_a_function_stays_as_it_is():
     with pytest.raises(TypeError, match="unsupported operand") as caught:
         called(1)
     assert not isinstance(caught.value, LoopError)
+
+
+def of_no_name(i, go, x):
+    return go, x + undefined_name  # noqa: F821
+
+
+def of_numpys(i, go, x):
+    return go, x + np.reshape(np.ones(3), (2, 2))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(("function", "kind"), [(of_no_name, NameError), (of_numpys, ValueError)])
+@pytest.mark.parametrize("call", [lambda body: mdf_loop.loop(3, True, 1.0, body=body), mdf_loop.compile])
+def test_an_error_of_the_callers_own_in_a_body_shows_their_lines(call, function, kind, whole):
+    with mdf_loop.options(traceback=whole), pytest.raises(kind) as caught:
+        call(mdf_loop.body(function))
+    assert bool(of_library(caught.value)) is whole
+    assert function.__name__ in [entry.name for entry in traceback.extract_tb(caught.value.__traceback__)]
+
+
+def test_an_error_of_ours_inside_a_function_of_the_callers_keeps_all_its_lines(monkeypatch):
+    monkeypatch.setattr("mdf_loop.readers.python.tracing.Trace.place", None)
+    with mdf_loop.options(traceback=False), pytest.raises(TypeError) as caught:
+        mdf_loop.loop(3, True, 1.0, body=mdf_loop.body(lambda i, go, x: (go, x + 1)))
+    assert of_library(caught.value)

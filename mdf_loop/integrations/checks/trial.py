@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.calls.calling import run_loop
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.execute.endless import computing
@@ -28,6 +29,7 @@ from mdf_loop.ir import Body
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
+from mdf_loop.readers.expressions.equation_texts import Equations
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of
 from mdf_loop.readers.mdf.node import CONTROL
@@ -92,17 +94,30 @@ def _ended_at_once(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
     ]
     none, one = (_cut_at(graph, given, most) for most in (0, 1)) if loops else ((), ())
     for node, thing in loops:
-        values, m = values_of(graph, node, given), (thing.args or {}).get("M")
-        count, place = _number(values.get(m, m) if isinstance(m, str) else m), (str(graph.id), node.id, thing.id)
+        values, args = values_of(graph, node, given), {**(thing.args or {})}
+        known = values | {key: values.get(value, value) if isinstance(value, str) else value for key, value in args.items()}
+        count, said, place = _number(known.get("M")), equations_of(node, thing), (str(graph.id), node.id, thing.id)
         if is_stepped(node, thing) or (count is not None and np.any(count <= 1)):
             continue
-        said = equations_of(node, thing)
-        meant = f"; if it is meant to end the loop, write while: not ({said.going})" if said is not None and said.going else ""
         if none is not None and thing.id not in none:
             yield Finding(WARNING, f"{'/'.join(place)}: no iteration runs: cond, the condition to go on, is false", place)
-        elif one is not None and thing.id not in one:
-            went = "the condition to go on, is false after the first iteration, so only one runs"
-            yield Finding(WARNING, f"{'/'.join(place)}: {'while' if meant else 'what its body gives'}, {went}{meant}", place)
+        elif one is not None and thing.id not in one and said is not None and said.going and not _goes_on(said, known):
+            wrong = "while is the condition to go on, and false at the beginning, so only one iteration runs"
+            meant = f"if it is meant to end the loop, write while: not ({said.going})"
+            yield Finding(WARNING, f"{'/'.join(place)}: {wrong}; {meant}", place)
+
+
+def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
+    """Whether ``while`` is true of the initial values, as far as the model says these."""
+    body = {"carried": {name: name for name in said.carried}, "let": {**said.let}, "while": said.going}
+    carried = [known.get(name) for name in said.carried]
+    try:
+        captured = {name: known[name] for name in read_once(body, len(carried), "loop").captures if name in known}
+        with options(engine="interpret", max_iterations=1):
+            run_loop(None, True, carried, body, captured)
+    except LoopError as error:
+        return isinstance(error, IterationLimit)
+    return False
 
 
 def _cut_at(graph: Any, given: Mapping[str, Any], most: int) -> list[str] | None:
