@@ -12,11 +12,12 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words
 from mdf_loop.inference.batches import Batches, RunBatch
 from mdf_loop.inference.row_numbers import RowNumbers
-from mdf_loop.models.model import Model, Wish, suggest_argument, unknown_name
+from mdf_loop.models.model import Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, public, start_run
 from mdf_loop.progress import Tally
+from mdf_loop.readers.arguments import suggest_argument
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.chunked_run import warn_of_runs

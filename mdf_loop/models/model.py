@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,7 +26,7 @@ from mdf_loop.ir import record
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import Run, in_force, public, start_run
-from mdf_loop.readers.arguments import how_to_give, instead_in_run
+from mdf_loop.readers.arguments import how_to_give, suggest_argument
 from mdf_loop.settings.counts import is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.system.threads import Recent
@@ -431,14 +430,6 @@ STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "cal
 def stopped_by(error: BaseException) -> str:
     """What ``stop`` is of a run that was broken off."""
     return next((stop for kind, stop in STOPS if isinstance(error, kind)), "interrupted" if is_from_outside(error) else "error")
-
-
-def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str], instead: str | None = None) -> None:
-    """Say which argument is probably meant by a name that is no input; ``instead`` where it is none of those of a run."""
-    close = difflib.get_close_matches(name, [*arguments], 1, 0.75)
-    instead = instead_in_run(name) if instead is None else instead
-    if instead := f"; did you mean the argument {close[0]!r}?" if close else instead:
-        error.args = (f"{error}; {name!r} is taken for an input{instead}",)
 
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:

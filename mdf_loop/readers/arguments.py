@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -72,6 +73,14 @@ def names_in(given: Any, each: str) -> str:
 def instead_in_run(name: str) -> str:
     """What to write in the place of an argument that :func:`mdf_loop.run` does not have; empty where nothing is known."""
     return next((f"; {said}" for names, said in _OF_RUNS.items() if name.lower() in names.split()), "")
+
+
+def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str], instead: str | None = None) -> None:
+    """Say which argument is probably meant by a name that is no input; ``instead`` where it is none of those of a run."""
+    close = difflib.get_close_matches(name, [*arguments], 1, 0.75)
+    instead = instead_in_run(name) if instead is None else instead
+    if instead := f"; did you mean the argument {close[0]!r}?" if close else instead:
+        error.args = (f"{error}; {name!r} is taken for an input{instead}",)
 
 
 def how_to_give(names: Sequence[str]) -> str:

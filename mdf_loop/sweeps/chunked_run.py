@@ -12,11 +12,11 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, warn_user
 from mdf_loop.integrations.engine_runs import refuse_options
 from mdf_loop.models.labelled import xarray
-from mdf_loop.models.model import HOW, Model, Wish, suggest_argument, unknown_name
+from mdf_loop.models.model import HOW, Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import Run, current_options, options, part_of, start_run
 from mdf_loop.progress import Bar, Tally
-from mdf_loop.readers.arguments import is_over, names_in
+from mdf_loop.readers.arguments import is_over, names_in, suggest_argument
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
