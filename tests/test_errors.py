@@ -151,7 +151,7 @@ def test_body_of_no_known_form():
             "0 carried values",
             "2 inputs",
             "1 output",
-            "; if the condition was forgotten in the call: loop(M, cond, *carried), such as loop(10, True, x)",
+            "; a call is loop(M, cond, x, body=...): is the condition or an initial value missing?",
         ),
     ],
 )

@@ -214,7 +214,12 @@ def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
         ),
         ("0.5}}", "half, type: float}}", "error", "its default is the text 'half', not a number; declared is float"),
         ("0.5}}", "'0.5'}}", "", ""),
-        ("{value: 1.0}", "{value: [1.0, a]}", "error", "'a' among its numbers is a text"),
+        (
+            "{value: 1.0}",
+            "{value: [1.0, a]}",
+            "error",
+            "'a' among its numbers is a text; write an array of expressions as one text, in quotes: '[1.0, a]'",
+        ),
         ("{value: 1.0}", "{value: [[1.0], [1.0, 2.0]]}", "error", "its rows differ in length; an array has rows of one length"),
         ("{value: 10}", "{value: 10.5}", "error", "the trip count M is a whole number; got 10.5"),
         ("{value: 10}", "{value: 10.0}", "error", "the trip count M is a whole number; got 10.0; write 10"),

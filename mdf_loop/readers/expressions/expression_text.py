@@ -135,7 +135,7 @@ def refuse_texts_in_list(value: Any, known: Container[str], path: tuple[str, ...
     texts = [part for part in parts if isinstance(part, str)]
     if texts and (len(texts) < len(parts) or (len(parts) > 1 and any(text in known for text in texts))):
         text = next((each for each in texts if number_in(each) is None), texts[0])
-        raise MalformedBody(f"{excerpt(text)} in a list of numbers is a text{meant or meant_by_list(value)}", path)
+        raise MalformedBody(f"{excerpt(text)} among its numbers is a text{meant or meant_by_list(value)}", path)
 
 
 def _flat(value: list[Any]) -> Iterator[Any]:
