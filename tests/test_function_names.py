@@ -77,7 +77,7 @@ def test_random_numbers_are_those_of_numpy(text, engine):
     [
         ("sigmod(x)", "did you mean 'sigmoid'"),
         ("poison(x)", "did you mean 'poisson'"),
-        ("normal(1)", r"it is normal\(mean, spread\); got 1 arguments"),
+        ("normal(1)", r"it is normal\(mean, spread\); got normal\(1\)"),
         ("uniform(1, 2, 3)", r"uniform\(low, high\) one between these"),
         ("relu(x, 1)", r"it is relu\(x\); got relu\(x, 1\)"),
         ("logistic(x, slope=2)", r"it is logistic\(x, gain, bias, offset\)"),
