@@ -86,8 +86,8 @@ def test_importing_the_package_leaves_what_only_some_need():
 
 @pytest.mark.parametrize(("name", "code"), [("mdf-loop", 130), ("of_a_user.py", 1)])
 def test_ctrl_c_while_the_command_is_imported_ends_it_quietly(tmp_path, name, code):
-    (tmp_path / "modeci_mdf").mkdir()
-    (tmp_path / "modeci_mdf" / "__init__.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "ml_dtypes").mkdir()
+    (tmp_path / "ml_dtypes" / "__init__.py").write_text("raise KeyboardInterrupt")
     (tmp_path / name).write_text("from mdf_loop.cli import main\nmain()\n")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     done = subprocess.run([sys.executable, str(tmp_path / name), "run", "m.yaml"], env=env, capture_output=True, text=True)
