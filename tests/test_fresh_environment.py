@@ -62,7 +62,8 @@ def copied(place):
     checkout.mkdir()
     for name in COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        extra = {"ignore": shutil.ignore_patterns("__pycache__", "_build")} if copy is shutil.copytree else {}
+        left = ("__pycache__", "_build", *(["gallery"] if name == "docs" else []))  # the documentation may be on its way there
+        extra = {"ignore": shutil.ignore_patterns(*left)} if copy is shutil.copytree else {}
         copy(ROOT / name, checkout / name, **extra)
     return checkout
 
