@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from blocks_that_succeed import ends_in_an_error, no_block_fails, run  # noqa: F401  (a fixture for all tests here)
-from equivalence import OTHERS, assert_same_on_every_engine
+from engines import OTHERS
+from equivalence import assert_same_on_every_engine
 
 from mdf_loop import options
 
