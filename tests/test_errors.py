@@ -37,28 +37,30 @@ FORMS = "give equations, an ONNX graph or text, the path of an .onnx file, an MD
 # Classes
 
 
-@pytest.mark.parametrize(
-    ("kind", "standard"),
-    [
-        (ArgumentError, ValueError),
-        (KindError, (ValueError, TypeError)),
-        (MissingCapture, (ValueError, NameError)),
-        (MissingOutput, (KeyError,)),
-        (MalformedBody, ValueError),
-        (UnsupportedOp, NotImplementedError),
-        (NotLowered, NotImplementedError),
-        (UnknownNode, (NotImplementedError, ValueError)),
-        (IterationError, RuntimeError),
-        (CollectedError, (RuntimeError, ValueError)),
-        (IterationLimit, RuntimeError),
-        (LoopTimeout, TimeoutError),
-        (LoopStopped, RuntimeError),
-        (FileError, OSError),
-        (MissingFile, (MalformedBody, FileError, FileNotFoundError)),
-    ],
-)
-def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind, standard):
+STANDARD = {
+    ArgumentError: ValueError,
+    KindError: (ValueError, TypeError),
+    MissingCapture: (ValueError, NameError),
+    MissingOutput: KeyError,
+    MalformedBody: ValueError,
+    UnsupportedOp: NotImplementedError,
+    NotLowered: NotImplementedError,
+    UnknownNode: (NotImplementedError, ValueError),
+    IterationError: RuntimeError,
+    CollectedError: (RuntimeError, ValueError),
+    IterationLimit: RuntimeError,
+    LoopTimeout: TimeoutError,
+    LoopStopped: RuntimeError,
+    FileError: OSError,
+    MissingFile: (MalformedBody, FileError, FileNotFoundError),
+}
+"""Errors, and the standard exceptions that each is."""
+
+
+@pytest.mark.parametrize("kind", STANDARD)
+def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind):
     assert issubclass(kind, LoopError)
+    standard = STANDARD[kind]
     for each in standard if isinstance(standard, tuple) else (standard,):
         assert issubclass(kind, each)
 
@@ -70,31 +72,7 @@ def test_interruption_is_a_keyboard_interrupt_not_caught_as_an_error():
 
 def test_the_table_above_is_complete():
     kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
-    assert kinds == {
-        *(
-            LoopError,
-            ArgumentError,
-            KindError,
-            MissingCapture,
-            MissingOutput,
-            MalformedBody,
-            UnsupportedOp,
-            IterationError,
-            CollectedError,
-        ),
-        *(
-            IterationLimit,
-            LoopTimeout,
-            LoopStopped,
-            LoopInterrupted,
-            PartialResults,
-            LoopWarning,
-            NotLowered,
-            UnknownNode,
-            FileError,
-            MissingFile,
-        ),
-    }
+    assert kinds == {*STANDARD, LoopError, LoopInterrupted, PartialResults, LoopWarning}
     assert mdf_loop.LoopError is LoopError
 
 
