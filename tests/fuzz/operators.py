@@ -205,5 +205,5 @@ TARGET = Target(
     bodies.check,
     script,
     smaller,
-    in_tests=200,
+    in_tests=300,
 )

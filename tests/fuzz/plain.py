@@ -60,5 +60,5 @@ TARGET = Target(
     bodies.check,
     script,
     smaller,
-    in_tests=50,
+    in_tests=100,
 )
