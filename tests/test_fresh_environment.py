@@ -62,7 +62,8 @@ def copied(place):
     checkout.mkdir()
     for name in COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        left = ("__pycache__", "_build", *(["gallery"] if name == "docs" else []))  # the documentation may be on its way there
+        left = ["__pycache__", "_build"]
+        left += ["gallery", "sg_execution_times*"] if name == "docs" else []  # the documentation may be on its way there
         extra = {"ignore": shutil.ignore_patterns(*left)} if copy is shutil.copytree else {}
         copy(ROOT / name, checkout / name, **extra)
     return checkout
