@@ -3,7 +3,6 @@
 import copy
 import io
 import sys
-import time
 import zipfile
 
 import numpy as np
@@ -147,17 +146,13 @@ def chain(length, name="/layer.{}/Add"):
 
 @pytest.mark.parametrize("name", ["/layer.{}/Add", "", "twin"])
 def test_a_long_row_of_nodes_takes_its_time_and_no_more(name):
-    """Four times as many nodes take about four times as long; 16 times would be quadratic work."""
-    seconds = []
-    for length in (2_000, 8_000):
-        begun = time.process_time()
-        model = mdf_loop.convert(chain(length, name))
-        assert len({node.id for node in model.graphs[0].nodes}) == length + 1
-        assert mdf_loop.run(model, **{"v.0": [0.0]})[f"v.{length}"] == length
-        written = mdf_loop.to_onnx(model)
-        seconds.append(time.process_time() - begun)
-        assert [node.name for node in written.graph.node[:2]] == [name.format(k) or f"Add{'_2' * k}" for k in range(2)]
-    assert seconds[1] < 8 * seconds[0]
+    """Quadratic work would take minutes here."""
+    length = 20_000
+    model = mdf_loop.convert(chain(length, name))
+    assert len({node.id for node in model.graphs[0].nodes}) == length + 1
+    assert mdf_loop.run(model, **{"v.0": [0.0]})[f"v.{length}"] == length
+    written = mdf_loop.to_onnx(model)
+    assert [node.name for node in written.graph.node[:2]] == [name.format(k) or f"Add{'_2' * k}" for k in range(2)]
 
 
 def test_a_long_row_of_mdf_nodes_is_ordered_in_linear_time():
