@@ -44,6 +44,15 @@ def in_64_bits():
     pytest.importorskip("jax").config.update("jax_enable_x64", True)
 
 
+@pytest.fixture(scope="module")
+def compiled_quickly():
+    """XLA optimises little: most of the time is its, which writes each program once and runs it once."""
+    config = pytest.importorskip("jax").config
+    config.update("jax_disable_most_optimizations", True)
+    yield
+    config.update("jax_disable_most_optimizations", False)
+
+
 NEWER = "modeci-mdf 0.4.15 or later"
 """What mdf_loop says of what MDF 0.4.13 does not have."""
 

@@ -3,3 +3,5 @@
 from mdf_loop.settings.engines import agreeing_engines
 
 ENGINES = agreeing_engines()
+OTHERS = tuple(engine for engine in ENGINES if engine != "interpret")
+"""Those that are compared with the interpreter."""

@@ -1,11 +1,9 @@
 """Every engine gives what ``interpret`` gives: results, errors, warnings, random numbers."""
 
 import numpy as np
-from engines import ENGINES
+from engines import OTHERS
 from fuzz.outcome import compare, compare_values, to_the_bit
 from fuzz.outcome import outcome as outcome_of
-
-OTHERS = [engine for engine in ENGINES if engine != "interpret"]
 
 
 def outcome(engine, call, **chosen):

@@ -5,14 +5,9 @@ import io
 
 import numpy as np
 from modeci_mdf.execution_engine import EvaluableGraph
-from modeci_mdf.mdf import (
-    Edge,
-    Function,
-    Graph,
-    InputPort,
-    Node,
-    OutputPort,
-)
+from modeci_mdf.mdf import Function, Graph
+from scheduled_models import edge
+from scheduled_models import node as scheduled_node
 
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.options import start_run
@@ -22,19 +17,7 @@ from mdf_loop.readers.onnx.loop_records import loop_record
 
 def node(name, ports=(), outputs=(), parameters=(), functions=()):
     """A node; ports by id, outputs as {id: expression}."""
-    return Node(
-        id=name,
-        input_ports=[InputPort(id=p) if isinstance(p, str) else p for p in ports],
-        output_ports=[OutputPort(id=p, value=value) for p, value in dict(outputs).items()],
-        parameters=list(parameters),
-        functions=list(functions),
-    )
-
-
-def edge(way, **parameters):
-    """An edge, from ``"A.y -> B.x"``."""
-    (sender, out), (receiver, into) = (end.split(".") for end in way.split(" -> "))
-    return Edge(id=way, sender=sender, sender_port=out, receiver=receiver, receiver_port=into, parameters=parameters or None)
+    return scheduled_node(name, parameters, ports, functions, **dict(outputs))
 
 
 def graph(*nodes, edges=(), inputs=("i", "go", "x"), outputs=("go", "y"), **more):

@@ -9,8 +9,7 @@ import itertools
 import numpy as np
 from definitions import rule_of
 from in_groups import each
-from node_cases import single_node_cases
-from samples import SAMPLES
+from samples import single_nodes
 
 import mdf_loop
 from mdf_loop.errors import UnsupportedOp
@@ -18,7 +17,6 @@ from mdf_loop.ir import Node
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.batching import by_step
 from mdf_loop.ops.registry import KERNELS, bind, lookup
-from mdf_loop.readers.onnx.graph import read_model
 
 load_kernels()
 
@@ -26,19 +24,10 @@ N = 3
 
 
 def batched_nodes():
-    """(name, node, inputs) of each sample whose kernel has a rule."""
-    for name, case in single_node_cases().items():
-        body = read_model(case.model)
-        if not body.nodes:
-            continue
-        (node,) = body.nodes
-        given = dict(zip(body.inputs, case.data_sets[0][0], strict=False))
-        values = [given.get(n, body.constants.get(n)) if n else None for n in node.inputs]
-        yield name, node, [np.asarray(v) if isinstance(v, np.generic | float | int) else v for v in values]
-    for k, (name, opset, values, attrs) in enumerate(SAMPLES):
-        domain, _, op = name.rpartition("::")
-        names = tuple(f"x{i}" for i in range(len(values)))
-        yield f"sample_{k}_{op}", Node(op, names, ("y",), attrs, opset=opset, domain=domain), list(values)
+    """The cases; numbers are arrays in those of ONNX, and may be Python's own in ours."""
+    for name, node, values in single_nodes():
+        numbers = () if name.startswith("sample_") else (np.generic, float, int)
+        yield name, node, [np.asarray(v) if isinstance(v, numbers) else v for v in values]
 
 
 def has_rule(node):

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from definitions import assert_same, defined, kernel_of, specials
 from in_groups import each
-from node_cases import single_node_cases
-from samples import SAMPLES
+from samples import single_nodes
 from step_meaning import evaluate
 
 from mdf_loop.backends.python.printer import program
@@ -18,7 +17,6 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import start_run
-from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_graph
@@ -34,20 +32,6 @@ REDUCTIONS = [
 ]
 
 
-def samples():
-    """(name, node, inputs) of every operator with a definition: ONNX's own cases, and ours."""
-    for name, case in single_node_cases().items():
-        body = read_model(case.model)
-        if body.nodes:
-            (node,) = body.nodes
-            given = dict(zip(body.inputs, case.data_sets[0][0], strict=False))
-            yield name, node, [given.get(n, body.constants.get(n)) if n else None for n in node.inputs]
-    for k, (name, opset, values, attrs) in enumerate(SAMPLES):
-        domain, _, op = name.rpartition("::")
-        names = tuple("" if v is None else f"x{i}" for i, v in enumerate(values))
-        yield f"sample_{k}_{op}", Node(op, names, ("y",), attrs, opset=opset, domain=domain), list(values)
-
-
 def is_defined(node):
     try:
         entry = lookup(node.op, node.opset, node.domain)
@@ -60,7 +44,7 @@ def is_typed(values):
     return all(x is None or (isinstance(x, np.ndarray | np.generic) and x.dtype != object) for x in values)
 
 
-CASES = {name: (node, values) for name, node, values in samples() if is_defined(node) and is_typed(values)}
+CASES = {name: (node, values) for name, node, values in single_nodes() if is_defined(node) and is_typed(values)}
 
 
 def steering(values):

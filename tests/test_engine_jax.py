@@ -20,7 +20,7 @@ jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-
 FHN, DDM = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diffusion.yaml"
 
 
-pytestmark = pytest.mark.usefixtures("in_64_bits")
+pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 
 
 @pytest.fixture

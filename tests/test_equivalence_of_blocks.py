@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from equivalence import OTHERS, assert_equal, assert_same_on_every_engine, outcome
+from engines import OTHERS
+from equivalence import assert_equal, assert_same_on_every_engine, outcome
 
 import mdf_loop
 from mdf_loop import loop, options, scan

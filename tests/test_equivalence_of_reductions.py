@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from blocks_that_succeed import ends_in_an_error, no_block_fails, run  # noqa: F401  (a fixture for all tests here)
+from engines import OTHERS
 from equivalence import assert_same_on_every_engine
 
 from mdf_loop import options
@@ -22,34 +23,31 @@ TOTALS = {
 SHAPES = [(7,), (64, 10), (101, 33), (40, 3), (2, 300), (500, 2), (100, 8), (5, 40, 2), (3, 4, 5), (1, 6), (40, 1), (20, 1500)]
 
 
-@pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("op", "kind"), [(op, kind) for op, kinds in TOTALS.items() for kind in kinds])
-def test_reduction_of_what_is_carried(op, kind, shape, keepdims, rng):
-    dtype = TYPES[kind]
-    start = (
-        rng.integers(-2, 3, shape).astype(dtype)
-        if op == "ReduceProd" or kind[0] == "i"
-        else rng.standard_normal(shape).astype(dtype)
-    )
-    for axes in ((), *((k,) for k in range(len(shape))), (-1, 0), (0, 1))[: 2 + 2 * len(shape)]:
-        given = f", axes{len(axes)}" if axes and (len(axes) == 1 or len(shape) > 1) else ""
-        if axes and not given:
-            continue
-        version = 20 if op == "ReduceSum" else 18
-        text = f"""sums (int64 i, bool go, {kind}[{",".join(map(str, shape))}] y) => (bool go_out, y_out, total)
-            <int64[{max(len(axes), 1)}] axes{len(axes)} = {{{", ".join(map(str, axes or (0,)))}}}> {{
-            go_out = Identity (go) total = {op} <keepdims = {keepdims}> (y{given}) y_out = Neg (y) }}"""
-        call = run(text, 12, start, opset=version)
-        for engine in ("auto", "numpy"):
-            with options(engine="interpret"):
-                expected = call()
-            with options(engine=engine):
-                found = call()
-            units = (
-                np.finfo(dtype).eps * 8 * np.abs(start).sum() if dtype in (np.float32, np.float64) and op != "ReduceProd" else 0
-            )
-            np.testing.assert_allclose(found[1], expected[1], rtol=1e-5 if kind == "float" else 1e-13, atol=units, strict=True)
+def test_reduction_of_what_is_carried(op, kind, shape, rng):
+    """Over each axis, over two and over all, with and without an axis of one element in their place."""
+    dtype, is_whole = TYPES[kind], op == "ReduceProd" or kind[0] == "i"
+    start = (rng.integers(-2, 3, shape) if is_whole else rng.standard_normal(shape)).astype(dtype)
+    axes = [(), *((k,) for k in range(len(shape))), *([(-1, 0), (0, 1)] if len(shape) > 1 else [])]
+    constants = ", ".join(f"int64[{len(a)}] axes{k} = {{{', '.join(map(str, a))}}}" for k, a in enumerate(axes) if a)
+    totals = [
+        f"total{k}_{keep} = {op} <keepdims = {keep}> (y{f', axes{k}' if a else ''})"
+        for k, a in enumerate(axes)
+        for keep in (0, 1)
+    ]
+    text = f"""sums (int64 i, bool go, {kind}[{",".join(map(str, shape))}] y)
+        => (bool go_out, y_out, {", ".join(total.split()[0] for total in totals)}) <{constants}> {{
+        go_out = Identity (go) {" ".join(totals)} y_out = Neg (y) }}"""
+    call = run(text, 12, start, opset=20 if op == "ReduceSum" else 18)
+    with options(engine="interpret"):
+        expected = call()
+    units = 0 if is_whole else np.finfo(dtype).eps * 8 * np.abs(start).sum()
+    for engine in OTHERS:
+        with options(engine=engine):
+            found = call()
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5 if kind == "float" else 1e-13, atol=units, strict=True)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -0.0])

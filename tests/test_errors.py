@@ -37,28 +37,30 @@ FORMS = "give equations, an ONNX graph or text, the path of an .onnx file, an MD
 # Classes
 
 
-@pytest.mark.parametrize(
-    ("kind", "standard"),
-    [
-        (ArgumentError, ValueError),
-        (KindError, (ValueError, TypeError)),
-        (MissingCapture, (ValueError, NameError)),
-        (MissingOutput, (KeyError,)),
-        (MalformedBody, ValueError),
-        (UnsupportedOp, NotImplementedError),
-        (NotLowered, NotImplementedError),
-        (UnknownNode, (NotImplementedError, ValueError)),
-        (IterationError, RuntimeError),
-        (CollectedError, (RuntimeError, ValueError)),
-        (IterationLimit, RuntimeError),
-        (LoopTimeout, TimeoutError),
-        (LoopStopped, RuntimeError),
-        (FileError, OSError),
-        (MissingFile, (MalformedBody, FileError, FileNotFoundError)),
-    ],
-)
-def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind, standard):
+STANDARD = {
+    ArgumentError: ValueError,
+    KindError: (ValueError, TypeError),
+    MissingCapture: (ValueError, NameError),
+    MissingOutput: KeyError,
+    MalformedBody: ValueError,
+    UnsupportedOp: NotImplementedError,
+    NotLowered: NotImplementedError,
+    UnknownNode: (NotImplementedError, ValueError),
+    IterationError: RuntimeError,
+    CollectedError: (RuntimeError, ValueError),
+    IterationLimit: RuntimeError,
+    LoopTimeout: TimeoutError,
+    LoopStopped: RuntimeError,
+    FileError: OSError,
+    MissingFile: (MalformedBody, FileError, FileNotFoundError),
+}
+"""Errors, and the standard exceptions that each is."""
+
+
+@pytest.mark.parametrize("kind", STANDARD)
+def test_every_error_is_a_loop_error_and_the_standard_exception_it_is(kind):
     assert issubclass(kind, LoopError)
+    standard = STANDARD[kind]
     for each in standard if isinstance(standard, tuple) else (standard,):
         assert issubclass(kind, each)
 
@@ -70,31 +72,7 @@ def test_interruption_is_a_keyboard_interrupt_not_caught_as_an_error():
 
 def test_the_table_above_is_complete():
     kinds = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, BaseException)}
-    assert kinds == {
-        *(
-            LoopError,
-            ArgumentError,
-            KindError,
-            MissingCapture,
-            MissingOutput,
-            MalformedBody,
-            UnsupportedOp,
-            IterationError,
-            CollectedError,
-        ),
-        *(
-            IterationLimit,
-            LoopTimeout,
-            LoopStopped,
-            LoopInterrupted,
-            PartialResults,
-            LoopWarning,
-            NotLowered,
-            UnknownNode,
-            FileError,
-            MissingFile,
-        ),
-    }
+    assert kinds == {*STANDARD, LoopError, LoopInterrupted, PartialResults, LoopWarning}
     assert mdf_loop.LoopError is LoopError
 
 
@@ -131,15 +109,12 @@ def test_missing_body(function, body):
 
 
 def test_body_of_no_known_form():
-    says(
-        KindError,
+    message = (
         "a body is equations, an ONNX graph, model or function, ONNX text, the path of an .onnx file, a function of onnxscript "
         'or with @mdf_loop.body, an MDF graph, a dict {"onnx": text}, {"onnx_file": path} or {"graph_<id>": graph}, '
-        "or a Python callable; got int",
-        3,
-        True,
-        body=7,
+        "or a Python callable; got int"
     )
+    says(KindError, message, 3, True, body=7)
 
 
 @pytest.mark.parametrize(
@@ -156,29 +131,21 @@ def test_body_of_no_known_form():
     ],
 )
 def test_wrong_number_of_carried_values_shows_the_bodys_signature(carried, inputs, given, outputs, hint):
-    says(
-        ArgumentError,
+    message = (
         f"Loop: {inputs} given, so the body must have {given} (iteration number, condition, carried values) and at least "
         f"{outputs} (condition, carried values); body 'counter' has inputs (i, c, x) and outputs (c_out, x_out)"
-        f"{hint}",
-        3,
-        True,
-        *[1.0 for _ in carried],
-        body=COUNTER,
-        one=1,
+        f"{hint}"
     )
+    says(ArgumentError, message, 3, True, *[1.0 for _ in carried], body=COUNTER, one=1)
 
 
 def test_body_without_a_condition_output():
-    says(
-        ArgumentError,
+    message = (
         "Loop: 0 carried values given, so the body must have 2 inputs (iteration number, condition, carried values) and at least "
         "1 output (condition, carried values); body 'b' has inputs (i, c) and outputs ()"
-        "; if the condition is missing among the outputs: (c) passes it through",
-        3,
-        True,
-        body="b (int64 i, bool c) => () { }",
+        "; if the condition is missing among the outputs: (c) passes it through"
     )
+    says(ArgumentError, message, 3, True, body="b (int64 i, bool c) => () { }")
 
 
 def test_a_value_that_should_be_captured_is_said_with_how_to_write_it():
@@ -191,43 +158,26 @@ def test_a_value_that_should_be_captured_is_said_with_how_to_write_it():
 
 
 def test_missing_capture():
-    error = says(
-        MissingCapture,
+    message = (
         "Loop: body 'counter' reads 'one' from outside, which was not given; give it by name, such as loop(..., one=...), "
-        "or in MDF as a port or parameter of the node (given: none)",
-        3,
-        True,
-        1.0,
-        body=COUNTER,
+        "or in MDF as a port or parameter of the node (given: none)"
     )
+    error = says(MissingCapture, message, 3, True, 1.0, body=COUNTER)
     assert isinstance(error, NameError)
 
 
 def test_several_missing_captures():
     body = "b (int64 i, bool c, float x) => (bool c, float y) { t = Add (x, k) u = Add (t, m) y = Add (u, n) }"
-    says(
-        MissingCapture,
+    message = (
         "Loop: body 'b' reads 'm', 'n' from outside, which were not given; give them by name, such as loop(..., m=...), "
-        "or in MDF as a port or parameter of the node (given: 'k')",
-        3,
-        True,
-        1.0,
-        body=body,
-        k=1,
+        "or in MDF as a port or parameter of the node (given: 'k')"
     )
+    says(MissingCapture, message, 3, True, 1.0, body=body, k=1)
 
 
 def test_value_that_the_body_does_not_read():
-    says(
-        ArgumentError,
-        "Loop: body 'counter' reads no outer value 'won'; it reads 'one'; did you mean 'one'?",
-        3,
-        True,
-        1.0,
-        body=COUNTER,
-        one=1,
-        won=1,
-    )
+    message = "Loop: body 'counter' reads no outer value 'won'; it reads 'one'; did you mean 'one'?"
+    says(ArgumentError, message, 3, True, 1.0, body=COUNTER, one=1, won=1)
 
 
 # Trip count and condition
@@ -280,29 +230,17 @@ def test_condition_of_the_body_of_the_wrong_kind():
 
 
 def test_endless_loop():
-    says(
-        ArgumentError,
+    message = (
         "Loop: both M and cond are omitted, so this loop would never end. Give M or cond (in equations while: ...), or set "
-        "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it",
-        "",
-        "",
-        1.0,
-        body=COUNTER,
-        one=1,
+        "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it"
     )
+    says(ArgumentError, message, "", "", 1.0, body=COUNTER, one=1)
 
 
 def test_max_iterations_ends_an_endless_loop_and_keeps_its_results():
     with options(max_iterations=3):
-        error = says(
-            IterationLimit,
-            "iteration 3 of Loop: the loop would go on; options(max_iterations=3) stops it here",
-            "",
-            "",
-            [1.0],
-            body=RUNNING_SUM,
-            step=1,
-        )
+        message = "iteration 3 of Loop: the loop would go on; options(max_iterations=3) stops it here"
+        error = says(IterationLimit, message, "", "", [1.0], body=RUNNING_SUM, step=1)
     assert (error.iteration, error.partial[0].tolist(), error.partial[1].tolist()) == (3, [4], [[2], [3], [4]])
 
 

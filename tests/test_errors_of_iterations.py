@@ -24,37 +24,25 @@ def growing(node="s = Identity (y)"):
 
 
 def test_collected_value_that_changes_its_shape():
-    error = says(
-        CollectedError,
+    message = (
         "iteration 1 of Loop: collected output 's' was float32[2] in the first iteration and is float32[4] now; ONNX wants one "
-        "shape and type in all iterations (carry it as a sequence if it must change)",
-        3,
-        True,
-        [1.0],
-        body=growing(),
+        "shape and type in all iterations (carry it as a sequence if it must change)"
     )
+    error = says(CollectedError, message, 3, True, [1.0], body=growing())
     assert (error.iteration, error.partial[0].tolist(), error.partial[1].tolist()) == (1, [1, 1], [[1, 1]])
 
 
 def test_collected_value_that_changes_its_type():
-    says(
-        CollectedError,
+    message = (
         "iteration 1 of Loop: collected output 'collected value 0' was int64[] in the first iteration and is float64[] now; ONNX "
-        "wants one shape and type in all iterations (carry it as a sequence if it must change)",
-        3,
-        True,
-        body=lambda i, c: (c, i if i == 0 else float(i)),
+        "wants one shape and type in all iterations (carry it as a sequence if it must change)"
     )
+    says(CollectedError, message, 3, True, body=lambda i, c: (c, i if i == 0 else float(i)))
 
 
 def test_collected_value_that_is_no_tensor():
-    says(
-        CollectedError,
-        "iteration 0 of Loop: collected output 's' is sequence of 1; only tensors can be collected",
-        3,
-        True,
-        body="b (int64 i, bool c) => (bool c, s) { s = SequenceConstruct (i) }",
-    )
+    message = "iteration 0 of Loop: collected output 's' is sequence of 1; only tensors can be collected"
+    says(CollectedError, message, 3, True, body="b (int64 i, bool c) => (bool c, s) { s = SequenceConstruct (i) }")
 
 
 def test_failing_kernel_names_node_iteration_and_shapes_and_keeps_cause_and_results():
@@ -80,17 +68,11 @@ def test_failure_in_nested_loops_is_reported_from_the_outside_in_and_keeps_the_o
         [within] y = Loop <body = {inner}> (one, c, x)
         z = Concat <axis = 0> (y, y)
     }}"""
-    error = says(
-        IterationError,
+    message = (
         "iteration 1 of Loop, iteration 0 of Loop 'within': Add -> z failed on (float32[4], float32[2]): operands could not be "
-        "broadcast together with shapes (4,) (2,)",
-        5,
-        True,
-        [1.0, 2.0],
-        body=body,
-        one=1,
-        k=[1.0, 1.0],
+        "broadcast together with shapes (4,) (2,)"
     )
+    error = says(IterationError, message, 5, True, [1.0, 2.0], body=body, one=1, k=[1.0, 1.0])
     assert (error.iteration, error.partial[0].tolist()) == (1, [2, 3, 2, 3])
 
 
@@ -98,28 +80,18 @@ def test_failing_python_body_is_reported_with_the_type_of_its_error():
     def step(i, cond, x):
         return cond, x, {"a": 1}["b"] if i == 2 else x
 
-    error = says(
-        IterationError,
-        "iteration 2 of Loop: Python body 'step' failed on (int64[], bool[], float64[]): KeyError: 'b'",
-        5,
-        True,
-        1.0,
-        body=step,
-    )
+    message = "iteration 2 of Loop: Python body 'step' failed on (int64[], bool[], float64[]): KeyError: 'b'"
+    error = says(IterationError, message, 5, True, 1.0, body=step)
     assert isinstance(error.__cause__, KeyError)
     assert (error.iteration, error.partial[0], error.partial[1].tolist()) == (2, 1, [1, 1])
 
 
 def test_python_body_that_returns_too_little():
-    says(
-        IterationError,
+    message = (
         "iteration 0 of Loop: Python body 'step' failed on (int64[], bool[], float64[]): the Python body 'step' returned 1 "
-        "value; it must return at least 2: the condition (in a loop), the carried values, then any collected ones",
-        5,
-        True,
-        1.0,
-        body=_returning_one,
+        "value; it must return at least 2: the condition (in a loop), the carried values, then any collected ones"
     )
+    says(IterationError, message, 5, True, 1.0, body=_returning_one)
 
 
 def _returning_one(i, cond, x):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from engines import ENGINES
+from engines import OTHERS
 
 from mdf_loop import loop, options
 from mdf_loop.errors import LoopError
@@ -37,7 +37,7 @@ def error_of(text: str, engine: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "interpret"])
+@pytest.mark.parametrize("engine", OTHERS)
 @pytest.mark.parametrize("failing", FAILING)
 @pytest.mark.parametrize("is_read", [False, True])
 def test_an_index_out_of_range_ends_the_loop(failing, is_read, engine):
@@ -45,7 +45,7 @@ def test_an_index_out_of_range_ends_the_loop(failing, is_read, engine):
     assert error_of(text, engine) == error_of(text, "interpret")
 
 
-@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "interpret"])
+@pytest.mark.parametrize("engine", OTHERS)
 @pytest.mark.parametrize("failing", FAILING)
 def test_and_in_an_inner_loop_whose_results_nothing_reads(failing, engine):
     text = f"""b (int64 n, bool c, double s) => (bool c, double s_out) {{

@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from in_groups import each
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
 import mdf_loop
@@ -260,7 +261,7 @@ STORED = {"background.py", "workers.py", "app.py"}
 """Files that keep what they catch for another thread, or are the end of the command."""
 
 
-@pytest.mark.parametrize("path", sorted(pathlib.Path(mdf_loop.__file__).parent.rglob("*.py")), ids=lambda p: p.name)
+@each("path", sorted(pathlib.Path(mdf_loop.__file__).parent.rglob("*.py")), size=500)
 def test_whatever_catches_all_lets_through_what_comes_from_outside(path):
     for handler in ast.walk(ast.parse(path.read_text())):
         if not isinstance(handler, ast.ExceptHandler) or path.name in STORED:

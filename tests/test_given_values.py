@@ -11,6 +11,7 @@ import onnx
 import pytest
 from bodies import MODELS
 from engines import ENGINES
+from engines import OTHERS as FAST
 from given_values import others, with_defaults
 from onnx import parser
 
@@ -24,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 from exported import models as exported_models
 
 ROOT = Path(__file__).parent.parent
-FAST = [engine for engine in ENGINES if engine != "interpret"]
 F, I = np.float32, np.int64
 X = np.arange(6, dtype=F)
 ON = "c = Constant <value = bool {1}> () s = Constant <value = float {1}> ()"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from engines import ENGINES
+from engines import ENGINES, OTHERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swept_models import GATHERING, loop_graph
@@ -241,7 +241,7 @@ def press(seconds):
 
 
 @pytest.mark.parametrize("how", [{}, {"workers": 2}, {"reduce": "mean"}], ids=str)
-@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "interpret"])
+@pytest.mark.parametrize("engine", OTHERS)
 def test_ctrl_c_keeps_the_pieces_that_are_done(engine, how):
     with mdf_loop.options(engine=engine):
         mdf_loop.sweep(DIFFUSION, {"drift": [0.0]}, trials=2, seed=1, **SLOW)

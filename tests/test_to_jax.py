@@ -18,7 +18,7 @@ FHN, DDM, NEWTON = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diff
 ADD_UP = "b (int64 i, bool c, double s) => (bool c, double t) { x = Gather (w, i) t = Add (s, x) }"
 
 
-pytestmark = pytest.mark.usefixtures("in_64_bits")
+pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 
 
 def interpreted(model, **arguments):

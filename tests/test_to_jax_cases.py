@@ -39,15 +39,7 @@ def _chosen():
 ALONE, LOOPED = _chosen()
 
 
-pytestmark = pytest.mark.usefixtures("in_64_bits")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _compiled_quickly():
-    """Most of the time is XLA's, which writes each case once and runs it once."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -19,7 +19,7 @@ EARLY = "b (int64 i, bool c, double s) => (bool d, double t) { q = Div (w, s) u 
 GIVEN = {"scan": {"M": 5, "s": 0.7}, "early": {"cond": True, "s": 3.0, "h": 0.5, "e": 1.6}}
 
 
-pytestmark = pytest.mark.usefixtures("in_64_bits")
+pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 
 
 @pytest.fixture(params=["scan", "early"])

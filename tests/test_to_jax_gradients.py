@@ -32,7 +32,7 @@ WITHOUT = {
 """Primitives that have no gradient, and why."""
 
 
-pytestmark = pytest.mark.usefixtures("in_64_bits")
+pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 
 
 def test_every_primitive_has_a_template():

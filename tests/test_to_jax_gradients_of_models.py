@@ -78,7 +78,7 @@ def test_every_example_is_in_one_list():
     assert not {*EXAMPLES} & {*WITHOUT}
 
 
-pytestmark = pytest.mark.usefixtures("in_64_bits")
+pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 
 
 def assert_gradient(total, given, rtol=1e-5):

@@ -9,7 +9,7 @@ from mdf_loop.errors import ArgumentError, LoopWarning, UnsupportedOp
 
 jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
 
-pytestmark = pytest.mark.usefixtures("in_64_bits")
+pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 
 
 def test_whole_numbers_of_64_bits_are_not_cut_in_silence():

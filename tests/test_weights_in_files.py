@@ -104,7 +104,8 @@ def test_weights_of_every_type_survive_every_form_of_a_file(name, form, tmp_path
             folder = tmp_path / f"{shape} {place}"
             folder.mkdir()
             model = identity(weight, place)
-            assert_same_bits(backend.run_model(model, [])[0], weight)
+            if form == FORMS[0]:
+                assert_same_bits(backend.run_model(model, [])[0], weight)
             read = through(model, form, folder)
             for result in mdf_loop.run(read).values():
                 assert_same_bits(result, weight)
