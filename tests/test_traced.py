@@ -436,3 +436,12 @@ def test_numbers_of_pythons_random_are_refused(function):
     """They were the same in every iteration."""
     with pytest.raises(LoopError, match="draws random numbers while it is read"):
         mdf_loop.loop(4, True, 1.0, body=mdf_loop.body(function))
+
+
+def test_a_function_may_be_read_many_times():
+    def body(i, go, x):
+        size = abs(x)
+        whole = round(size)
+        return True, size + whole
+
+    assert {float(mdf_loop.loop(3, True, 0.75, body=mdf_loop.body(body))) for _ in range(20)} == {7.75}

@@ -105,9 +105,11 @@ def stores(code: CodeType) -> Mapping[int, str]:
 
 def instruction(frame: FrameType) -> int:
     """The place of the instruction that runs; where that calls a function in Python, ``f_lasti`` is what is kept behind it."""
-    place = frame.f_lasti
-    while place > 0 and dis.opname[frame.f_code.co_code[place]] == "CACHE":
+    place, code = frame.f_lasti, frame.f_code.co_code
+    while place > 0 and dis.opname[code[place]] == "CACHE":
         place -= 2
+    while dis.opname[code[place]] in ("PRECALL", "CACHE"):  # Python 3.11 calls abs(x) there once it was called some times
+        place += 2
     return place
 
 
