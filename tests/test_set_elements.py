@@ -107,6 +107,40 @@ def test_jax_sets_them_too(function, start):
         np.testing.assert_array_equal(x, wanted)
 
 
+def part(i, go, q):
+    q[1:] += 0.5
+    return True, q
+
+
+def view(i, go, q):
+    later = q[1:]
+    later -= 0.5
+    return True, q
+
+
+def masked(i, go, q):
+    q[q > 1] *= 0.5
+    return True, q
+
+
+def row(i, go, q):
+    q[0] += q[1] / 2
+    return True, q
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("function", "start"), [(part, VECTOR), (view, VECTOR), (masked, VECTOR), (row, MATRIX)])
+def test_what_numpy_does_not_put_into_a_part_in_place_is_an_error(function, start, engine):
+    whole = (10 * start).astype(int)
+    with pytest.raises(TypeError, match="same_kind"):
+        function(0, True, whole.copy())
+    with mdf_loop.options(engine=engine):
+        with pytest.raises(mdf_loop.errors.IterationError, match="float64 does not fit into .* int64"):
+            mdf_loop.loop(2, True, whole, body=mdf_loop.body(function))
+        found = mdf_loop.loop(5, True, start, body=mdf_loop.body(function))
+    np.testing.assert_array_equal(found, by_hand(function, start)[0])
+
+
 def test_an_index_that_is_not_there_is_an_error():
     def beyond(i, go, q):
         q[i] = 1

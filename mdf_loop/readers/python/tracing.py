@@ -278,9 +278,10 @@ class TracedVariable(Traced):
     def __init__(self, value: Value, trace: Trace, whole: TracedVariable | None = None, index: Any = None) -> None:
         self._value, self.trace, self.whole, self.index = value, trace, whole, index
         self.changes, self.seen = 0, whole.version if whole is not None else 0
+        self.part_of: TracedVariable | None = None
 
     def __setattr__(self, name: str, new: Any) -> None:
-        if name not in ("_value", "trace", "whole", "index", "changes", "seen"):
+        if name not in ("_value", "trace", "whole", "index", "changes", "seen", "part_of"):
             raise self.here.refused(f"sets .{name}, which a value does not keep; write np.reshape(x, shape) for a new shape")
         super().__setattr__(name, new)
 
@@ -298,6 +299,7 @@ class TracedVariable(Traced):
 
     def __getitem__(self, index: Any) -> Any:
         part = super().__getitem__(index)
+        part.part_of = self
         parts = index if isinstance(index, tuple) else (index,)
         if self.trace is not self.here or any(isinstance(each, Traced | np.ndarray | list) for each in parts):
             return part
@@ -312,7 +314,8 @@ class TracedVariable(Traced):
             )
         values: list[Any] = []
         template = _template(here, index, values)
-        changed = here.add("setitem", [self, new, *values], index=template).value
+        in_place = isinstance(new, TracedVariable) and new.part_of is self  # x[i] += 1 sets what x[i] became
+        changed = here.add("setitem", [self, new, *values], index=template, in_place=in_place).value
         if self.whole is None:
             self.changes += 1
         else:
@@ -323,9 +326,11 @@ class TracedVariable(Traced):
 
 def _in_place(plain: Any) -> Any:
     def change(self: TracedVariable, other: Any) -> Any:
+        new = plain(self, other)
+        new.part_of = self.part_of if self.whole is None else self
         if self.whole is None:
-            return plain(self, other)
-        self[...] = plain(self, other)
+            return new
+        self[...] = new
         return self
 
     return change
@@ -423,13 +428,8 @@ def _template(trace: Trace, index: Any, values: list[Any]) -> Any:
 
 def _constant(given: Any) -> Value:
     """A number or an array that is known."""
-    if isinstance(given, list | tuple):
-        given = np.array(given)
-    if isinstance(given, np.ndarray):
-        given = given.copy()
-    if isinstance(given, np.generic):
-        given = np.asarray(given)
-    return literal(given)
+    is_pythons = isinstance(given, int | float | complex) and not isinstance(given, np.generic)
+    return literal(given if is_pythons else np.array(given))
 
 
 CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple
