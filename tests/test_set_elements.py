@@ -135,7 +135,7 @@ def test_what_numpy_does_not_put_into_a_part_in_place_is_an_error(function, star
     with pytest.raises(TypeError, match="same_kind"):
         function(0, True, whole.copy())
     with mdf_loop.options(engine=engine):
-        with pytest.raises(mdf_loop.errors.IterationError, match="float64 does not fit into .* int64"):
+        with pytest.raises(mdf_loop.errors.IterationError, match=r"float64 does not fit into .* int64"):
             mdf_loop.loop(2, True, whole, body=mdf_loop.body(function))
         found = mdf_loop.loop(5, True, start, body=mdf_loop.body(function))
     np.testing.assert_array_equal(found, by_hand(function, start)[0])
