@@ -107,6 +107,117 @@ def test_jax_sets_them_too(function, start):
         np.testing.assert_array_equal(x, wanted)
 
 
+def part(i, go, q):
+    q[1:] += 0.5
+    return True, q
+
+
+def view(i, go, q):
+    later = q[1:]
+    later -= 0.5
+    return True, q
+
+
+def masked(i, go, q):
+    q[q > 1] *= 0.5
+    return True, q
+
+
+def row(i, go, q):
+    q[0] += q[1] / 2
+    return True, q
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("function", "start"), [(part, VECTOR), (view, VECTOR), (masked, VECTOR), (row, MATRIX)])
+def test_what_numpy_does_not_put_into_a_part_in_place_is_an_error(function, start, engine):
+    whole = (10 * start).astype(int)
+    with pytest.raises(TypeError, match="same_kind"):
+        function(0, True, whole.copy())
+    with mdf_loop.options(engine=engine):
+        with pytest.raises(mdf_loop.errors.IterationError, match=r"float64 does not fit into .* int64"):
+            mdf_loop.loop(2, True, whole, body=mdf_loop.body(function))
+        found = mdf_loop.loop(5, True, start, body=mdf_loop.body(function))
+    np.testing.assert_array_equal(found, by_hand(function, start)[0])
+
+
+def row_of_row(i, go, m):
+    m[0][1] = 5
+    return True, m
+
+
+def row_of_learner(i, go, m):
+    m[i % 2][0] += 0.5
+    return True, m
+
+
+def column_of_row(i, go, m):
+    m[0][1:][0] = 5
+    return True, m
+
+
+def transposed(i, go, m):
+    m.T[0, 1] = 5
+    return True, m
+
+
+def flat(i, go, m):
+    z = m[:].ravel()
+    z[3] = 5
+    return True, m
+
+
+def whole_of_other_shape(i, go, m):
+    z = np.reshape(m, (3, 2))
+    z += 1
+    return True, m
+
+
+def read_later(i, go, m):
+    z = m.reshape(6)
+    m[0, 0] = 5
+    return True, m, z
+
+
+NOT_SEEN = [row_of_row, row_of_learner, column_of_row, transposed, flat, whole_of_other_shape, read_later]
+
+
+@pytest.mark.parametrize("function", NOT_SEEN)
+def test_what_numpy_would_set_in_another_array_is_an_error(function):
+    before = MATRIX.copy()
+    function(np.int64(0), True, before)
+    assert (before != MATRIX).any()
+    with pytest.raises(TracedBranch, match="elements"):
+        mdf_loop.loop(2, True, MATRIX, body=mdf_loop.body(function))
+
+
+def of_copies(i, go, m):
+    some, other, parts = np.copy(m[0]), (m * 2).reshape(6), m[[1, 0]]
+    some[0], other[0], parts[0, 0] = 5, 6, 7
+    m[...][0] += 1
+    m[None][0, 1, 0] = i
+    return True, m, some, other, parts
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_elements_of_copies_and_of_all_of_an_array_are_set(engine):
+    with mdf_loop.options(engine=engine):
+        found = mdf_loop.loop(5, True, MATRIX, body=mdf_loop.body(of_copies))
+    for x, wanted in zip(found, by_hand(of_copies, MATRIX), strict=True):
+        np.testing.assert_array_equal(x, wanted)
+
+
+def test_a_copy_of_an_array_from_outside_can_be_changed():
+    def changes(i, go, x, *, weights):
+        mine = weights.copy()
+        mine[0] = x
+        return True, x + 1, mine, weights
+
+    _, mine, weights = mdf_loop.loop(2, True, 1.0, body=mdf_loop.body(changes), weights=np.zeros(2))
+    assert mine.tolist() == [[1, 0], [2, 0]]
+    assert not weights.any()
+
+
 def test_an_index_that_is_not_there_is_an_error():
     def beyond(i, go, q):
         q[i] = 1

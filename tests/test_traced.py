@@ -268,12 +268,14 @@ def test_only_functions_with_named_parameters():
         mdf_loop.body.noise()
 
 
-def test_what_is_outside_is_a_constant_from_then_on():
+def test_what_is_outside_is_a_constant_of_what_was_read():
     scale = np.array([2.0])
     function = mdf_loop.body(lambda i, go, x: (True, x * scale))
-    assert mdf_loop.loop(3, True, np.ones(1), body=function) == 8
+    compiled = mdf_loop.compile(function)
+    assert mdf_loop.loop(3, True, np.ones(1), body=function) == compiled(3, True, np.ones(1)) == 8
     scale[0] = 100
-    assert mdf_loop.loop(3, True, np.ones(1), body=function) == 8
+    assert compiled(3, True, np.ones(1)) == 8
+    assert mdf_loop.loop(3, True, np.ones(1), body=function) == 1_000_000
 
 
 @mdf_loop.body

@@ -40,7 +40,7 @@ def fingerprint(source: Any) -> Hashable | None:
     """A key that is equal for equal contents; None for what has no such key.
 
     Text is its own key, a file that of its path, size and time of change.  A function that is read rather than called,
-    such as one of onnxscript, is itself, as long as it lives.
+    such as one of onnxscript, is itself, as long as it lives and as what it finds outside stays the same.
     """
     if isinstance(source, str | os.PathLike):
         return _of_string(source)
@@ -49,7 +49,9 @@ def fingerprint(source: Any) -> Hashable | None:
     if isinstance(source, dict) and isinstance(source.get("onnx_file"), str | os.PathLike):
         return "onnx_file", _of_string(Path(source["onnx_file"])), repr(source.get("opset"))
     try:
-        return _Identity(source) if callable(source) else (type(source).__name__, hashlib.sha256(pickle.dumps(source)).digest())
+        if callable(source):
+            return _Identity(source), getattr(source, "changes", 0)
+        return type(source).__name__, hashlib.sha256(pickle.dumps(source)).digest()
     except Exception as error:  # what pickle cannot write down, or what takes no weak reference
         let_through(error)
         return None

@@ -11,16 +11,20 @@ from mdf_loop.kernels.definitions.mdf_operators import of_python
 from mdf_loop.kernels.definitions.mdf_shapes import static
 from mdf_loop.kernels.definitions.of_places import from_front
 from mdf_loop.kernels.definitions.of_shapes import is_number
-from mdf_loop.kernels.mdf.expression_operators import fill_index
+from mdf_loop.kernels.mdf.expression_operators import fill_index, fits_in_place
 
 
 @of_python("setitem")
-def setitem(b, x, new, *values, index):
+def setitem(b, x, new, *values, index, in_place=False):
     """An array in which one entry, a part that is known, or what a mask says has another value."""
     shape = static(x)
     filled = fill_index(index, values)
     parts = list(filled) if isinstance(filled, tuple) else [filled]
-    new = b.cast(b.strong(new), x.type.dtype)
+    new = b.strong(new)
+    is_element = len(parts) == len(shape) and all(map(_is_whole, parts))
+    if in_place and not is_element and not fits_in_place(new.type.dtype, x.type.dtype):
+        raise ValueError("elements that cannot hold what is put in")
+    new = b.cast(new, x.type.dtype)
     if len(parts) == 1 and parts[0] is not Ellipsis and getattr(parts[0], "type", None) is not None and parts[0].type.kind == "b":
         return _where(b, x, new, parts[0])
     parts = _of_each_axis(parts, len(shape))
@@ -45,10 +49,14 @@ def _of_each_axis(parts: list[Any], rank: int) -> list[Any]:
     if Ellipsis in [part for part in parts if not hasattr(part, "type")]:
         at = next(k for k, part in enumerate(parts) if part is Ellipsis)
         parts = [*parts[:at], *[slice(None)] * (rank + 1 - len(parts)), *parts[at + 1 :]]
-    is_whole = [type(p) is int or (hasattr(p, "type") and is_number(p) and p.type.kind in "iu") for p in parts]
-    if len(parts) > rank or not all(ok or isinstance(p, slice) for ok, p in zip(is_whole, parts, strict=True)):
+    if len(parts) > rank or not all(_is_whole(part) or isinstance(part, slice) for part in parts):
         raise ValueError("an index of other things")
     return parts
+
+
+def _is_whole(part: Any) -> bool:
+    """Whether a part of an index is one whole number."""
+    return type(part) is int or (hasattr(part, "type") and is_number(part) and part.type.kind in "iu")
 
 
 def _where(b: Any, x: Any, new: Any, mask: Any) -> Any:

@@ -191,11 +191,23 @@ def getitem(x, *values, index):
 
 
 @kernel("setitem", domain=DOMAIN)
-def setitem(x, new, *values, index):
-    """A copy of an array after ``x[...] = new``; ``index`` is that of ``getitem``."""
-    changed = np.array(x)
-    changed[fill_index(index, values)] = new
+def setitem(x, new, *values, index, in_place=False):
+    """A copy of an array after ``x[...] = new``; ``index`` is that of ``getitem``.
+
+    ``in_place`` is for ``x[...] += y``, where new is the sum: numpy refuses a type that a part of several elements cannot hold.
+    """
+    changed, at, new = np.array(x), fill_index(index, values), np.asarray(new)
+    if in_place and changed[at].ndim and not fits_in_place(new.dtype, changed.dtype):
+        raise TypeError(
+            f"{new.dtype} does not fit into the elements of an array of {changed.dtype}; begin with an array of {new.dtype}"
+        )
+    changed[at] = new
     return changed
+
+
+def fits_in_place(new: np.dtype, old: np.dtype) -> bool:
+    """Whether numpy puts numbers of a type into elements of another one that an operator in place computes."""
+    return np.can_cast(new, old, "same_kind")
 
 
 def fill_index(template: Any, values: Sequence[Any]) -> Any:

@@ -21,7 +21,8 @@ from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, V
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current, in_python
+from mdf_loop.readers.python.instead import in_python
+from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current
 from mdf_loop.readers.python.two_readings import refuse_changing
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
@@ -31,7 +32,7 @@ class TracedFunction:
     """A Python function that is read as a body; called as a function it is what it was."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+        self.function, self._constants, self._changes = function, surroundings.Snapshot(), 0
         functools.update_wrapper(self, function)
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
@@ -43,6 +44,18 @@ class TracedFunction:
         made, trace = traced_body(self.function)
         refuse_changing(made, trace, lambda: traced_body(self.function)[0])
         return made
+
+    @property
+    def changes(self) -> int:
+        """How often numbers and arrays outside were found changed: the body has them as constants, and is read again then."""
+        found = surroundings.constants(self.function)
+        if surroundings.changed(self._constants, found):
+            self._constants, self._changes = found, self._changes + 1
+        return self._changes
+
+    def __reduce__(self) -> Any:
+        """Without what is outside, but so that a model with it is another one when that has changed."""
+        return TracedFunction, (self.function,), {"_changes": self.changes}
 
     def __repr__(self) -> str:
         return f"<traced function {self.__name__}>"  # type: ignore[attr-defined]

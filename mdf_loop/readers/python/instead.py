@@ -7,13 +7,15 @@ import dis
 import functools
 import itertools
 import linecache
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.readers.expressions.function_calls import op_of
+from mdf_loop.readers.expressions.equations import DISTRIBUTIONS, DRAWS
+from mdf_loop.readers.expressions.function_calls import DRAWN, op_of
 
 _COLLECTED = "to see {0}, return it behind the carried values: it is collected, one of each iteration"
 _AS_ARRAY = "compute with whole arrays, such as np.sum({0}), or go through elements by mdf_loop.scan(start, {0}, body=...)"
@@ -92,7 +94,11 @@ def _isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
     return np.logical_or(a == b, np.logical_and(np.abs(a - b) <= atol + rtol * np.abs(b), np.isfinite(b)))
 
 
-WRITTEN_OUT = {"isclose": _isclose, "divmod": lambda a, b: (np.floor_divide(a, b), np.remainder(a, b))}
+WRITTEN_OUT: Mapping[str, Callable[..., Any]] = {
+    "isclose": _isclose,
+    "divmod": lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)),
+    "copy": lambda a, **_: a.copy(),
+}
 """Functions of numpy that others make up."""
 
 
@@ -106,10 +112,20 @@ def stores(code: CodeType) -> Mapping[int, str]:
 
 def instruction(frame: FrameType) -> int:
     """The place of the instruction that runs; where that calls a function in Python, ``f_lasti`` is what is kept behind it."""
-    place = frame.f_lasti
-    while place > 0 and dis.opname[frame.f_code.co_code[place]] == "CACHE":
+    place, code = frame.f_lasti, frame.f_code.co_code
+    while place > 0 and dis.opname[code[place]] == "CACHE":
         place -= 2
+    while dis.opname[code[place]] in ("PRECALL", "CACHE"):  # Python 3.11 calls abs(x) there once it was called some times
+        place += 2
     return place
+
+
+def in_python(text: str) -> str:
+    """What to write in a traced function in the place of a text that draws random numbers."""
+    drawn = next((DRAWN[name][1] for name in re.findall(r"\w+", text)[::-1] if name in DRAWN), "noise()")
+    ours = DRAWS.keys() | DISTRIBUTIONS
+    meant = re.sub(r"\b(\w+)\(", lambda found: f"{'mdf_loop.body' if found[1] in ours else 'np'}.{found[0]}", drawn)
+    return f"write {meant}, which draws new ones in each"
 
 
 def instead(frame: FrameType) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import pickle
 import random
 import sys
@@ -41,6 +42,11 @@ def function_of(function: Any) -> Any:
 def snapshot(function: Any) -> Snapshot:
     """Everything outside that a function, or one of its module that it calls, may change by a name in its text."""
     return {name: _held(thing) for name, thing in {**STREAMS, **dict(_outside(function, set()))}.items()}
+
+
+def constants(function: Any) -> Snapshot:
+    """Everything outside that becomes a constant of a body, or decides what it is: no streams of random numbers."""
+    return {name: _held(thing) for name, thing in _outside(function, set()) if not is_stream(thing)}
 
 
 def changed(before: Snapshot, after: Snapshot) -> str:
@@ -98,8 +104,8 @@ def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     if id(inner) in seen or not hasattr(inner, "__globals__"):
         return
     seen.add(id(inner))
-    names = {name for code in _codes(inner.__code__) for name in code.co_names}
-    found = {name: inner.__globals__[name] for name in names if name in inner.__globals__}
+    names, known = _names(inner.__code__), inner.__globals__
+    found = {name: known[name] for name in names if name in known}
     for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # nothing is in it yet
             found[name] = cell.cell_contents
@@ -107,13 +113,16 @@ def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     owner = getattr(function, "__self__", function)
     found |= {} if owner is inner else {"self": owner}
     for name, thing in found.items():
-        if isinstance(thing, FunctionType) and thing.__globals__ is inner.__globals__:
-            yield from _outside(thing, seen)
-        elif not isinstance(thing, ModuleType | type | FunctionType):
-            yield name, thing
+        called = getattr(thing, "__wrapped__", thing)  # another body, for one
+        if isinstance(called, FunctionType) and called.__globals__ is inner.__globals__:
+            yield from _outside(called, seen)
+        elif not isinstance(thing, FunctionType):
             attributes = getattr(thing, "__dict__", {})
-            yield from ((f"{name}.{key}", attributes[key]) for key in names if key in attributes)
-            yield from _streams_in(thing, name, seen)
+            kept = {key: attributes[key] for key in names if key in attributes}
+            yield from ((f"{name}.{key}", x) for key, x in kept.items() if not isinstance(x, ModuleType | type | FunctionType))
+            if not isinstance(thing, ModuleType | type):
+                yield name, thing
+                yield from _streams_in(thing, name, seen)
 
 
 def _defaults(function: Any) -> Iterator[Any]:
@@ -132,6 +141,12 @@ def _streams_in(thing: Any, name: str, seen: set[int], depth: int = 0) -> Iterat
             yield f"{name}.{key}", value
         elif depth < _DEEPEST and not isinstance(value, ModuleType | type | FunctionType):
             yield from _streams_in(value, f"{name}.{key}", seen, depth + 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _names(code: CodeType) -> frozenset[str]:
+    """The names in the text of a function, but for its own variables."""
+    return frozenset(name for each in _codes(code) for name in each.co_names)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

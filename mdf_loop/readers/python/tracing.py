@@ -8,14 +8,10 @@ numbers and arrays that the function finds outside become constants.
 from __future__ import annotations
 
 import contextvars
-import dis
 import functools
-import itertools
-import linecache
-import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -23,13 +19,14 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mean
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.equations import DISTRIBUTIONS, DRAWS, FORMULAS
+from mdf_loop.readers.expressions.equations import FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, Omitted, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Value, literal
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, instead, instruction, stores
+from mdf_loop.readers.python.code_lines import Traceable
+from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, in_python
 
 
 class TracedBranch(LoopError, TypeError):
@@ -37,7 +34,7 @@ class TracedBranch(LoopError, TypeError):
 
 
 @dataclass
-class Trace:
+class Trace(Traceable):
     """A function on its way into a body.
 
     Attributes
@@ -107,53 +104,6 @@ class Trace:
         self.refusal = TracedBranch(f"{self.place(line or self.line())} {what}")
         return self.refusal
 
-    def line(self) -> int:
-        """The line that the function has come to; the first one where it is not running."""
-        frame = self._frame()
-        return int(self.code.co_firstlineno if frame is None else frame.f_lineno)
-
-    def place(self, line: int) -> str:
-        """A line of the function, with its file and what is written there."""
-        text = self.text(line)
-        return f"{self.code.co_filename}, line {line}{f': {text!r}' if text else ''}"
-
-    def instead(self) -> str:
-        """What to write in the place of what the function, or one of its file that it calls, does now; empty if not known."""
-        outer, frame = self._frame(), sys._getframe(1)
-        while outer is not None and frame.f_back is not None and frame.f_globals is not outer.f_globals:
-            frame = frame.f_back
-        return "" if outer is None else instead(frame)
-
-    def returned(self) -> str:
-        """The place of what the function returns: that of its last ``return``."""
-        ends = [each for each in dis.get_instructions(self.code) if each.opname.startswith("RETURN_")]
-        lines = [each.positions.lineno for each in ends if each.positions is not None and each.positions.lineno]
-        return self.place(max(lines, default=self.code.co_firstlineno))
-
-    def text(self, line: int) -> str:
-        """What is written in a line of the function's file."""
-        return linecache.getline(self.code.co_filename, line).strip()
-
-    def calling(self) -> str:
-        """The call that the function has come to, up to its bracket; empty where the file does not show it."""
-        frame = self._frame()
-        if frame is None:
-            return ""
-        line, _, start, end = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-        text = linecache.getline(self.code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
-        return text.partition("(")[0].strip() if "(" in text else ""
-
-    def _assigned(self) -> str:
-        """The variable that gets what is computed now; empty where it is a part of something larger."""
-        frame = self._frame()
-        return "" if frame is None else stores(frame.f_code).get(instruction(frame), "")
-
-    def _frame(self) -> Any:
-        frame: Any = sys._getframe(1)
-        while frame is not None and frame.f_code is not self.code:
-            frame = frame.f_back
-        return frame
-
 
 current: contextvars.ContextVar[Trace | None] = contextvars.ContextVar("mdf_loop_trace", default=None)
 """The function that is being traced here."""
@@ -210,9 +160,9 @@ class Traced(NDArrayOperatorsMixin):
             raise AttributeError(name)
         here = self.here
         if name == "T":
-            return here.add("numpy.transpose", [self])
+            return _called(here, "numpy.transpose", (self,), {})
         if name == "mT":
-            return here.add("numpy.swapaxes", [self], axis1=-2, axis2=-1)
+            return _called(here, "numpy.swapaxes", (self, -2, -1), {})
         if name in ("shape", "ndim", "size"):
             return _called(here, f"numpy.{name}", (self,), {})
         if name in _METHODS:
@@ -220,7 +170,7 @@ class Traced(NDArrayOperatorsMixin):
         if name == "astype":
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
-            return lambda: here.wrap(self.value)
+            return lambda *_, **__: TracedVariable(here.value(self), here, changes=1)
         advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else ATTRIBUTES.get(name) or did_you_mean(name, _METHODS)
         raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
 
@@ -275,12 +225,16 @@ class TracedVariable(Traced):
     array has there now, and what is done to it in place is done to the array.
     """
 
-    def __init__(self, value: Value, trace: Trace, whole: TracedVariable | None = None, index: Any = None) -> None:
+    def __init__(
+        self, value: Value, trace: Trace, whole: TracedVariable | None = None, index: Any = None, changes: int = 0
+    ) -> None:
         self._value, self.trace, self.whole, self.index = value, trace, whole, index
-        self.changes, self.seen = 0, whole.version if whole is not None else 0
+        self.changes, self.seen = changes, whole.version if whole is not None else 0
+        self.part_of: TracedVariable | None = None  # what numpy may have it as a view of, where it is a copy here
+        self.lost = 0  # the line in which elements of such a view were set
 
     def __setattr__(self, name: str, new: Any) -> None:
-        if name not in ("_value", "trace", "whole", "index", "changes", "seen"):
+        if name not in ("_value", "trace", "whole", "index", "changes", "seen", "part_of", "lost"):
             raise self.here.refused(f"sets .{name}, which a value does not keep; write np.reshape(x, shape) for a new shape")
         super().__setattr__(name, new)
 
@@ -290,8 +244,24 @@ class TracedVariable(Traced):
         return self.changes + (self.whole.version if self.whole is not None else 0)
 
     @property
+    def is_shaped(self) -> bool:
+        """Whether numpy has it as a view of an array in another shape."""
+        return isinstance(self.index, str)
+
+    @property
     def value(self) -> Value:  # type: ignore[override]
         """What it is now."""
+        if self.lost:
+            raise self.here.refused(
+                "sets elements of a part or of another shape of an array, which is a copy here: the array, which is read later, "
+                "would stay as it was; set its own elements, such as x[i, j] = 1 for x[i][j] = 1, or those of np.copy(x[i])",
+                self.lost,
+            )
+        if self.is_shaped and self.seen != self.part_of.version:  # type: ignore[union-attr]
+            raise self.here.refused(
+                f"reads {self.index}(x) of an array whose elements were set later: here it has the elements of before; write "
+                f"{self.index}(x) again, or np.copy(x) before they are set"
+            )
         if self.whole is not None and self.seen != self.whole.version:
             self._value, self.seen = self.whole[self.index].value, self.whole.version
         return self._value
@@ -299,33 +269,49 @@ class TracedVariable(Traced):
     def __getitem__(self, index: Any) -> Any:
         part = super().__getitem__(index)
         parts = index if isinstance(index, tuple) else (index,)
+        part.part_of, part.index = self, index
         if self.trace is not self.here or any(isinstance(each, Traced | np.ndarray | list) for each in parts):
             return part
-        return TracedVariable(part.value, self.trace, self, index) if any(isinstance(each, slice) for each in parts) else part
+        is_view = any(isinstance(each, slice | EllipsisType | None) for each in parts)
+        return TracedVariable(part.value, self.trace, self, index) if is_view else part
 
     def __setitem__(self, index: Any, new: Any) -> None:
         here = self.here
-        if self.trace is not here or self.value.name in here.builder.captures:
+        if self.trace is not here or (self.value.name in here.builder.captures and not self.changes):
             raise here.refused(
                 "changes an element of an array from outside, which other iterations read; make it a carried value, or change a "
                 "copy: np.copy(x)"
             )
         values: list[Any] = []
         template = _template(here, index, values)
-        changed = here.add("setitem", [self, new, *values], index=template).value
+        in_place = isinstance(new, TracedVariable) and new.part_of is self  # x[i] += 1 sets what x[i] became
+        changed = here.add("setitem", [self, new, *values], index=template, in_place=in_place).value
         if self.whole is None:
             self.changes += 1
+            self._lose(here.line())
         else:
             self.whole[self.index] = Traced(changed, here)
             self.seen = self.whole.version
         self._value = changed
 
+    def _lose(self, line: int) -> None:
+        """Note in the arrays that numpy may have this as a view of that they do not get what was set here."""
+        parts = self.index if isinstance(self.index, tuple) else (self.index,)
+        around = None if any(isinstance(each, np.ndarray | list) for each in parts) else self.part_of  # numpy copies these
+        while around is not None:
+            around.lost = around.lost or line
+            around = around.part_of if around.whole is None else around.whole
+
 
 def _in_place(plain: Any) -> Any:
     def change(self: TracedVariable, other: Any) -> Any:
+        new = plain(self, other)
+        new.part_of, new.index = (self.part_of, self.index) if self.whole is None else (self, None)
+        if self.is_shaped:
+            new._lose(self.here.line())
         if self.whole is None:
-            return plain(self, other)
-        self[...] = plain(self, other)
+            return new
+        self[...] = new
         return self
 
     return change
@@ -341,6 +327,12 @@ _METHODS = {
     *("reshape", "ravel", "transpose", "squeeze", "swapaxes", "repeat", "take", "trace", "dot", "argsort"),
 }
 """Methods of arrays that are functions of numpy as well."""
+
+
+_SHAPED = {
+    *("reshape", "ravel", "transpose", "squeeze", "swapaxes", "moveaxis", "expand_dims", "flip", "diagonal", "broadcast_to")
+}
+"""Functions that give a view of an array in numpy."""
 
 
 def _as_one(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -374,7 +366,11 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     except TypeError as error:
         raise MalformedBody(f"{trace.refused('cannot be traced')}: {error}") from error
     static = {key: _static(trace, given[place], key, name) for key, place in attrs.items()}
-    return trace.add(op, [place.value if isinstance(place, Omitted) else given[place] for place in inputs], **static)
+    found = trace.add(op, [place.value if isinstance(place, Omitted) else given[place] for place in inputs], **static)
+    array = given[inputs[0]] if name.rpartition(".")[2] in _SHAPED else None
+    if isinstance(array, TracedVariable) and isinstance(found, TracedVariable):
+        found.part_of, found.index, found.seen = array, name.replace("numpy", "np"), array.version
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
@@ -392,14 +388,6 @@ def _static(trace: Trace, given: Any, key: str, name: str) -> Any:
     if key == "dtype":
         return np.dtype(given)
     return tuple(given) if isinstance(given, list) else given
-
-
-def in_python(text: str) -> str:
-    """What to write in a traced function in the place of a text that draws random numbers."""
-    drawn = next((DRAWN[name][1] for name in re.findall(r"\w+", text)[::-1] if name in DRAWN), "noise()")
-    ours = DRAWS.keys() | DISTRIBUTIONS
-    meant = re.sub(r"\b(\w+)\(", lambda found: f"{'mdf_loop.body' if found[1] in ours else 'np'}.{found[0]}", drawn)
-    return f"write {meant}, which draws new ones in each"
 
 
 def _conversion(dtype: Any) -> str:
@@ -424,13 +412,8 @@ def _template(trace: Trace, index: Any, values: list[Any]) -> Any:
 
 def _constant(given: Any) -> Value:
     """A number or an array that is known."""
-    if isinstance(given, list | tuple):
-        given = np.array(given)
-    if isinstance(given, np.ndarray):
-        given = given.copy()
-    if isinstance(given, np.generic):
-        given = np.asarray(given)
-    return literal(given)
+    is_pythons = isinstance(given, int | float | complex) and not isinstance(given, np.generic)
+    return literal(given if is_pythons else np.array(given))
 
 
 CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple

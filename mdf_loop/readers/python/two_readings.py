@@ -9,7 +9,8 @@ import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.ir import Body
-from mdf_loop.readers.python.tracing import Trace, in_python
+from mdf_loop.readers.python.instead import in_python
+from mdf_loop.readers.python.tracing import Trace
 
 CHANGES = (
     "gives something else in each call, and the body would keep what the first call gave for all iterations; carry it, or give "
