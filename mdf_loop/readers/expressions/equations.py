@@ -277,6 +277,13 @@ def _refuse_no_value(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
         raise MalformedBody(f"expression {excerpt(text)} has a comma{meant}", path)
 
 
+def _refuse_generator(tree: ast.Call) -> ast.Call:
+    """The call, unless it draws random numbers by another generator than numpy's functions."""
+    if isinstance(tree.func, ast.Attribute) and tree.func.attr in DRAWN and op_of(dotted(tree.func) or "") is None:
+        raise UnsupportedOp(f"there is no function {ast.unparse(tree.func)!r}; {instead_of(tree.func.attr, tree.args)}")
+    return tree
+
+
 class _Plain(ast.NodeTransformer):
     """Functions and numbers by their names alone, as formulas have them: ``sqrt(x)`` is ``numpy.sqrt(x)``."""
 
@@ -286,10 +293,8 @@ class _Plain(ast.NodeTransformer):
     def visit_Call(self, tree: ast.Call) -> ast.AST:
         """A call; one of a function that is not there stays as it is, to be refused by name."""
         self.generic_visit(tree)
-        if isinstance(tree.func, ast.Attribute) and tree.func.attr in DRAWN and op_of(dotted(tree.func) or "") is None:
-            raise UnsupportedOp(f"there is no function {ast.unparse(tree.func)!r}; {instead_of(tree.func.attr, tree.args)}")
         if not isinstance(tree.func, ast.Name):
-            return tree
+            return _refuse_generator(tree)
         name = tree.func.id
         if name == NEXT:
             return self._next(tree)
