@@ -40,21 +40,36 @@ def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
     if clash := sorted(hidden & known):
         raise MalformedBody(f"{clash[0]!r} is hidden state and something else as well", path)
     known |= hidden
-    together = Together()
-    for error in _wrong_with_nodes(body, known, set(body.inputs) | hidden, path):
+    is_plain, together = _is_plain(body, known), Together()
+    for error in () if is_plain else _wrong_with_nodes(body, known, given | hidden, path):
         together.add(error)
     for name in body.outputs:
         if name and name not in known:
             together.add(MalformedBody(f"output {name!r} is not produced by any node, input, constant or capture", path))
     together.settle()
-    nodes = in_order(body.nodes, lambda node: node.reads, lambda node: node.outputs, title, path)
+    nodes = body.nodes
+    if not is_plain:
+        nodes = tuple(in_order(nodes, lambda node: node.reads, lambda node: node.outputs, title, path))
     for state in body.state:
         if state.output not in known:
             raise MalformedBody(f"hidden state {state.input!r} continues as {state.output!r}, which no node computes", path)
     for name in body.outputs:
         if not name:
             raise MalformedBody("an output has no name", path)
-    return body if nodes is body.nodes else replace(body, nodes=tuple(nodes))
+    return body if nodes is body.nodes else replace(body, nodes=nodes)
+
+
+def _is_plain(body: Body, known: set[str]) -> bool:
+    """Whether each node reads what is known by then and writes new names, which become known: then all is well with the nodes."""
+    for node in body.nodes:
+        if not known.issuperset(node.reads):
+            return False
+        for name in node.outputs:
+            if name:
+                if name in known:
+                    return False
+                known.add(name)
+    return True
 
 
 def _wrong_with_nodes(body: Body, known: set[str], written: set[str], path: tuple[str, ...]) -> Iterator[MalformedBody]:

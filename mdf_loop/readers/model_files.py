@@ -46,6 +46,8 @@ def as_path(source: Any, what: str) -> Path:
     KindError
         It is neither a text nor path-like; ``what`` says what was asked for, such as "an MDF model".
     """
+    if isinstance(source, Path):
+        return source
     try:
         text = os.fspath(source)
     except TypeError as error:

@@ -7,6 +7,9 @@ not write are its captures; they are passed up until a graph provides them.
 from __future__ import annotations
 
 import functools
+import itertools
+import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,21 +21,11 @@ from onnx import AttributeProto, numpy_helper
 from mdf_loop.errors import KindError, LoopError, MalformedBody, Together, let_through
 from mdf_loop.ir import Body, Node, ValueType
 from mdf_loop.ir.well_formed import check_body
-from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.onnx.inlining import inline_functions
 from mdf_loop.readers.onnx.loop_records import as_loop, given_to_bodies
-from mdf_loop.readers.onnx.opsets import (
-    CONTROL,
-    DEFAULT_OPSET,
-    completed,
-    imported,
-    own_domain,
-    refuse_internal,
-    unmarked,
-    version_among,
-)
+from mdf_loop.readers.onnx.opsets import CONTROL, DEFAULT_OPSET, Operators, imported, own_domain
 from mdf_loop.types.elements import DTYPES, read_only
-from mdf_loop.types.schemas import signature_of
+from mdf_loop.types.schemas import SchemaSignature
 
 DEEPEST = 50
 """Graphs may be nested so deep, and so may types; a file holds half of it."""
@@ -68,7 +61,7 @@ def read_graph(graph: onnx.GraphProto, opsets: Mapping[str, int] | None = None) 
     """
     _check_texts([graph.name], ())
     versions = {own_domain(domain): version for domain, version in (opsets or {"": DEFAULT_OPSET}).items()}
-    return _graph(graph, completed(versions, graph.node), (graph.name or "body",))
+    return _graph(graph, Operators(versions), (graph.name or "body",))
 
 
 def read_function(function: onnx.FunctionProto) -> Body:
@@ -84,11 +77,11 @@ def read_function(function: onnx.FunctionProto) -> Body:
     if function.attribute or function.attribute_proto:
         names = [*function.attribute, *(a.name for a in function.attribute_proto)]
         raise MalformedBody(f"a function with attributes ({', '.join(names)}) cannot be a body", path)
-    opsets = completed(imported(function.opset_import, path) or {"": DEFAULT_OPSET}, function.node)
-    return _assemble(path, opsets, tuple(function.input), tuple(function.output), function.node, {}, {})
+    operators = Operators(imported(function.opset_import, path) or {"": DEFAULT_OPSET})
+    return _assemble(path, operators, tuple(function.input), tuple(function.output), function.node, {}, {})
 
 
-def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Body:
+def _graph(graph: onnx.GraphProto, operators: Operators, path: tuple[str, ...]) -> Body:
     if len(path) > 2 * DEEPEST:
         raise MalformedBody(f"graphs are nested more than {DEEPEST} deep", path[:3])
     constants: dict[str, Any] = {}
@@ -101,81 +94,74 @@ def _graph(graph: onnx.GraphProto, opsets: Mapping[str, int], path: tuple[str, .
     types = {name: kind for name, kind in declared if kind is not _NOTHING}  # an output may be an input, said again without one
     inputs = tuple(v.name for v in graph.input)
     outputs = tuple(v.name for v in graph.output)
-    return _assemble(path, opsets, inputs, outputs, graph.node, constants, types)
+    return _assemble(path, operators, inputs, outputs, graph.node, constants, types)
 
 
 def _assemble(
     path: tuple[str, ...],
-    opsets: Mapping[str, int],
+    operators: Operators,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     protos: Iterable[onnx.NodeProto],
-    constants: dict[str, Any],
+    values: dict[str, Any],
     types: dict[str, ValueType],
 ) -> Body:
     """Put the parts of a graph together: constants aside, defaults of inputs apart from them, captures found, all checked."""
-    _check_texts((*inputs, *outputs, *constants), path)
-    nodes, together = [], Together()
+    _check_texts((*inputs, *outputs, *values), path)
+    nodes, together = list[Node](), Together()
     for proto in protos:
         try:
             if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
-                _add_constant(constants, inputs, proto, opsets, path)
+                _add_constant(values, inputs, proto, operators, path)
             else:
-                nodes.append(_node(proto, opsets, path))
+                nodes.append(_node(proto, operators, path))
         except LoopError as error:
             together.add(error)
     together.settle()
-    written = {name for node in nodes for name in node.outputs if name}
-    local = set(inputs) | set(constants) | written
-    reads = [name for node in nodes for name in node.reads] + list(outputs)
-    captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
-    body = Body(path[-1], inputs, outputs, tuple(nodes), {}, captures, types, dict(opsets))
-    values = {name: value if name in inputs else read_only(value) for name, value in constants.items()}
-    return check_body(body.with_values(values), path)
+    local = {"", *inputs, *values}
+    local.update(*[node.outputs for node in nodes])
+    read = dict.fromkeys(itertools.chain(*[node.reads for node in nodes], outputs))
+    captures = tuple([name for name in read if name not in local])
+    constants = {name: read_only(value) for name, value in values.items() if name not in inputs}
+    defaults = {name: value for name, value in values.items() if name in inputs} if len(constants) < len(values) else {}
+    body = Body(path[-1], inputs, outputs, tuple(nodes), constants, captures, types, operators.opsets, defaults=defaults)
+    return check_body(body, path)
 
 
 def _check_texts(texts: Sequence[Any], path: tuple[str, ...]) -> None:
     """Protobuf hands out bytes where a name is not UTF-8."""
-    if {*map(type, texts)} <= {str}:
-        return
-    for text in texts:
-        if not isinstance(text, str):
-            raise MalformedBody(f"the name {text!r} is not UTF-8 text", path)
+    try:
+        "".join(texts)
+    except TypeError:
+        text = next(text for text in texts if not isinstance(text, str))
+        raise MalformedBody(f"the name {text!r} is not UTF-8 text", path) from None
 
 
 def _add_constant(
-    constants: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]
+    values: dict[str, Any], inputs: tuple[str, ...], proto: onnx.NodeProto, operators: Operators, path: tuple[str, ...]
 ) -> None:
     _check_texts((proto.name, *proto.input, *proto.output, *(attribute.name for attribute in proto.attribute)), path)
-    where = (*path, _title(proto))
+    operators.version("", proto.op_type)
+    where = (*path, _title(proto.name, proto.op_type, proto.output))
     if len(proto.output) != 1:
         raise MalformedBody(f"a Constant has exactly one output, this one has {len(proto.output)}", where)
     name = proto.output[0]
-    if name in constants or name in inputs:
+    if name in values or name in inputs:
         raise MalformedBody(f"writes {name!r}, which is already written; each name is written once", where)
-    constants[name] = _constant(proto, opsets, where)
+    values[name] = _constant(proto, operators, where)
 
 
-def _constant(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
+def _constant(proto: onnx.NodeProto, operators: Operators, path: tuple[str, ...]) -> Any:
     """The value of a Constant node: exactly one of its ``value`` attributes."""
     if len(proto.attribute) != 1:
         raise MalformedBody(f"a Constant has exactly one value attribute, this one has {len(proto.attribute)}", path)
     (attribute,) = proto.attribute
-    value = read_attribute(attribute, opsets, path)
-    makers: dict[str, Any] = {
-        "value": lambda: value,
-        "sparse_value": lambda: value,
-        "value_float": lambda: np.array(value, np.float32),
-        "value_floats": lambda: np.array(value, np.float32),
-        "value_int": lambda: np.array(value, np.int64),
-        "value_ints": lambda: np.array(value, np.int64),
-        "value_string": lambda: np.array(value, object),
-        "value_strings": lambda: np.array(value, object),
-    }
-    if attribute.name not in makers:
+    made = read_attribute(attribute, operators, path)
+    if attribute.name not in _CONSTANTS:
         raise MalformedBody(f"a Constant has no attribute {attribute.name!r}", path)
+    dtype = _CONSTANTS[attribute.name]
     try:
-        made = makers[attribute.name]()
+        made = made if dtype is None else np.array(made, dtype)
     except (TypeError, ValueError) as error:
         raise MalformedBody(f"attribute {attribute.name!r} does not hold what its name says: {error}", path) from error
     if not isinstance(made, np.ndarray):
@@ -183,32 +169,48 @@ def _constant(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str,
     return made
 
 
-def _node(proto: onnx.NodeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Node:
-    op, inputs, outputs, attributes = proto.op_type, tuple(proto.input), tuple(proto.output), [*proto.attribute]
-    names = [attribute.name for attribute in attributes]
-    _check_texts((op, proto.domain, proto.name, *inputs, *outputs, *names), path)
-    (domain, version), where = unmarked(own_domain(proto.domain)), (*path, _title(proto))
-    refuse_internal(domain, op, where)
-    opset = opsets[domain]
-    if version is not None:
-        opset = version_among(op, domain, version, opset, names, len(inputs))
-    opset = version_of(op, opset, domain)
+_CONSTANTS: dict[str, type | None] = {
+    "value": None,
+    "sparse_value": None,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_string": object,
+    "value_strings": object,
+}
+"""The attributes of a Constant, with the element types of those that are no tensors."""
+
+
+def _node(proto: onnx.NodeProto, operators: Operators, path: tuple[str, ...]) -> Node:
+    op, said, name = proto.op_type, proto.domain, proto.name
+    inputs, outputs, attributes = tuple(proto.input), tuple(proto.output), [(x.name, x) for x in proto.attribute]
+    names = [key for key, _ in attributes]
+    _check_texts((op, said, name, *inputs, *outputs, *names), path)
+    where = (*path, _title(name, op, outputs))
+    operator = operators.of(op, said, names, len(inputs), where)
     attrs: dict[str, Any] = {}
-    for name, attribute in zip(names, attributes, strict=True):
-        if name in attrs:
-            raise MalformedBody(f"two attributes are called {name!r}", where)
-        attrs[name] = read_attribute(attribute, opsets, where)
-    attrs = _fitting(attrs, op, opset, domain, where)
-    if not domain and op in CONTROL:
-        count = given_to_bodies(op, opset, len(inputs))
-        attrs = {name: value.taking(count).closed() if isinstance(value, Body) else value for name, value in attrs.items()}
-    captures = [name for body in attrs.values() if isinstance(body, Body) for name in body.captures]
-    made = Node(op, inputs, outputs, attrs, proto.name, opset, domain, tuple(dict.fromkeys(captures)))
+    for key, attribute in attributes:
+        if key in attrs:
+            raise MalformedBody(f"two attributes are called {key!r}", where)
+        attrs[key] = _fitting(read_attribute(attribute, operators, where), key, attribute.type, operator.signature, where)
+    is_control = op in CONTROL and not operator.domain
+    if not is_control:
+        _refuse_missing(op, attrs, operator.signature, where)
+    captures: list[str] = []
+    bodies = {key: value for key, value in attrs.items() if isinstance(value, Body)} if attrs else {}
+    if bodies:
+        if is_control:
+            count = given_to_bodies(op, operator.opset, len(inputs))
+            bodies = {key: body.taking(count).closed() for key, body in bodies.items()}
+            attrs |= bodies
+        captures = [captured for body in bodies.values() for captured in body.captures]
+    made = Node(op, inputs, outputs, attrs, name, operator.opset, operator.domain, tuple(dict.fromkeys(captures)))
     return as_loop(made, path[-1])
 
 
-def _title(proto: onnx.NodeProto) -> str:
-    return proto.name or f"{proto.op_type} -> {', '.join(proto.output)}"
+def _title(name: str, op: str, outputs: Sequence[str]) -> str:
+    return name or f"{op} -> {', '.join(outputs)}"
 
 
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -223,24 +225,32 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """What an attribute of a type holds, and that in words."""
 
 
-def _fitting(attrs: dict[str, Any], op: str, opset: int, domain: str, path: tuple[str, ...]) -> dict[str, Any]:
-    """Attributes as the schema of their operator has them; those that it does not know are left to the kernel.
+def _fitting(value: Any, name: str, kind: int, signature: SchemaSignature | None, path: tuple[str, ...]) -> Any:
+    """The value of an attribute of such a type as the schema of its operator has it; the kernel sees to what that does not know.
 
     Raises
     ------
     MalformedBody
-        One has another type, or is missing.
+        It has another type.
     """
-    signature = signature_of(op, opset, domain)
-    if signature is None:
-        return attrs
-    for name, value in attrs.items():
-        if name in signature.attributes:
-            attrs[name] = _fitted(name, value, signature.attributes[name].kind, path)
-    for name in signature.required:
-        if name not in attrs and (domain or op not in CONTROL):  # which ask for theirs themselves
+    rule = None if signature is None else signature.attributes.get(name)
+    return value if rule is None or rule.kind == _TYPES.get(kind) else _fitted(name, value, rule.kind, path)
+
+
+_TYPES = {number: name for name, number in AttributeProto.AttributeType.items()}
+"""What schemas call the types of attributes."""
+
+
+def _refuse_missing(op: str, attrs: Mapping[str, Any], signature: SchemaSignature | None, path: tuple[str, ...]) -> None:
+    """See that a node has the attributes that its operator must have; control flow asks for its own itself.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    for name in signature.required if signature is not None else ():
+        if name not in attrs:
             raise MalformedBody(f"{op} has no attribute {name!r}, which it must have", path)
-    return attrs
 
 
 def _fitted(name: str, value: Any, kind: str, path: tuple[str, ...]) -> Any:
@@ -264,13 +274,13 @@ def _kind(value: Any) -> str:
     return f"{words} ({value!r:.40})" if isinstance(value, int | float | str | bytes) else words
 
 
-def read_attribute(attribute: onnx.AttributeProto, opsets: Mapping[str, int], path: tuple[str, ...]) -> Any:
+def read_attribute(attribute: onnx.AttributeProto, operators: Operators, path: tuple[str, ...]) -> Any:
     """The plain value of an attribute; tensors become arrays, graphs become bodies, lists tuples."""
     if attribute.ref_attr_name:
         raise MalformedBody(f"attribute {attribute.name!r} refers to an attribute of a function that was not inlined", path)
     kind = attribute.type
     if kind == AttributeProto.GRAPH:
-        return _graph(attribute.g, opsets, (*path, attribute.name))
+        return _graph(attribute.g, operators, (*path, attribute.name))
     if kind not in _READERS:
         name = AttributeProto.AttributeType.Name(kind) if kind in AttributeProto.AttributeType.values() else kind
         raise MalformedBody(f"attribute {attribute.name!r} is of type {name}, which is not supported", path)
@@ -308,6 +318,8 @@ def read_tensor(tensor: onnx.TensorProto, path: tuple[str, ...] = ()) -> np.ndar
     MalformedBody
         The data do not fit the shape or the type.
     """
+    if (array := _plain(tensor)) is not None:
+        return array
     try:
         array = numpy_helper.to_array(tensor)
     except Exception as error:
@@ -316,6 +328,20 @@ def read_tensor(tensor: onnx.TensorProto, path: tuple[str, ...] = ()) -> np.ndar
     if array.dtype == object:
         return _strings(array)
     return array
+
+
+_PLAIN = {code: DTYPES[code] for code in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15) if sys.byteorder == "little"}
+"""Element types of which a file holds the bytes that numpy works on."""
+
+
+def _plain(tensor: onnx.TensorProto) -> np.ndarray | None:
+    """A tensor whose bytes are there as numpy has them; None for others, and for those with which something is wrong."""
+    dtype = _PLAIN.get(tensor.data_type)
+    if dtype is None or not tensor.HasField("raw_data") or tensor.data_location or tensor.HasField("segment"):
+        return None
+    shape, data = tuple(tensor.dims), tensor.raw_data
+    is_whole = math.prod(shape) * dtype.itemsize == len(data) and min(shape, default=0) >= 0
+    return np.frombuffer(data, dtype).reshape(shape) if is_whole else None
 
 
 def _strings(array: np.ndarray) -> np.ndarray:

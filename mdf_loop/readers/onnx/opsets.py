@@ -9,10 +9,10 @@ from typing import Any
 import onnx
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, warn_user
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Node, record
 from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup
-from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
+from mdf_loop.ops.registry import INTERNAL_DOMAINS, KERNELS, first_version, lookup, version_of
+from mdf_loop.types.schemas import LARGEST_VERSION, SchemaSignature, schema_of, signature_of
 from mdf_loop.writers.onnx_graph import as_onnx
 
 DEFAULT_OPSET = 18
@@ -50,29 +50,64 @@ def own_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def completed(opsets: Mapping[str, int], nodes: Iterable[onnx.NodeProto]) -> dict[str, int]:
-    """The versions of all domains that nodes use, with the newest known one where it is not said.
+@record
+class Operator:
+    """An operator as a model uses it: its domain, the version in which it is read, and what its schema says, if there is one."""
 
-    The user is warned of each domain that was missing.
+    domain: str
+    opset: int
+    signature: SchemaSignature | None
+
+
+class Operators:
+    """The operators of a model, each looked up once.
+
+    Attributes
+    ----------
+    opsets : dict
+        The version of each domain; the newest known one of a domain that nodes use and the model does not import, of which the
+        user is warned.
     """
-    versions, missing = dict(opsets), dict[str, str]()
-    for node in every_node(nodes):
-        domain = own_domain(node.domain)
-        if domain in versions:
-            continue
-        domain, version = unmarked(domain)
-        if isinstance(domain, str) and domain not in versions:
-            if version is None and domain not in INTERNAL_DOMAINS:
-                missing[domain] = node.op_type
-            versions[domain] = version or newest(domain)
-    for domain, op in missing.items():
-        name = domain or "ai.onnx"
-        warn_user(
-            f"the model uses {op} of domain {name!r} but does not import that domain; version {versions[domain]} is taken, the "
-            f"newest known. A model says its versions as opset_import, ONNX text in front of the graph: "
-            f'<ir_version: 10, opset_import: ["": {versions.get("", DEFAULT_OPSET)}, "{name}": {versions[domain]}]>'
-        )
-    return versions
+
+    def __init__(self, opsets: Mapping[str, int]) -> None:
+        self.opsets = dict(opsets)
+        self._known: dict[tuple[str, str], Operator] = {}
+
+    def of(self, op: str, domain: str, attributes: Collection[str], n_inputs: int, path: tuple[str, ...]) -> Operator:
+        """The operator of a node that is so called and has such attributes and so many inputs.
+
+        Raises
+        ------
+        UnsupportedOp
+            Models cannot use its domain.
+        """
+        found = self._known.get((op, domain))
+        if found is not None:
+            return found
+        (own, version), key = unmarked(own_domain(domain)), (op, domain)
+        refuse_internal(own, op, path)
+        opset = self.version(own, op, version)
+        if version is not None:
+            opset = version_among(op, own, version, opset, attributes, n_inputs)
+        opset = version_of(op, opset, own)
+        found = Operator(own, opset, signature_of(op, opset, own))
+        if version is None:  # else it depends on the node
+            self._known[key] = found
+        return found
+
+    def version(self, domain: str, op: str, said: int | None = None) -> int:
+        """The version of a domain, one of whose operators is used, in the version ``said`` if a function says one."""
+        if domain in self.opsets:
+            return self.opsets[domain]
+        version = self.opsets[domain] = newest(domain) if said is None else said
+        if said is None:
+            name = domain or "ai.onnx"
+            warn_user(
+                f"the model uses {op} of domain {name!r} but does not import that domain; version {version} is taken, the "
+                f"newest known. A model says its versions as opset_import, ONNX text in front of the graph: "
+                f'<ir_version: 10, opset_import: ["": {self.opsets.get("", DEFAULT_OPSET)}, "{name}": {version}]>'
+            )
+        return version
 
 
 def newest(domain: str) -> int:
