@@ -14,7 +14,6 @@ from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import AGAIN, account_of
 from mdf_loop.ir import Body
 from mdf_loop.options import Options, Run
-from mdf_loop.plan.invariants import draws
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Region, Type
 from mdf_loop.types.fitting import handed_out
@@ -35,7 +34,7 @@ class Graph(InterpretedBody):
             return lower_graph(body, types, obey, opens, self._calls().bound, not is_many, is_many)
 
         has_loops = any(node.bodies for node in body.nodes)
-        self._programs = Programs(lower, any(map(draws, body.nodes)), has_loops, not body.typed, KeptPrograms(body))
+        self._programs = Programs(lower, self.program.draws, has_loops, not body.typed, KeptPrograms(body))
 
     def _calls(self) -> Calls:
         """The kernels of its nodes."""

@@ -29,11 +29,6 @@ from mdf_loop.settings.random_streams import RandomStream
 class Compared:
     """The values that the condition of a loop compares, as far as they are known when it is over.
 
-    Attributes
-    ----------
-    may_be_nan : bool
-        Whether there are such values.
-
     Parameters
     ----------
     loop : Loop
@@ -41,24 +36,43 @@ class Compared:
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self._compared, read = compared(loop)
-        self.carried = [(k, c.input) for k, c in enumerate(loop.carried) if read & {c.input, c.output}]
-        self._before = {k for k, c in enumerate(loop.carried) if c.output not in read}
-        self.captured = [(k, name) for k, name in enumerate(loop.body.captures) if name in read]
-        self.may_be_nan = not loop.scanned and bool(self.carried or self.captured)
+
+    @functools.cached_property
+    def _names(self) -> tuple[set[str], set[str]]:
+        """What comparisons compare, and all that this is computed of; no loop that counts to its end is asked."""
+        return compared(self.loop)
+
+    @functools.cached_property
+    def carried(self) -> list[tuple[int, str]]:
+        """The carried values that are compared, or of which what is compared is computed: places and names."""
+        return [(k, c.input) for k, c in enumerate(self.loop.carried) if self._names[1] & {c.input, c.output}]
+
+    @functools.cached_property
+    def captured(self) -> list[tuple[int, str]]:
+        """The same of captured values."""
+        return [(k, name) for k, name in enumerate(self.loop.body.captures) if name in self._names[1]]
+
+    @functools.cached_property
+    def _before(self) -> set[int]:
+        return {k for k, c in enumerate(self.loop.carried) if c.output not in self._names[1]}
+
+    @property
+    def may_be_nan(self) -> bool:
+        """Whether there are such values."""
+        return not self.loop.scanned and bool(self.carried or self.captured)
 
     @functools.cached_property
     def _computed(self) -> InterpretedBody | None:
         """What computes the values that are compared; None where they are there, or cannot be had twice."""
         loop = self.loop
         known = {c.output for c in loop.carried}.union(loop.body.captures, loop.body.constants)
-        made = None if self._compared <= known else computing(loop.body, sorted(self._compared), known)
+        made = None if self._names[0] <= known else computing(loop.body, sorted(self._names[0]), known)
         return made if made is not None and all(map(is_pure, made.body.nodes)) else None
 
     def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
         """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
         count = given.trip_count
-        if not self.may_be_nan or not lasted or (count is not None and lasted >= count):
+        if not lasted or (count is not None and lasted >= count) or not self.may_be_nan:
             return
         if given.go is None and not run.options.obey_body_condition:
             return

@@ -36,7 +36,6 @@ from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
 from mdf_loop.options import Options, Run
-from mdf_loop.plan.invariants import draws as draws_numbers
 from mdf_loop.plan.schedule import Batched, Plan, Stepped, all_stepped, is_light, make_plan
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
@@ -89,7 +88,7 @@ class NumpyLoop(InterpretedLoop):
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
-        self.account, self._draws = account_of(loop.body), any(map(draws_numbers, loop.body.nodes))
+        self.account, self._draws = account_of(loop.body), self.program.draws
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
         self.last_program: Specialised | None = None

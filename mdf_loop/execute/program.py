@@ -20,6 +20,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import bind, changes
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.options import Deadline, Run
+from mdf_loop.plan.invariants import draws
 from mdf_loop.types.elements import read_only
 
 OMITTED, RUN = 0, 1
@@ -53,6 +54,8 @@ class Program:
     ----------
     loops : list of InterpretedLoop
         The loops of its nodes, without those inside them.
+    draws : bool
+        Whether a node, or one inside it, takes numbers from the run's random stream.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class Program:
             self._start[self._new(state.input)] = read_only(state.initial)
         self.steps = tuple(map(self._step, body.nodes, self._bound(body.nodes)))
         self.loops = [loop for step in self.steps for loop in step.loops]
+        self.draws = any(map(_draws, self.steps))
         self.outputs = tuple(self.slot(name) for name in body.outputs)
         self.state_in = tuple(self.slot(state.input) for state in body.state)
         self.state_out = tuple(self.slot(state.output) for state in body.state)
@@ -146,9 +150,9 @@ class Program:
             yield step
 
     def _new(self, name: str) -> int:
+        slot = self._slots[name] = len(self._start)
         self._start.append(None)
-        self._slots[name] = len(self._start) - 1
-        return self._slots[name]
+        return slot
 
     def _bound(self, nodes: Sequence[Node]) -> list[Bound]:
         """The kernels of the nodes; all are looked at before a missing one is reported."""
@@ -163,7 +167,7 @@ class Program:
         return found
 
     def _step(self, node: Node, bound: Bound) -> Step:
-        reads = tuple([self._slots[name] for name in (*node.inputs, *node.captures)])
+        reads = tuple(map(self._slots.__getitem__, node.inputs + node.captures))
         wanted = node.outputs
         while wanted and not wanted[-1]:
             wanted = wanted[:-1]
@@ -182,6 +186,12 @@ def _taking(slots: tuple[int, ...]) -> Callable[[list[Any]], Sequence[Any]]:
     if len(slots) > 1:
         return itemgetter(*slots)
     return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0))
+
+
+def _draws(step: Step) -> bool:
+    if not step.bound.needs_run:  # as each kernel does that draws
+        return False
+    return any(loop.program.draws for loop in step.loops) if step.loops else draws(step.node)
 
 
 _SHAPES = re.compile("broadcast|mismatch|dimension|shapes")

@@ -59,20 +59,26 @@ class _Computed(Groups):
         """See that operands that have one type by the operator's schema have one type as they are computed."""
         if len(keys) == 1:
             return
-        roots = [*map(self.find, keys)]
-        known = [(key, self.dtype[root]) for key, root in zip(keys, roots, strict=True) if root in self.dtype]
-        if not known:
-            self.unite(keys)
-            return
-        first, expected = known[0]
-        for key, dtype in known:
-            if dtype is not expected and dtype != expected:
+        known, expected, first = self.dtype, None, keys[0]
+        unknown = list[Key]()
+        for key in keys:
+            dtype = known.get(key)
+            if dtype is None:
+                dtype = known.get(self.find(key))
+            if dtype is None:
+                unknown.append(key)
+            elif expected is None:
+                expected, first = dtype, key
+            elif dtype is not expected and dtype != expected:
                 raise MalformedBody(
                     f"node {title(node)}: {first[1]!r} is {_word(expected)} and {key[1]!r} is {_word(dtype)}, but "
                     f"{node.op} takes operands of one type; put a Cast before it",
                     (self.inside[-1],),
                 )
-        self.dtype.update(dict.fromkeys(roots, expected))  # which says as much as joining their groups
+        if expected is None:
+            self.unite(keys)
+        for key in unknown if expected is not None else ():
+            known[self.find(key)] = expected  # which says as much as joining their groups
 
     def leave(self, body: Body, scope: Mapping[str, Key]) -> None:
         """Compare what is declared with what is computed."""

@@ -58,7 +58,7 @@ class Groups:
 
     def know(self, key: Key, dtype: np.dtype | None) -> None:
         """This value's element type is known."""
-        if dtype is not None:
+        if dtype is not None and self.dtype.get(key) is not dtype:
             self._settle(key, self.find(key), dtype)
 
     def _settle(self, key: Key, root: Key, dtype: np.dtype) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import sys
 import threading
@@ -81,8 +82,10 @@ class Account:
 
     Attributes
     ----------
-    nodes, products : int
-        How many nodes there are to compile, those of bodies inside as well, and how many of them are products of matrices.
+    nodes : int
+        How many nodes there are to compile, those of bodies inside as well.
+    body : Body or None
+        The body.
     seconds, latest : float
         What its runs took, and the last one of them.
     is_part : bool
@@ -102,7 +105,7 @@ class Account:
     """
 
     nodes: int
-    products: int = 0
+    body: Body | None = None
     seconds: float = 0.0
     latest: float = 0.0
     is_part: bool = False
@@ -169,6 +172,11 @@ class Account:
         """The same where it is known for how many seconds there was no program, or would be none."""
         return not options.how.interprets_first_calls or seconds > WRITING + OF_NODE * self.nodes
 
+    @functools.cached_property
+    def products(self) -> int:
+        """How many of the nodes are products of matrices."""
+        return 0 if self.body is None else sum(facts(node).multiplies_matrices for node in _all_nodes(self.body))
+
     @property
     def _spent(self) -> float:
         """Seconds of runs that are over, as far as they count here."""
@@ -186,14 +194,16 @@ class Account:
 
 def account_of(body: Body) -> Account:
     """The account of a body that has not run yet."""
-    nodes = _all_nodes(body)
-    return Account(len(nodes), len([node for node in nodes if facts(node).multiplies_matrices]))
+    return Account(len(_all_nodes(body)), body)
 
 
 def _all_nodes(body: Body) -> list[Node]:
     """The nodes of a body, with those of the bodies inside it."""
-    inside = [inner for node in body.nodes for _, inner in node.bodies]
-    return [*body.nodes, *(node for inner in inside for node in _all_nodes(inner))]
+    found = [*body.nodes]
+    for node in body.nodes:
+        for _, inner in node.bodies if node.attrs else ():
+            found += _all_nodes(inner)
+    return found
 
 
 def _bytes(given: Arguments) -> int:
