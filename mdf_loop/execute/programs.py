@@ -229,7 +229,7 @@ class Programs:
 
     def at_once(self, values: Sequence[Any], run: Run) -> Sequence[Any] | None:
         """The results by machine code that has been made for such values and calls nothing outside; None if there is none."""
-        if self._changes != changes():
+        if not len(self._entries) or self._changes != changes():
             return None
         obey, given = run.options.obey_body_condition, tuple(values)
         if self.ready is not None and (found := self.again(self.ready, given, run)) is not None:

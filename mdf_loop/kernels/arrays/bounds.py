@@ -57,10 +57,10 @@ def shape_for(lengths: Iterable[Any], itemsize: int = 1, what: str = "the result
     OverflowError
         There is no memory for so many elements.
     """
-    shape = tuple(int(n) for n in lengths)
-    if any(n < 0 for n in shape):
+    shape = tuple(map(int, lengths))
+    if min(shape, default=0) < 0:
         raise ValueError(f"{what} would have the shape {list(shape)}; lengths are not negative")
-    if not 0 <= math.prod(max(n, 1) for n in shape) * max(itemsize, 1) <= most_bytes():
+    if math.prod(filter(None, shape)) * max(itemsize, 1) > most_bytes():
         raise OverflowError(f"{what} would have the shape {list(shape)}, for which there is no memory")
     return shape
 

@@ -145,9 +145,14 @@ def _window(starts: np.ndarray, ends: np.ndarray, step: int, length: int) -> np.
 @kernel("Slice", since=10, batch=_sliding)
 def slice_10(data, starts, ends, axes=None, steps=None):
     """From ``starts`` up to but not including ``ends``, in steps, along the given axes or the first ones."""
-    if axes is None and steps is None and data.ndim == 1 and starts.size == ends.size == 1:
-        return data[int(starts.item()) : int(ends.item())]
+    if starts.size == ends.size == 1 and data.ndim and _is_plain(axes, 0) and _is_plain(steps, 1):
+        return data[starts.item() : ends.item()]
     return data[sliced(data.shape, starts, ends, axes, steps)]
+
+
+def _is_plain(steering: Any, number: int) -> bool:
+    """Whether axes or steps are left out or are one number, which is what they are then."""
+    return steering is None or (steering.size == 1 and steering.item() == number)
 
 
 def sliced(shape: tuple[int, ...], starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> tuple[slice, ...]:

@@ -104,11 +104,14 @@ def flatten(input, *, axis=1):
 
 def _broadcast(shape: Sequence[int], dims: Sequence[int]) -> tuple[int, ...]:
     """The shape that two shapes broadcast to."""
+    if not shape:
+        return tuple(dims)
     rank = max(len(shape), len(dims))
     ours, theirs = (1,) * (rank - len(shape)) + tuple(shape), (1,) * (rank - len(dims)) + tuple(dims)
-    if any(a != b and 1 not in (a, b) for a, b in zip(ours, theirs, strict=True)):
+    found = tuple([b if a == 1 else a for a, b in zip(ours, theirs, strict=True)])
+    if found != theirs and any(b not in (a, 1) for a, b in zip(found, theirs, strict=True)):
         raise ValueError(f"an input of shape {list(shape)} does not broadcast to {list(dims)}")
-    return tuple(b if a == 1 else a for a, b in zip(ours, theirs, strict=True))
+    return found
 
 
 @kernel("Expand", since=8, batch=by_step)
