@@ -222,8 +222,13 @@ def _tied(op: str, opset: int, domain: str, inputs: int, outputs: int) -> tuple[
 
 def _element_types(types: tuple[str, ...]) -> tuple[frozenset[np.dtype], bool]:
     """Element types in strings such as ``tensor(float)``, and whether all of them are sequences."""
-    inner = (text[text.rfind("(") + 1 :].split(")")[0] for text in types)
-    return frozenset(NAMES[name] for name in inner if name in NAMES), all(text.startswith("seq(") for text in types)
+    found = [dtype for dtype in map(_element_type, types) if dtype is not None]
+    return frozenset(found), all(text.startswith("seq(") for text in types)
+
+
+@functools.lru_cache(maxsize=1024)
+def _element_type(text: str) -> np.dtype | None:
+    return NAMES.get(text[text.rfind("(") + 1 :].split(")")[0])
 
 
 def said_type(node: Node) -> np.dtype | None:

@@ -26,7 +26,9 @@ def schema_of(op: str, opset: int, domain: str = "") -> Any:
 
 @record
 class AttributeRule:
-    """What a schema says of an attribute: its type (``"INTS"``), whether it must be there, and its whole number by default."""
+    """What a schema says of an attribute: its type (``"INTS"``), and whether it must be there; of one that says an element type
+    (:data:`SAYING`) its number by default too, which takes as long to ask for as all else.
+    """
 
     kind: str
     is_required: bool
@@ -71,7 +73,10 @@ def signature_of(op: str, opset: int, domain: str = "") -> SchemaSignature | Non
         for formals in (schema.inputs, schema.outputs)
     )
     allowed = {c.type_param_str: tuple(c.allowed_type_strs) for c in schema.type_constraints}
-    rules = {name: AttributeRule(x.type.name, x.required, x.default_value.i) for name, x in schema.attributes.items()}
+    rules = {
+        name: AttributeRule(x.type.name, x.required, x.default_value.i if name in SAYING else 0)
+        for name, x in schema.attributes.items()
+    }
     required = tuple(name for name, rule in rules.items() if rule.is_required)
     return SchemaSignature(inputs, outputs, allowed, rules, required, tuple(name for name in SAYING if name in rules))
 
