@@ -64,9 +64,9 @@ class _Computed(Groups):
         for key in keys:
             dtype = known.get(key)
             if dtype is None:
-                dtype = known.get(self.find(key))
+                dtype = known.get(root := self.find(key))
             if dtype is None:
-                unknown.append(key)
+                unknown.append(root)
             elif expected is None:
                 expected, first = dtype, key
             elif dtype is not expected and dtype != expected:
@@ -76,17 +76,19 @@ class _Computed(Groups):
                     (self.inside[-1],),
                 )
         if expected is None:
-            self.unite(keys)
-        for key in unknown if expected is not None else ():
-            known[self.find(key)] = expected  # which says as much as joining their groups
+            self.unite(unknown)
+        else:
+            known.update(dict.fromkeys(unknown, expected))  # which says as much as joining their groups
 
     def leave(self, body: Body, scope: Mapping[str, Key]) -> None:
         """Compare what is declared with what is computed."""
         self.inside.pop()
         given = {*body.inputs, *body.captures}
         for name, kind in body.types.items():
-            declared = element_dtype(kind)
-            if name in scope and name not in given and declared is not None:
+            declared = kind.dtype if kind.element is None else element_dtype(kind)
+            if declared is None or name not in scope or name in given:
+                continue
+            if self.dtype.get(scope[name]) is not declared:
                 self._compare(body, scope[name], declared)
 
     def go_round(self, body: Body, scope: Mapping[str, Key], pairs: Iterable[tuple[str, str]]) -> None:

@@ -188,7 +188,8 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
     for _, inner in node.bodies:
         visit_body(groups, inner, scope)
     names = (*node.inputs, *node.outputs)
-    for places, dtypes, are_sequences in _tied(node.op, node.opset, node.domain, len(node.inputs), len(node.outputs)):
+    tied, says = _tied(node.op, node.opset, node.domain, len(node.inputs), len(node.outputs))
+    for places, dtypes, are_sequences in tied:
         if keys := [scope[names[k]] for k in places if names[k]]:
             groups.operate(node, keys)
             if are_sequences:
@@ -197,7 +198,7 @@ def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
                 groups.know(keys[0], *dtypes)
             elif dtypes:
                 groups.allow(keys[0], dtypes)
-    if node.outputs and node.outputs[0]:
+    if says and node.outputs and node.outputs[0]:
         groups.know(scope[node.outputs[0]], said_type(node))
 
 
@@ -206,18 +207,19 @@ Tied = tuple[Sequence[int], frozenset[np.dtype], bool]
 
 
 @functools.lru_cache(maxsize=4096)
-def _tied(op: str, opset: int, domain: str, inputs: int, outputs: int) -> tuple[Tied, ...]:
-    """What has one element type by an operator's schema, for so many inputs and outputs."""
+def _tied(op: str, opset: int, domain: str, inputs: int, outputs: int) -> tuple[Sequence[Tied], bool]:
+    """What has one element type by an operator's schema, for so many inputs and outputs; whether an attribute may say one."""
     signature = signature_of(op, opset, domain)
     if signature is None:
-        return ()
+        return (), False
     variables: dict[str, list[int]] = {}
     for first, count, formals in ((0, inputs, signature.inputs), (inputs, outputs, signature.outputs)):
         formals = formals[:count] + formals[-1:] * (count - len(formals))
         for place, variable in enumerate(formals, first):
             if variable:
                 variables.setdefault(variable, []).append(place)
-    return tuple((places, *_element_types(signature.allowed.get(name, (name,)))) for name, places in variables.items())
+    tied = tuple((places, *_element_types(signature.allowed.get(name, (name,)))) for name, places in variables.items())
+    return tied, bool(signature.saying) or "value" in signature.attributes
 
 
 def _element_types(types: tuple[str, ...]) -> tuple[frozenset[np.dtype], bool]:

@@ -318,10 +318,9 @@ def read_tensor(tensor: onnx.TensorProto, path: tuple[str, ...] = ()) -> np.ndar
     MalformedBody
         The data do not fit the shape or the type.
     """
-    if (array := _plain(tensor)) is not None:
-        return array
     try:
-        array = numpy_helper.to_array(tensor)
+        if (array := _plain(tensor)) is None:
+            array = numpy_helper.to_array(tensor)
     except Exception as error:
         let_through(error)
         raise MalformedBody(f"tensor {tensor.name!r} cannot be read: {error}", path) from error
@@ -335,13 +334,12 @@ _PLAIN = {code: DTYPES[code] for code in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13
 
 
 def _plain(tensor: onnx.TensorProto) -> np.ndarray | None:
-    """A tensor whose bytes are there as numpy has them; None for others, and for those with which something is wrong."""
+    """A tensor whose bytes are there as numpy has them; None for others, and where there are more bytes or fewer."""
     dtype = _PLAIN.get(tensor.data_type)
     if dtype is None or not tensor.HasField("raw_data") or tensor.data_location or tensor.HasField("segment"):
         return None
     shape, data = tuple(tensor.dims), tensor.raw_data
-    is_whole = math.prod(shape) * dtype.itemsize == len(data) and min(shape, default=0) >= 0
-    return np.frombuffer(data, dtype).reshape(shape) if is_whole else None
+    return np.frombuffer(data, dtype).reshape(shape) if math.prod(shape) * dtype.itemsize == len(data) else None
 
 
 def _strings(array: np.ndarray) -> np.ndarray:
