@@ -16,9 +16,11 @@ from onnxscript.values import Opset
 import mdf_loop
 from mdf_loop import loop, readers
 from mdf_loop.calls import prepared
-from mdf_loop.errors import KindError, MalformedBody
+from mdf_loop.errors import KindError, LoopWarning, MalformedBody
 from mdf_loop.ir import Body
 from mdf_loop.readers import read
+from mdf_loop.readers.onnx import graph as graph_reader
+from mdf_loop.types.elements import DTYPES
 
 NODES = "{ c_out = Identity (c) y = Add (x, x) s = Neg (x) }"
 TEXT = f"doubling (int64 i, bool c, float[N] x) => (bool c_out, float[N] y, float[N] s) {NODES}"
@@ -288,3 +290,31 @@ def test_reader_returns_a_body_for_every_form(path):
 
 def test_mdf_loop_reads_nothing_when_it_is_imported():
     assert mdf_loop.loop is loop
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0, 2), (2, 1, 2)])
+@pytest.mark.parametrize("dtype", sorted({*graph_reader._PLAIN.values(), DTYPES[16], DTYPES[22]}, key=str), ids=str)
+def test_tensor_is_read_as_onnx_reads_it(dtype, shape):
+    values = np.random.default_rng(5).integers(0, 2, shape).astype(dtype)
+    tensor = onnx.numpy_helper.from_array(values)
+    read, expected = graph_reader.read_tensor(tensor), onnx.numpy_helper.to_array(tensor)
+    assert tensor.HasField("raw_data")
+    assert (read.dtype, read.shape) == (expected.dtype, expected.shape) == (dtype, shape)
+    assert read.tobytes() == expected.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("dims", [[2], [4], [-1, -3], [3, 0]])
+def test_tensor_with_other_dimensions_than_data_is_refused(dims):
+    tensor = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=dims, raw_data=np.ones(3, np.float32).tobytes())
+    with pytest.raises(MalformedBody, match="tensor 'w' cannot be read"):
+        graph_reader.read_tensor(tensor, ("g",))
+
+
+def test_domain_that_is_not_imported_is_warned_of_once_wherever_it_is_used():
+    inner = graph("inner () => (y) { y = my.ops.Neg (a) z = my.ops.Neg (a) }")
+    node = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    outer = helper.make_graph([node], "outer", [helper.make_tensor_value_info("c", 9, [])], [onnx.ValueInfoProto(name="y")])
+    with pytest.warns(LoopWarning, match="uses Neg of domain 'my.ops'") as warned:
+        body = graph_reader.read_graph(outer, {"": 18})
+    assert len(warned) == 1
+    assert body.opsets == body.nodes[0].bodies[0][1].opsets == {"": 18, "my.ops": 1}
