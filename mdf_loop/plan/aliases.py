@@ -92,5 +92,6 @@ class _Aliases:
 
 def _renamed(node: Node, names: Mapping[str, str]) -> Node:
     """A node that reads values by the names they have."""
-    inputs = tuple(names.get(name, name) for name in node.inputs)
-    return node if inputs == node.inputs else replace(node, inputs=inputs)
+    if names.keys().isdisjoint(node.inputs):
+        return node
+    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))

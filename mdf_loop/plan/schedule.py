@@ -123,7 +123,8 @@ def make_plan(loop: Loop) -> Plan:
     unaliased = without_aliases(loop)
     loop = unaliased.loop
     nodes, same, carried = loop.body.nodes, invariants(loop), carried_from(loop)
-    lasting = {id(node): node for node in nodes if _is_same(node, same)}
+    known = same.always | same.late
+    lasting = {id(node): node for node in nodes if known.issuperset(node.reads) and is_pure(node)}
     varying = [node for node in nodes if id(node) not in lasting]
     deciding = _deciding(loop, same)
     moving = _moving(loop, varying, carried, same)
@@ -194,10 +195,6 @@ def _moving(loop: Loop, varying: Sequence[Node], carried: Mapping[str, str], sam
     read = {name for node in varying for name in node.reads} | {c.output for c in loop.collected} | set(loop.last)
     read |= set(carried.values()) | {_deciding(loop, same)}
     return {name: output for name, output in carried.items() if name not in same and name in read}
-
-
-def _is_same(node: Node, same: Invariants) -> bool:
-    return all(name in same for name in node.reads) and is_pure(node)
 
 
 def _is_hoisted(node: Node, same: Invariants) -> bool:
@@ -362,6 +359,8 @@ def regrouped(nodes: Sequence[Node], moving: Collection[str], same: Invariants, 
     kept : collection of str
         Values that are wanted besides those that nodes read.
     """
+    if sum(facts(node).multiplies_matrices for node in nodes) < 2:
+        return list(nodes)
     writer = {name: node for node in nodes for name in node.outputs if name}
     place_of = {id(node): place for place, node in enumerate(nodes)}
     late = _late(nodes, moving)
