@@ -147,8 +147,10 @@ class Programs:
         not fit stay operators.
         """
         self._see_changes()
-        signature = self._signatures.of(values)
         self.why, self.is_waiting = "", False
+        if not (is_compiled or len(self._entries) or pays_writing()):
+            return None  # as in most first calls, which need not know what they were given
+        signature = self._signatures.of(values)
         if is_compiled and self._fell_back is not run:
             found = self._by_entry(("jit", signature), values, run, self._compiled if run.options.how.compiles else self._ordered)
             if found is not None:
