@@ -89,6 +89,6 @@ def _closed(nodes: Iterable[Node], same: set[str]) -> set[str]:
     """With the outputs of pure nodes that read nothing else."""
     same = set(same)
     for node in nodes:
-        if all(name in same for name in node.reads) and is_pure(node):
+        if same.issuperset(node.reads) and is_pure(node):
             same.update(filter(None, node.outputs))
     return same

@@ -216,6 +216,20 @@ def slice_(p: Printer, v: Value) -> str:
     return f"{p.text(v.args[0])}[{', '.join(map(one, v.attr))}]"
 
 
+@writes("window")
+def window(p: Printer, v: Value) -> str:
+    """A part of known length from places on that are computed."""
+    x, *starts = v.args
+
+    def one(start: Value, length: Any, whole: Any) -> str:
+        if start.op != "const":
+            return f"{(name := p.name(start))}:{name} + {length}"
+        first = int(start.attr)
+        return ":" if length is whole or (first, length) == (0, whole) else f"{first}:{first + length}"
+
+    return f"{p.text(x)}[{', '.join(map(one, starts, v.type.shape or (), x.type.shape or ()))}]"
+
+
 @writes("length")
 def length(p: Printer, v: Value) -> str:
     """The length of an axis."""
