@@ -1,4 +1,4 @@
-"""What a program takes for granted and looks at when it runs: parts of a known length, and in machine code lists that are rows."""
+"""What a program takes for granted and looks at when it runs: parts of a known length; in machine code, lists that are rows."""
 
 import numpy as np
 import onnx

@@ -225,7 +225,7 @@ class TracedArray(Traced):
     trace: KernelTrace
 
     def __init__(self, value: Value, trace: KernelTrace, is_fresh: bool = False) -> None:
-        super().__init__(value, trace)
+        self.value, self.trace = value, trace
         self.is_fresh, self.is_array = is_fresh, value.type.is_array
 
     @property

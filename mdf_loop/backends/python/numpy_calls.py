@@ -85,9 +85,10 @@ writes = filling(WRITERS)
 
 def _operands(p: Printer, v: Value) -> list[str]:
     """The arguments of a primitive; a number may be Python's to numpy, beside arrays of its type."""
-    others = {x.type.dtype for x in v.args if not is_native(x.type)}
-    if v.op in PRIMITIVES and PRIMITIVES[v.op].ufunc in (None, np.ldexp):  # ldexp makes float16 of Python's whole numbers
+    is_apart = v.op in PRIMITIVES and PRIMITIVES[v.op].ufunc in (None, np.ldexp)  # ldexp makes float16 of Python's whole numbers
+    if is_apart or () not in [x.type.shape for x in v.args]:
         return [*map(p.boxed, v.args)]
+    others = {x.type.dtype for x in v.args if not is_native(x.type)}
     return [_number(p, x, others) if x.type.is_number else p.boxed(x) for x in v.args]
 
 
