@@ -1,4 +1,4 @@
-"""What a compiled program takes for granted and looks at when it runs: parts of a known length, lists that are rows."""
+"""What a program takes for granted and looks at when it runs: parts of a known length; in machine code, lists that are rows."""
 
 import numpy as np
 import onnx
@@ -45,9 +45,9 @@ def results(given, n, engine, x=X):
         return found, prepared
 
 
-def assert_alike(given, n):
+def assert_alike(given, n, engine="jit"):
     expected, _ = results(given, n, "interpret")
-    found, prepared = results(given, n, "jit")
+    found, prepared = results(given, n, engine)
     if isinstance(expected, type):
         assert found is expected
         return prepared
@@ -76,28 +76,42 @@ PARTS = {
 }
 
 
+@pytest.mark.parametrize("engine", ["jit", "numpy"])
 @pytest.mark.parametrize("count", [0, 1, 3, 5, 9, 13])
 @pytest.mark.parametrize("name", PARTS)
-def test_parts_from_a_computed_place_on(name, count):
+def test_parts_from_a_computed_place_on(name, count, engine):
     """Inside, at the end where they are shorter, behind it, and in front of the beginning."""
-    assert_alike(model(PARTS[name], "y"), count)
+    assert_alike(model(PARTS[name], "y"), count, engine)
 
 
-def test_a_part_has_a_known_length_as_long_as_it_lies_inside():
+@pytest.mark.parametrize("engine", ["jit", "numpy"])
+def test_a_part_has_a_known_length_as_long_as_it_lies_inside(engine):
     given = model(PARTS["rows"], "y")
-    assert has_window(the_programs(assert_alike(given, 5)))
-    programs = the_programs(assert_alike(given, 10))  # the last parts are shorter
+    assert has_window(the_programs(assert_alike(given, 5, engine)))
+    programs = the_programs(assert_alike(given, 10, engine))  # the last parts are shorter
     assert programs.latest is not None, "the program is written once more, without guessing"
-    assert programs.latest.size > 0
+    assert (programs.latest.size > 0) is (engine == "jit")
     assert not has_window(programs)
+
+
+def test_machine_code_and_python_are_made_of_one_step():
+    """With a part at a computed place, of which both take for granted that it lies inside; it is lowered once."""
+    _, prepared = results(model(PARTS["rows"], "y"), 5, "numpy")
+    programs = the_programs(prepared)
+    step = programs.latest.step
+    with options(engine="jit"):
+        prepared.run({"x": X, "n": np.int64(5), "c0": np.ones(4, np.float32)})
+    assert programs.latest.size > 0
+    assert programs.latest.step is step
 
 
 def test_only_who_says_so_guesses():
     body = backend.prepare(model(PARTS["rows"], "y")).body
     types = [Type(np.dtype(np.float32), (10, 4)), Type(np.dtype(np.int64), ()), Type(np.dtype(np.float32), (4,))]
     assert "window" not in printed(lower_graph(body, types))
-    with guessing(True):
-        assert "window" in printed(lower_graph(body, types))
+    for is_compiled in (False, True):
+        with guessing(True, is_compiled):
+            assert "window" in printed(lower_graph(body, types))
 
 
 SEQUENCE = "seq(float[4]) c"

@@ -172,7 +172,8 @@ class Calls:
 
     def bound(self, node: Node) -> Bound:
         """What to call for one iteration."""
-        return self(node)[0]
+        found = self._found.get(id(node))
+        return (self(node) if found is None else found)[0]
 
     def type(self, value: Any) -> Type:
         """The type of a value in this body."""

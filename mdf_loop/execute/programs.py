@@ -64,12 +64,13 @@ Write = Callable[["Entry", Region], Specialised | Order | str]
 class Entry:
     """What is known for one combination of types.
 
-    ``why`` it is refused; whether its Step ``guesses`` what a run looks at; whether it ``is_many`` runs at once; what is being
-    compiled in another thread, in an ``order`` if there is nothing yet, and what is ``better`` than what there is and has run for
-    so many ``seconds``; whether it ``is_sought`` on disk, and the ``key`` under which it is kept there.
+    Whether it ``is_compiled``, ``why`` it is refused; whether its Step ``guesses`` what a run looks at; whether it ``is_many``
+    runs at once; what is being compiled in another thread, in an ``order`` if there is nothing yet, and what is ``better`` than
+    what there is and has run for so many ``seconds``; whether it ``is_sought`` on disk, and the ``key`` under which it is kept.
     """
 
     signature: Signature
+    is_compiled: bool
     failures: int = 0
     opens: bool = True
     is_refused: bool = False
@@ -273,7 +274,8 @@ class Programs:
         """What is known for a combination of types; where there are too many, the oldest is forgotten."""
         key = options.obey_body_condition, how
         known = self._entries.get(key)  # without making a function, in most calls
-        return known or self._entries.of(key, lambda: Entry(how[1], guesses=how[0] == "jit", is_many=how[0] == "many"))
+        is_many = how[0] == "many"
+        return known or self._entries.of(key, lambda: Entry(how[1], how[0] != "python", guesses=not is_many, is_many=is_many))
 
     def _by_entry(self, how: Any, values: Sequence[Any], run: Run, write: Write) -> tuple[Any, ...] | None:
         options = run.options
@@ -314,10 +316,11 @@ class Programs:
 
     def _lowered(self, entry: Entry, types: Sequence[Type], obey: bool) -> Region:
         """The Step for such types: the one that was made last, if it is for them and no guess makes a difference."""
-        wanted, shared = (entry.signature, obey, entry.opens, entry.is_many), self._shared  # another thread may put its own there
+        wanted = entry.signature, obey, entry.opens, entry.guesses, entry.is_many
+        shared = self._shared  # another thread may put its own there
         if shared is not None and shared[0] == wanted:
             return shared[1]
-        with guessing(entry.guesses) as guesses:
+        with guessing(entry.guesses, entry.is_compiled) as guesses:
             region = self._lower(types, obey, entry.opens, entry.is_many)
         if not guesses.were_asked_for:
             self._shared = wanted, region

@@ -79,8 +79,9 @@ def of_given(make: Call) -> Call:
 
     @functools.wraps(make)
     def made(b: Any, *inputs: Any, **attrs: Any) -> Any:
-        if any(x is None for x in inputs[:least]):
-            raise ValueError("None is no number")
+        for x in inputs[:least]:
+            if x is None:
+                raise ValueError("None is no number")
         return make(b, *inputs, **attrs)
 
     return made

@@ -32,7 +32,7 @@ def without_aliases(loop: Loop) -> Unaliased:
     name = found.name
     body = replace(
         loop.body,
-        nodes=tuple(_renamed(node, found.names) for node in loop.body.nodes if node not in found),
+        nodes=tuple([_renamed(node, found.names) for node in loop.body.nodes if id(node) not in found.places]),
         outputs=tuple(map(name, loop.body.outputs)),
         state=tuple(State(s.input, name(s.output), s.initial) for s in loop.body.state),
     )
@@ -54,18 +54,15 @@ class _Aliases:
         body = loop.body
         self.nodes: list[Node] = []
         self.names: dict[str, str] = {}
-        self._found: set[int] = set()
+        self.places: set[int] = set()
         self._body, self._index = body, loop.index
         self._writers = {node.outputs[0]: node for node in body.nodes if node.outputs}
         captured = {name for node in body.nodes for name in node.captures}
         for node in body.nodes:
             if node.outputs and node.outputs[0] and node.outputs[0] not in captured and self._is_alias(node):
                 self.nodes.append(node)
-                self._found.add(id(node))
+                self.places.add(id(node))
                 self.names[node.outputs[0]] = self.name(node.inputs[0])
-
-    def __contains__(self, node: Node) -> bool:
-        return id(node) in self._found
 
     def name(self, name: str) -> str:
         """The value behind a name."""
@@ -94,4 +91,4 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
     """A node that reads values by the names they have."""
     if names.keys().isdisjoint(node.inputs):
         return node
-    return replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
+    return replace(node, inputs=tuple([names.get(name, name) for name in node.inputs]))

@@ -22,7 +22,7 @@ def part_computing(body: Body, outputs: Iterable[str], known: Container[str] = (
     """The nodes that compute some values, as a body whose inputs are what it reads from outside, or is known."""
     needed, nodes = set(outputs), list[Node]()
     for node in reversed(body.nodes):
-        if any(output in needed and output not in known for output in node.outputs):
+        if not needed.isdisjoint(node.outputs) and any(name in needed and name not in known for name in node.outputs):
             nodes.append(node)
             needed.update(node.reads)
     made = {output for node in nodes for output in node.outputs if output not in known}
@@ -36,11 +36,11 @@ def compared(loop: Loop) -> tuple[set[str], set[str]]:
     joined, compared, read = {loop.keep_going or ""}, set[str](), set[str]()
     known = {c.output for c in loop.carried}
     for node in reversed(loop.body.nodes):
-        if joined.intersection(node.outputs):
+        if not joined.isdisjoint(node.outputs):
             compares = facts(node).compares
             compared.update(node.reads if compares else ())
             joined.update(() if compares else node.reads)
-        if read.intersection(node.outputs) - known or compared.intersection(node.outputs) - known:
+        if any(name in read or name in compared for name in node.outputs if name not in known):
             read.update(node.reads)
     return compared, read | compared
 

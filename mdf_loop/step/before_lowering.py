@@ -16,27 +16,29 @@ from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.records import Type
 from mdf_loop.types.elements import CODES
-from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
+from mdf_loop.types.schemas import LARGEST_VERSION, signature_of
 
 
 def allows(node: Node, types: Sequence[Type | None]) -> bool:
     """Whether a node of ONNX's newest version may be given values of such types; weak and omitted ones are let pass."""
     if node.domain:
         return True
-    return _allows(node.op, tuple(None if t is None or t.weak else t.dtype for t in types))
+    return _allows(node.op, tuple([None if t is None or t.weak else t.dtype for t in types]))
 
 
 @functools.lru_cache(maxsize=4096)
 def _allows(op: str, dtypes: tuple[np.dtype | None, ...]) -> bool:
-    schema = schema_of(op, LARGEST_VERSION)
-    if schema is None or not schema.inputs:
+    signature = signature_of(op, LARGEST_VERSION)
+    if signature is None or not signature.inputs:
         return True
-    formal = [schema.inputs[min(k, len(schema.inputs) - 1)] for k in range(len(dtypes))]
+    formal = [signature.inputs[min(k, len(signature.inputs) - 1)] for k in range(len(dtypes))]
     return all(
-        dtype is None or dtype not in CODES or _name(dtype) in one.types for dtype, one in zip(dtypes, formal, strict=True)
+        not one or dtype is None or dtype not in CODES or _name(dtype) in signature.allowed.get(one, (one,))
+        for dtype, one in zip(dtypes, formal, strict=True)
     )
 
 
+@functools.lru_cache(maxsize=64)
 def _name(dtype: np.dtype) -> str:
     return f"tensor({onnx.TensorProto.DataType.Name(CODES[dtype]).lower()})"
 

@@ -53,7 +53,7 @@ class OfBranches:
         k = 0
         while k < len(nodes):
             node, k = nodes[k], k + 1
-            bodies = self.bound(node).branches if self.has_copies else None
+            bodies = self.bound(node).branches if node.attrs and self.has_copies else None  # its bodies are attributes
             mark = self.b.mark() if bodies else ()
             results = self.node(node, names)
             if bodies and any(map(gives_several_types, results)):

@@ -26,7 +26,7 @@ from mdf_loop.step.primitives import (
     promoted,
     type_of_result,
 )
-from mdf_loop.step.python_values import OfLists, OfWeak
+from mdf_loop.step.python_values import OfLists, OfWeak, number_text
 from mdf_loop.step.records import UNKNOWN, Apply, Length, LoopRegion, Reduction, Region, Scope, Shape, Size, Type, Value
 
 MOST_FOLDED = 1 << 16
@@ -130,9 +130,9 @@ class Builder(OfLists, OfWeak):
     @staticmethod
     def _key(value: Value) -> Hashable | None:
         """What is the same for values that are computed in the same way, as constant numbers are; None for a value of its own."""
-        if value.op in _STAYS or isinstance(value.attr, Apply):
+        if value.op in _STAYS or value.op == "apply":
             return None
-        args = [(x.type, repr(x.attr)) if x.op == "const" and x.type.is_number else x for x in value.args]
+        args = [(x.type, number_text(x)) if x.op == "const" and x.type.is_number else x for x in value.args]
         type, attr, lengths = value.type, value.attr, value.type.shape
         if lengths and not type.is_static:  # a window's are nowhere else
             lengths = tuple([n for n in lengths if isinstance(n, int)])
@@ -140,10 +140,10 @@ class Builder(OfLists, OfWeak):
 
     def _put(self, value: Value, key: Hashable | None) -> None:
         """A value that does not change from iteration to iteration belongs in front of the loop."""
-        if not value.type.has_room:
+        if value.type.shape and not value.type.has_room:
             raise CannotLower(f"a value of type {value.type}, for which there is no memory")
         depth = len(self._scopes) - 1
-        if depth and value.op not in _STAYS and not (isinstance(value.attr, Apply) and value.attr.needs_run):
+        if depth and value.op not in _STAYS and not (value.op == "apply" and value.attr.needs_run):
             needed = max([self._depths.get(x, 0) for x in value.args], default=0)
             while depth > needed and self._scopes[depth].is_loop:
                 depth -= 1
@@ -189,17 +189,19 @@ class Builder(OfLists, OfWeak):
 
     def element(self, name: str, *given: Given) -> Value:
         """A primitive of some values; numbers among them take the element type of the first value."""
-        like = next(x for x in given if isinstance(x, Value))
+        like = given[0] if isinstance(given[0], Value) else next(x for x in given if isinstance(x, Value))
         args: Sequence[Value] = [x if isinstance(x, Value) else self.number(x, like) for x in given]
         found = type_of_result(name, [x.type for x in args])
         if found.dtype is None:
             raise CannotLower(f"{name} of {', '.join(str(x.type) for x in args)}")
-        args = self.taken(name, self.as_floats(name, args, found), found)
-        return self._folded(name, args, found) or self._one_by_one(name, args, found) or self.put_in(name, args, found)
+        args = self.taken(name, args, found)
+        ops = {x.op for x in args}
+        shorter = self._one_by_one if "pack" in ops else self._folded if ops == {"const"} else None
+        return (shorter and shorter(name, args, found)) or self.put_in(name, args, found)
 
     def _one_by_one(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """A short vector of numbers that are known one by one, as such a vector."""
-        if type.shape is None or len(type.shape) != 1 or "pack" not in [x.op for x in args] or not type.is_static:
+        if type.shape is None or len(type.shape) != 1 or not type.is_static:
             return None
         columns = [(x,) * type.shape[0] if x.type.shape == () else self._repeated(x, type.shape[0]) for x in args]  # type: ignore[index, operator]
         if any(column is None for column in columns):
@@ -214,9 +216,6 @@ class Builder(OfLists, OfWeak):
 
     def _folded(self, name: str, args: Sequence[Value], type: Type) -> Value | None:
         """The constant that a primitive of constants is."""
-        for x in args:
-            if x.op != "const":
-                return None
         if not type.is_static or type.size > MOST_FOLDED:
             return None
         if type.weak and PRIMITIVES[name].bounded:

@@ -51,11 +51,15 @@ class Guesses:
     Attributes
     ----------
     are_allowed : bool
+        Also what only machine code is faster by: lists as rows, recurrent nets as loops.
+    parts : bool
+        That a part whose place is computed lies inside its array.
     were_asked_for : bool
-        If not, the same Step would have been built either way.
+        If not, the same Step would have been built for machine code and for Python.
     """
 
     are_allowed: bool = False
+    parts: bool = False
     were_asked_for: bool = False
 
     def __bool__(self) -> bool:
@@ -70,12 +74,12 @@ GUESSED = {"window", "fraction"}
 
 
 @contextlib.contextmanager
-def guessing(wanted: bool) -> Iterator[Guesses]:
+def guessing(wanted: bool, is_compiled: bool = True) -> Iterator[Guesses]:
     """Let Steps that are built inside a ``with`` block say what holds nearly always, such as that a part lies inside its array.
 
-    A program looks whether it does, and is of no use where it does not.
+    A program looks whether it does, and is of no use where it does not.  Without ``is_compiled`` they are for Python.
     """
-    with holding(_guessing, Guesses(wanted)) as guesses:
+    with holding(_guessing, Guesses(wanted and is_compiled, wanted)) as guesses:
         yield guesses
 
 

@@ -40,9 +40,12 @@ def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]
     return None
 
 
+_LARGEST = np.iinfo(np.int64).max
+
+
 def is_no_limit(count: Value) -> bool:
     """Whether a trip count is the largest number there is, which exporters write for a loop that its condition ends."""
-    return count.op == "const" and count.type.dtype == np.int64 and bool(np.all(count.attr == np.iinfo(np.int64).max))
+    return count.op == "const" and count.type.dtype == np.int64 and bool(np.all(count.attr == _LARGEST))
 
 
 def is_never_begun(record: Loop, count: Value | None, condition: Value | None) -> bool:
@@ -65,6 +68,8 @@ def with_rows_of(b: Builder, record: Loop, scanned: Sequence[Value]) -> tuple[Lo
     CannotLower
         Parts overlap, or are not known to be the whole.
     """
+    if not any(part.part is not None or part.start or part.stride != 1 for part in record.scanned):
+        return record, list(scanned)
     parts, arrays = list(record.scanned), list(scanned)
     for k, (part, x) in enumerate(zip(parts, arrays, strict=True)):
         size, shape = part.part or 1, x.type.shape

@@ -174,7 +174,7 @@ class Lowering(OfBranches):
         """The values of a node's outputs."""
         bound, self.refused = self.bound(node), ""
         given = [names[name] if name else None for name in node.inputs]
-        args = [None if x is None or (x.op == "const" and x.attr is None) else x for x in given]
+        args = [None if x is None or (x.attr is None and x.op == "const") else x for x in given]
         if bound.loop is not None and self.opens:
             mark = self.b.mark()
             try:
@@ -184,7 +184,7 @@ class Lowering(OfBranches):
         if bound.branches is not None and args and args[0] is not None:
             return self._branch(bound.branches, args[0], names)
         entry = lookup(node.op, node.opset, node.domain)
-        if (drawn := self._drawn(node, bound, entry, args)) is not None:
+        if entry.facts.draws is not None and (drawn := self._drawn(node, bound, entry.facts.draws, args)) is not None:
             return drawn
         make = meaning_of(node, entry, bound, self.exact)
         if make is not None and _are_known(args) and allows(node, [None if x is None else x.type for x in args]):
@@ -228,15 +228,13 @@ class Lowering(OfBranches):
         found = of_constants(node, bound, entry, [None if x is None else x.attr for x in args], MOST_FOLDED)
         return None if found is None else [self.b.const(x, self.exact) for x in found]
 
-    def _drawn(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None]) -> Sequence[Value] | None:
+    def _drawn(self, node: Node, bound: Bound, draws: Call, args: Sequence[Value | None]) -> Sequence[Value] | None:
         """Random numbers that one of ONNX's operators draws in the same way, if there is one; one number is Python's own."""
-        if entry.facts.draws is None:
-            return None
         try:
             values = [None if x is None else known_value(x) for x in args]
         except ValueError:
             return None
-        if (same := entry.facts.draws(*values)) is None:
+        if (same := draws(*values)) is None:
             return None
         op, attrs = same
         drawing = Node(op, (), node.outputs, attrs, node.name, opset=1)
@@ -273,12 +271,14 @@ class Lowering(OfBranches):
         record, scanned = with_rows_of(self.b, record, scanned)  # type: ignore[arg-type]
         count = known_trip_count(record, count, scanned)
         obeyed = record.obeys or condition is not None or self.obey
-        if count is not None and is_no_limit(count) and obeyed and record.keep_going not in {None, *lasting(record)}:
-            count = None
-        if count is None and not record.scanned and not (obeyed and record.keep_going is not None):
-            raise CannotLower("a loop that never ends by itself")
-        if count is None and not record.scanned and record.keep_going in lasting(record):
-            raise CannotLower("a loop whose condition is always the same, which is refused where it begins")
+        if (not record.scanned) if count is None else is_no_limit(count):
+            may_end = obeyed and record.keep_going is not None
+            lasts = may_end and record.keep_going in lasting(record)
+            if count is None and not may_end:
+                raise CannotLower("a loop that never ends by itself")
+            if count is None and lasts:
+                raise CannotLower("a loop whose condition is always the same, which is refused where it begins")
+            count = None if may_end and not lasts else count
         captured = {name: names[name] for name in record.body.captures}
         whole = None
         if not self.depth:

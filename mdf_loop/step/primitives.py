@@ -151,25 +151,30 @@ EITHER = np.dtype(object)
 
 def type_of_result(name: str, types: Sequence[Type]) -> Type:
     """The type of a primitive's result, by numpy's rules."""
-    for t in types:
-        if t.dtype is None:
+    row, dtypes = PRIMITIVES[name], [t.dtype for t in types]
+    for dtype in dtypes:
+        if dtype is None:
             return UNKNOWN
-    row = PRIMITIVES[name]
-    if name == "python.whole" and types[0].weak:
-        return Type(EITHER, (), weak=True)
-    weak = [t.weak for t in types]
-    if row.is_python or (row.call is not row.ufunc and row.ufunc is not None and all(weak)):
-        is_known = all(t.weak and t.kind in _KINDS for t in types)
-        return _result_of_python(row.call, "".join(t.kind for t in types)) if is_known else UNKNOWN
+    is_weak = True in [t.weak for t in types]
+    if (is_weak or row.is_python) and (found := _type_of_python(name, row, types)) is not None:
+        return found
     shape = broadcast_shape([t.shape for t in types])
     if row.is_question:
         return Type(BOOL, shape)
-    dtypes = [t.dtype for t in types]
-    is_one = dtypes.count(dtypes[0]) == len(dtypes) and not any(weak)
-    is_plain = is_one and types[0].kind not in "iub"  # floats stay what they are
-    if row.ufunc is None or is_plain:
-        return Type(types[0].dtype, shape)
+    is_one = not is_weak and dtypes.count(dtypes[0]) == len(dtypes)
+    if row.ufunc is None or (is_one and types[0].kind not in "iub"):  # floats stay what they are
+        return Type(dtypes[0], shape)
     return Type(dtype_of_result(row.ufunc, types), shape)
+
+
+def _type_of_python(name: str, row: Primitive, types: Sequence[Type]) -> Type | None:
+    """The type of what Python makes of its own numbers; None where numpy makes it."""
+    if name == "python.whole" and types[0].weak:
+        return Type(EITHER, (), weak=True)
+    if not row.is_python and (row.call is row.ufunc or row.ufunc is None or not all(t.weak for t in types)):
+        return None
+    is_known = all(t.weak and t.kind in _KINDS for t in types)
+    return _result_of_python(row.call, "".join(t.kind for t in types)) if is_known else UNKNOWN
 
 
 def dtype_of_result(ufunc: np.ufunc, types: Sequence[Type]) -> np.dtype | None:
@@ -179,6 +184,8 @@ def dtype_of_result(ufunc: np.ufunc, types: Sequence[Type]) -> np.dtype | None:
 
 def dtypes_of(ufunc: np.ufunc, types: Sequence[Type]) -> list[np.dtype | None]:
     """The element types that a universal function takes values in, and that of its result; None for one that types do not say."""
+    if True not in [t.weak for t in types]:
+        return [*_resolved(ufunc, tuple([t.dtype for t in types]))]
     given = itertools.product(*[_KINDS.get(t.kind, (t.dtype,)) if t.weak and t.kind != "b" else (t.dtype,) for t in types])
     found = [{*column} for column in zip(*[_resolved(ufunc, some) for some in given], strict=True)]
     return [column.pop() if len(column) == 1 else None for column in found]
@@ -218,6 +225,9 @@ def either_kind(one: Type, other: Type) -> Type:
 
 def promoted(types: Sequence[Type]) -> np.dtype | None:
     """The element type of several values together, by numpy's rules for weak numbers."""
+    first = types[0]
+    if first.dtype is not None and not first.weak and all(t is first or _is_as(t, first) for t in types):
+        return first.dtype
     dtypes = {t.dtype for t in types if not t.weak}
     if any(t.dtype == EITHER for t in types if t.dtype is not None):
         both = [[Type(d, (), weak=True) if t.dtype == EITHER else t for t in types] for d in (INT64, FLOAT64)]
@@ -225,12 +235,15 @@ def promoted(types: Sequence[Type]) -> np.dtype | None:
         return None if whole is None or other is None or whole != other else whole
     if any(dtype is None for dtype in dtypes):  # numpy takes None for float64, and so does ==
         return None
-    if len(dtypes) == 1 and not any(t.weak for t in types):
-        return dtypes.pop()
     try:
         return np.result_type(*[_PYTHON[t.kind](1) if t.weak else t.dtype for t in types])
     except TypeError:
         return None
+
+
+def _is_as(one: Type, other: Type) -> bool:
+    """Whether numbers are of the same type of numpy's."""
+    return one.dtype is not None and one.dtype == other.dtype and not one.weak
 
 
 def broadcast_shape(shapes: Sequence[tuple[Length, ...] | None]) -> tuple[Length, ...] | None:
@@ -241,6 +254,7 @@ def broadcast_shape(shapes: Sequence[tuple[Length, ...] | None]) -> tuple[Length
     ValueError
         They do not go together.
     """
+    shapes = [shape for shape in shapes if shape != ()] or shapes  # numbers go with everything
     if shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     if any(shape is None for shape in shapes):

@@ -39,7 +39,10 @@ class OfWeak:
 
     def common_type(self, *inputs: Value, as_numpys: bool = False) -> np.dtype:
         """The common element type of values; Python's numbers take that of the others, or count ``as_numpys`` in an array."""
-        found = promoted([Type(x.type.dtype, x.type.shape) if as_numpys and x.type.kind != "O" else x.type for x in inputs])
+        types = [x.type for x in inputs]
+        if as_numpys:
+            types = [Type(t.dtype, t.shape) if t.weak and t.kind != "O" else t for t in types]
+        found = promoted(types)
         if found is None:
             raise ValueError("an int or a float")
         return found
@@ -52,9 +55,14 @@ class OfWeak:
 
     def taken(self, name: str, args: Sequence[Value], found: Type) -> Sequence[Value]:
         """The arguments of a primitive as numpy's function takes them, where some are weak, or all are numbers."""
-        types, ufunc = [x.type for x in args], PRIMITIVES[name].ufunc
-        is_weak = any(t.weak for t in types)
-        if found.weak or ufunc is None or not (is_weak or (found.shape == () and _are_mixed(types, found))):
+        if "python.whole" in [x.op for x in args]:
+            args = self.as_floats(name, args, found)
+        ufunc = PRIMITIVES[name].ufunc
+        if found.weak or ufunc is None:
+            return args
+        types = [x.type for x in args]
+        is_weak = True in [t.weak for t in types]
+        if not (is_weak or (found.shape == () and _are_mixed(types, found))):
             return args
         if PRIMITIVES[name].bounded and any(t.shape or t.is_array for t in types) and any(map(_has_no_end, args)):
             raise ValueError("a whole number without end beside an array: the kernel sees that it is not too long")
@@ -102,6 +110,11 @@ _ALIKE = {"add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne"}
 """Primitives that take a whole number beside a float as a float of the same value."""
 
 
+def number_text(x: Value) -> str | bytes:
+    """What is the same for constant numbers of one type that are the same."""
+    return repr(x.attr) if x.type.weak else x.attr.tobytes()
+
+
 def _has_no_end(x: Value) -> bool:
     """Whether a whole number of Python's may have more than 64 bits."""
     return x.type.weak and x.type.kind in "iO" and (x.op != "const" or bool(abs(x.attr) >> 63))
@@ -109,7 +122,8 @@ def _has_no_end(x: Value) -> bool:
 
 def _are_mixed(types: Sequence[Type], found: Type) -> bool:
     """Whether numbers are not all of one type, or numpy computes in another one."""
-    return any(t.dtype != types[0].dtype for t in types) or (found.dtype != types[0].dtype and found.kind != "b")
+    dtypes = [t.dtype for t in types]
+    return dtypes.count(dtypes[0]) < len(dtypes) or (found.dtype != dtypes[0] and found.kind != "b")
 
 
 @dataclass(eq=False, repr=False)

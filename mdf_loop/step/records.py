@@ -118,12 +118,21 @@ class Type:
     @property
     def is_static(self) -> bool:
         """Whether element type and all lengths are known."""
-        return self.dtype is not None and self.shape is not None and Size not in map(type, self.shape)
+        if self.dtype is None or self.shape is None:
+            return False
+        for length in self.shape:  # noqa: SIM110 (asked of every value, many times)
+            if type(length) is Size:
+                return False
+        return True
 
     @property
     def size(self) -> int:
         """How many elements it has, if all lengths are known."""
-        return math.prod([n for n in self.shape if type(n) is not Size]) if self.shape else 1  # type: ignore[misc]
+        size = 1
+        for length in self.shape or ():
+            if type(length) is not Size:
+                size *= length  # type: ignore[operator]
+        return size
 
     def count_along(self, axes: Sequence[int]) -> int:
         """How many elements some axes have together.

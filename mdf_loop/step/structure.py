@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mdf_loop.ir import Node
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
-from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Value
+from mdf_loop.step.records import Apply, LoopRegion, Region, Value
 
 
 @dataclass
@@ -40,9 +40,9 @@ class Uses:
 
 def regions_of(value: Value) -> tuple[Region, ...]:
     """The regions that a value holds and that run where it stands."""
-    if isinstance(value.attr, LoopRegion):
+    if value.op == "loop":
         return (value.attr.body,)
-    return (value.attr.then, value.attr.other) if isinstance(value.attr, BranchRegion) else ()
+    return (value.attr.then, value.attr.other) if value.op == "branch" else ()
 
 
 def is_always_true(value: Value) -> bool:
@@ -60,8 +60,9 @@ def values_in(region: Region) -> Iterator[Value]:
     yield from region.params
     for value in region.values:
         yield value
-        for inner in regions_of(value):
-            yield from values_in(inner)
+        if value.op in ("loop", "branch"):
+            for inner in regions_of(value):
+                yield from values_in(inner)
 
 
 def recurring(loop: LoopRegion) -> set[Value]:

@@ -84,8 +84,9 @@ def traced(
     CannotLower
         Types alone do not say what it does.
     """
-    if any(x is not None and (x.type.dtype is None or x.type.weak or x.type.kind not in "biufV") for x in args):
-        raise CannotLower("a kernel of other things than arrays of real numbers")
+    for x in args:
+        if x is not None and (x.type.dtype is None or x.type.weak or x.type.dtype.kind not in "biufV"):
+            raise CannotLower("a kernel of other things than arrays of real numbers")
     trace = KernelTrace(b, getattr(run, "__code__", traced.__code__), exact=exact)
     b.traces = True
     try:
@@ -93,9 +94,10 @@ def traced(
             # what a kernel counts in cannot be traced
             given = [None if x is None else read_only(x.attr) if _is_known(x) else TracedArray(x, trace) for x in args]
             found = run(*given, **{name: read_only(x) for name, x in keywords.items()})
-        return tuple(trace.result(x) for x in (found if type(found) is tuple else (found,)))
+        return tuple([trace.result(x) for x in (found if type(found) is tuple else (found,))])
     except Exception as error:
-        let_through(error)
+        if not isinstance(error, CannotLower | TracedBranch):  # which the trace has raised
+            let_through(error)
         raise CannotLower(f"the kernel cannot be traced: {error}") from error
     finally:
         b.traces = False
@@ -179,9 +181,9 @@ class KernelTrace(Trace):
         return TracedArray(value, self)
 
     def refused(self, what: str, line: int = 0) -> TracedBranch:
-        """The error for what cannot be traced."""
+        """The error for what cannot be traced; where it was is of no use: the kernel is called as a whole."""
         self.why = what
-        return super().refused(what, line)
+        return TracedBranch(what)
 
     def result(self, given: Any) -> Value:
         """What the kernel returned, as a value of the Step."""
@@ -223,7 +225,7 @@ class TracedArray(Traced):
     trace: KernelTrace
 
     def __init__(self, value: Value, trace: KernelTrace, is_fresh: bool = False) -> None:
-        super().__init__(value, trace)
+        self.value, self.trace = value, trace
         self.is_fresh, self.is_array = is_fresh, value.type.is_array
 
     @property

@@ -122,7 +122,7 @@ def bound_of(name: str, bounds: Sequence[int]) -> int:
 
 def is_native(type: Type) -> bool:
     """Whether a value is one of Python's numbers inside a program."""
-    return type.is_number and (type.weak or type.dtype in _BOXES)
+    return type.shape == () and (type.weak or type.dtype in _BOXES)
 
 
 def box_of(type: Type) -> Callable[[Any], Any] | None:

@@ -85,9 +85,10 @@ writes = filling(WRITERS)
 
 def _operands(p: Printer, v: Value) -> list[str]:
     """The arguments of a primitive; a number may be Python's to numpy, beside arrays of its type."""
-    others = {x.type.dtype for x in v.args if not is_native(x.type)}
-    if v.op in PRIMITIVES and PRIMITIVES[v.op].ufunc in (None, np.ldexp):  # ldexp makes float16 of Python's whole numbers
+    is_apart = v.op in PRIMITIVES and PRIMITIVES[v.op].ufunc in (None, np.ldexp)  # ldexp makes float16 of Python's whole numbers
+    if is_apart or () not in [x.type.shape for x in v.args]:
         return [*map(p.boxed, v.args)]
+    others = {x.type.dtype for x in v.args if not is_native(x.type)}
     return [_number(p, x, others) if x.type.is_number else p.boxed(x) for x in v.args]
 
 
@@ -214,6 +215,20 @@ def slice_(p: Printer, v: Value) -> str:
         return ":".join(parts if parts[2] else parts[:2])
 
     return f"{p.text(v.args[0])}[{', '.join(map(one, v.attr))}]"
+
+
+@writes("window")
+def window(p: Printer, v: Value) -> str:
+    """A part of known length from places on that are computed."""
+    x, *starts = v.args
+
+    def one(start: Value, length: Any, whole: Any) -> str:
+        if start.op != "const":
+            return f"{(name := p.name(start))}:{name} + {length}"
+        first = int(start.attr)
+        return ":" if length is whole or (first, length) == (0, whole) else f"{first}:{first + length}"
+
+    return f"{p.text(x)}[{', '.join(map(one, starts, v.type.shape or (), x.type.shape or ()))}]"
 
 
 @writes("length")

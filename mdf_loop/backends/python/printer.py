@@ -43,6 +43,9 @@ LONGEST_SECONDS = 0.1
 WRAPPING = {name for name, row in PRIMITIVES.items() if row.wraps}
 """What may be given a whole number that has left the range of its type."""
 
+LEAVING = {name for name, row in PRIMITIVES.items() if row.leaves} | {"cast"}
+"""What may give a whole number that has left the range of its type."""
+
 LONGEST = 120
 """Characters of an expression that stays within another one."""
 
@@ -61,7 +64,8 @@ def program(
     printer = Printer(region, most, least, careful, is_block)
     parameters = ", ".join(["run", *(f"p{k}" for k in range(len(region.params)))])
     printer.whole(region)
-    return printer.source.compiled(parameters), printer.source.text(parameters)
+    text = printer.source.text(parameters)
+    return printer.source.compiled(text), text
 
 
 class Printer:
@@ -97,8 +101,9 @@ class Printer:
     def _take_generator(self, region: Region) -> None:
         """The run's generator, once for all numbers that are drawn, if nothing else that uses the run may ask for it."""
         operators = [v.attr for v in values_in(region) if v.op == "apply" and v.attr.needs_run]
-        has_wholes = any(v.op == "loop" and v.attr.whole is not None for v in values_in(region))
-        if operators and not has_wholes and all(operator.drawn is not None for operator in operators):
+        if not operators or any(operator.drawn is None for operator in operators):
+            return
+        if not any(v.op == "loop" and v.attr.whole is not None for v in values_in(region)):
             self.generator = "rng"
             self.source.line("rng = run.stream.shared()")
 
@@ -245,12 +250,11 @@ class Printer:
 
     def _may_leave_its_type(self, value: Value) -> bool:
         """Whether a whole number has to be looked at, because the number itself is read."""
-        if not is_native(value.type) or value.type.kind != "i" or value.type.weak:
+        if value.op not in LEAVING or value.type.kind != "i" or value.type.weak or not is_native(value.type):
             return False
-        if value.op == "cast" and value.args[0].type.kind == "i" and not value.args[0].type.weak:
-            return self.bound(value.args[0]) >= end_of(value.type)
-        if value.op not in PRIMITIVES or not PRIMITIVES[value.op].leaves:
-            return False
+        if value.op == "cast":
+            x = value.args[0]
+            return x.type.kind == "i" and not x.type.weak and self.bound(x) >= end_of(value.type)
         self.bounds[value] = numbers.bound_of(value.op, [self.bound(x) for x in value.args])
         return self.bounds[value] >= end_of(value.type) and not self.uses.only_in(value, WRAPPING)
 

@@ -38,22 +38,21 @@ class Source:
 
     def use(self, thing: Any, letter: str = "k") -> str:
         """The name under which an object is at hand; functions are called what they are called."""
-        if id(thing) not in self._names:
-            own = getattr(thing, "__name__", "")
-            name = (
-                own
-                if own.isidentifier() and own not in self.given and own not in _TAKEN and callable(thing)
-                else self.fresh(letter)
-            )
-            self._names[id(thing)], self.given[name] = name, thing
-        return self._names[id(thing)]
+        known = self._names.get(id(thing))
+        if known is not None:
+            return known
+        own = getattr(thing, "__name__", "")
+        is_free = own.isidentifier() and own not in self.given and own not in _TAKEN and callable(thing)
+        name = own if is_free else self.fresh(letter)
+        self._names[id(thing)], self.given[name] = name, thing
+        return name
 
     def text(self, parameters: str) -> str:
         """The whole function."""
         return "\n".join([f"def program({parameters}):", *self.lines])
 
-    def compiled(self, parameters: str) -> Callable[..., Any]:
-        """The function."""
+    def compiled(self, text: str) -> Callable[..., Any]:
+        """The function, of its text."""
         space = dict(self.given)
-        exec(compile(self.text(parameters), "<program>", "exec"), space)  # the text is ours alone
+        exec(compile(text, "<program>", "exec"), space)  # the text is ours alone
         return space["program"]

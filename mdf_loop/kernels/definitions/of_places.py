@@ -119,7 +119,7 @@ def slice_10(b, data, starts, ends, axes=None, steps=None):
     """Parts of axes that are known."""
     shape = data.type.shape
     rank_of(data)
-    if any(x.op != "const" for x in (starts, ends)) and b.guesses:
+    if any(x.op != "const" for x in (starts, ends)) and b.guesses.parts:
         return moving(b, data, starts, ends, axes, steps)
     given = [None if x is None else np.array(known(x, "bounds")) for x in (starts, ends, axes, steps)]
     if not all(isinstance(n, int) for n in shape):

@@ -383,7 +383,8 @@ def _places_of(
 
 def _static(trace: Trace, given: Any, key: str, name: str) -> Any:
     """An argument that must be known when the function is traced."""
-    if isinstance(given, Traced) or any(isinstance(part, Traced) for part in _flat(given)):
+    parts = _flat(given) if isinstance(given, list | tuple) else (given,)
+    if any(isinstance(part, Traced) for part in parts):
         raise trace.refused(f"calls {name} with a {key} that is known only when the loop runs")
     if key == "dtype":
         return np.dtype(given)

@@ -91,7 +91,7 @@ def literal(dtype: np.dtype, number: object) -> str:
     if row.kind == "h":
         bits = int(np.asarray(number).astype(dtype).view(np.uint16))
         return f"0xH{bits:04X}" if dtype == FLOAT16 else str(bits)
-    if dtype == FLOAT32:
+    if dtype == FLOAT32 and type(number) is not np.float32:
         with np.errstate(all="ignore"):
             rounded = float(np.float32(number))  # type: ignore[arg-type]
     else:
