@@ -18,7 +18,7 @@ from mdf_loop import backend
 from mdf_loop.cli import write_json
 from mdf_loop.cli.parameters import _read_inputs
 from mdf_loop.convert.file_text import DEEPEST, line_of, parse
-from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.errors import IterationError, LoopError, MalformedBody
 from mdf_loop.readers.mdf.written_values import read_type_text
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.inlining import inline_functions
@@ -331,3 +331,16 @@ def test_inputs_in_files_with_longer_numbers_are_refused(tmp_path):
     path.write_text('{"x": 1' + 5000 * "0" + "}")
     with pytest.raises(LoopError, match="cannot be read"):
         _read_inputs(path)
+
+
+@pytest.mark.parametrize("most", [None, 10**15])
+def test_loop_without_end_stops_before_what_it_collects_uses_up_the_memory(monkeypatch, most):
+    monkeypatch.setattr("mdf_loop.execute.collect.most_bytes", lambda: 1 << 16)
+    body = "x: x + 1\ncollect xs: x\nwhile: x > 0"
+    with (
+        mdf_loop.options(engine="numpy"),
+        pytest.raises(IterationError, match="not enough memory") as raised,
+    ):
+        mdf_loop.loop(most, True, 0.0, body=body)
+    last, collected = raised.value.partial
+    assert last == len(collected) == raised.value.iteration < 10_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from mdf_loop.errors import CollectedError, let_through
 from mdf_loop.execute.iteration_columns import History
 from mdf_loop.execute.program import Hidden, describe_value
 from mdf_loop.ir import Body, Collected, Loop, ValueType
+from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.plan.empty import infer_types
 from mdf_loop.step.build import type_of_value
 from mdf_loop.step.lower import lower_graph
@@ -68,10 +70,11 @@ class Growing:
         room = len(self._array)
         if needed <= room and dtype == self._array.dtype:
             return
-        room = max(needed, 2 * room)
+        room, each = max(needed, 2 * room), math.prod(self._array.shape[1:]) * dtype.itemsize
         if most is not None:
-            each = self._array[:1].nbytes or int(np.prod(self._array.shape[1:])) * dtype.itemsize
             room = max(most if most * each <= AT_ONCE else min(room, most), needed)
+        if needed * each > most_bytes():  # a loop without end would use up the memory, and the system end the process
+            raise MemoryError(f"what is collected is larger than {most_bytes()} bytes, half of the memory")
         larger = np.empty((room, *self._array.shape[1:]), dtype)
         larger[: self.length] = self._array[: self.length]
         self._array = larger
