@@ -112,6 +112,19 @@ def test_estimates_miss_the_truth_by_about_their_errors():
     assert np.abs(missed).max() < 4
 
 
+@pytest.mark.parametrize("choices", [1, [True], "evidence"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_where_one_choice_alone_was_observed_estimates_have_errors_of_some_size(choices, seed):
+    runs = mdf_loop.run(DDM, trials=300, drift=2.0, seed=seed)
+    right = runs["evidence"] > 0  # all but some two in a hundred
+    signs = runs["evidence"][right] if choices == "evidence" else np.repeat(choices, right.sum())
+    found = mdf_loop.fit(
+        DDM, {"reaction_time": runs["reaction_time"][right], "evidence": signs}, over={"drift": (0.2, 4)}, trials=300, seed=seed
+    )
+    assert 0.03 < found.errors["drift"] < 0.4
+    assert abs(found["drift"] - 2) < 3.5 * found.errors["drift"]
+
+
 def test_a_parameter_that_the_data_do_not_decide_has_an_infinite_error():
     model = mdf_loop.prepare(decay(("first", "start * 1")))
     with pytest.warns(LoopWarning, match="do not decide tau"):

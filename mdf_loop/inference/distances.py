@@ -40,6 +40,7 @@ class Distance:
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        data = {name: values.astype(np.float64) for name, values in data.items()}
         self.outputs: Sequence[str] = tuple(data)
         lengths: dict[int, list[str]] = {}
         for name, values in data.items():

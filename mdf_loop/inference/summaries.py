@@ -15,6 +15,9 @@ FEW = 10
 GAP = 0.2
 """Of the range of an output: a gap without values from which on the values on both sides are different choices."""
 
+ROUNDED = 1e-9
+"""Of the size of values: differences up to it are those of rounding."""
+
 CELLS, LEAST = 12, 20
 """So many combinations of choices at most; and so many observations of one, from which on its other outputs are compared."""
 
@@ -53,8 +56,10 @@ class Summary:
         rng = np.random.default_rng(0)
         again = [rng.integers(self.count, size=self.count) for _ in range(RESAMPLED)]
         rows = np.array([self._numbers({name: values[which] for name, values in data.items()}) for which in again])
-        self._units = np.maximum(rows.std(axis=0) * np.sqrt(self.count), self._least_units(data))
+        least = self._least_units(data)
+        self._units = np.maximum(rows.std(axis=0) * np.sqrt(self.count), least)
         self.covariance = np.atleast_2d(np.cov(rows / self._units, rowvar=False))
+        np.fill_diagonal(self.covariance, np.maximum(np.diag(self.covariance), (least / self._units) ** 2 / self.count))
 
     def __call__(self, trials: Trials) -> np.ndarray:
         """The numbers of some trials; nan where a value is."""
@@ -117,7 +122,8 @@ def means_of_parts(values: np.ndarray) -> np.ndarray:
 
 def spread(values: np.ndarray) -> float:
     """The unit in which differences of some values count."""
-    return float(np.std(values)) or float(np.abs(values).max()) or 1.0
+    found, largest = float(np.std(values)), float(np.abs(values).max())
+    return found if found > ROUNDED * largest else largest or 1.0
 
 
 def _has_few(values: np.ndarray) -> bool:
@@ -130,11 +136,22 @@ def _is_choice(values: np.ndarray, cuts: Sequence[float] | np.ndarray) -> bool:
     """Whether values are all close to those of choices, so that within a choice only their mean counts."""
     ordered = np.sort(values, axis=None)
     groups = np.split(ordered, np.searchsorted(ordered, cuts))
-    return _has_few(values) or (len(groups) > 1 and sum(map(np.ptp, groups)) < GAP * np.ptp(values))
+    return _has_few(values) or _is_one(values) or (len(groups) > 1 and sum(map(np.ptp, groups)) < GAP * np.ptp(values))
+
+
+def _is_one(values: np.ndarray) -> bool:
+    """Whether all values are those of one choice, the only one that was observed: close together, and far from zero or zero."""
+    return bool(np.ptp(values) <= GAP * np.abs(values).min())
 
 
 def _cuts(values: np.ndarray) -> np.ndarray:
-    """Numbers between different choices; none if values are not choices."""
+    """Numbers between different choices; none if values are not choices.
+
+    Where one choice was observed they are around it: simulations may have others.
+    """
+    if _is_one(values):
+        middle = float(np.mean(values))
+        return middle + np.array([-0.5, 0.5]) * (abs(middle) or 1.0)
     different = np.unique(values)
     middles, gaps = (different[1:] + different[:-1]) / 2, np.diff(different)
     if _has_few(values):
