@@ -31,6 +31,7 @@ from mdf_loop.errors import (
     let_through,
     malformed,
     shortened,
+    warn_user,
 )
 from mdf_loop.integrations.evaluator import arithmetic, compute
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
@@ -38,7 +39,7 @@ from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import names_in, number_in, tree_if_any
 from mdf_loop.readers.expressions.function_calls import MODULES
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
-from mdf_loop.readers.mdf.input_ports import default_value_of, refuse_cycle
+from mdf_loop.readers.mdf.input_ports import default_value_of, ports_of_many, refuse_cycle, refuse_reduction
 from mdf_loop.system.threads import holding, lock
 
 NOTHING, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
@@ -332,7 +333,9 @@ def refuse_graph(graph: Any) -> None:
     refuse_unimplemented(graph)
     if not is_guarded():
         return
-    _refuse_shapes(graph)
+    _refuse_ports(graph)
+    for _, said in ports_of_many(graph):
+        warn_user(said)
     refuse_conditions(graph)
     try:
         refuse_unlisted(graph)
@@ -340,11 +343,12 @@ def refuse_graph(graph: Any) -> None:
         raise _with_hint(error) from None
 
 
-def _refuse_shapes(graph: Any) -> None:
-    """MDF's engine fills every input port with zeros at first, whatever comes later."""
+def _refuse_ports(graph: Any) -> None:
+    """MDF's engine fills every input port with zeros at first, whatever comes later, and takes any text as ``reduce``."""
     elements = 0
     for node in graph.nodes:
         for port in node.input_ports:
+            refuse_reduction(port, (graph.id, node.id, port.id))
             if isinstance(port.shape, list | tuple) and all(isinstance(length, int) for length in port.shape):
                 elements += elements_of(port.shape)
                 if elements > MOST_IN_PORTS:

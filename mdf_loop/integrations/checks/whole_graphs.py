@@ -28,7 +28,7 @@ from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS, na
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import refused_texts
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, ports_of_many
 from mdf_loop.readers.mdf.names import needed_arguments, surplus, unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import is_typed
@@ -78,14 +78,21 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
         yield Finding(NOTE, f"{id}: which nodes are reached is checked when the errors in the graph are corrected", (id,))
     else:
         yield from _unreached(graph)
-        yield from _in_any_order(graph)
+        yield from _of_edges(graph)
 
 
-def _in_any_order(graph: Any) -> Iterator[Finding]:
-    """Edges between nodes that MDF runs in no particular order."""
+def _of_edges(graph: Any) -> Iterator[Finding]:
+    """Edges of which MDF leaves open what they bring, or that say something at which it does not look."""
+    id = str(graph.id)
     with contextlib.suppress(LoopError):  # which is said elsewhere
         for edge, said in left_open(graph):
-            yield Finding(WARNING, f"{graph.id}: {said}", (str(graph.id), edge.receiver, edge.receiver_port))
+            yield Finding(WARNING, f"{id}: {said}", (id, edge.receiver, edge.receiver_port))
+    for edge in graph.edges:
+        for name in set(edge.parameters or ()) - {"weight"}:
+            said = f"{id}: nothing reads {name} of edge {edge.id!r}: an edge has a weight, by which what it brings is multiplied"
+            yield Finding(WARNING, said, (id, edge.id))
+    for place, said in ports_of_many(graph):
+        yield Finding(WARNING, f"{id}: {said}", (id, *place))
 
 
 def _causes(texts: list[Finding], node: Any, are_broken: bool) -> Iterator[Finding]:

@@ -256,7 +256,8 @@ class _Reader:
 
     def _tree(self, text: str, known: set[str], place: str) -> ast.expr:
         try:
-            return parse(text, self._path(place), lambda tree: _Plain(known, self.said.carried).visit(tree))
+            is_after = place.startswith(("collect", "while"))
+            return parse(text, self._path(place), lambda tree: _Plain(known, self.said.carried, is_after).visit(tree))
         except UnsupportedOp as error:
             path = f"{'/'.join(self._path(place))}: "
             raise UnsupportedOp(path + str(error).removeprefix(path)) from error
@@ -287,8 +288,8 @@ def _refuse_generator(tree: ast.Call) -> ast.Call:
 class _Plain(ast.NodeTransformer):
     """Functions and numbers by their names alone, as formulas have them: ``sqrt(x)`` is ``numpy.sqrt(x)``."""
 
-    def __init__(self, known: set[str], carried: Collection[str] = ()) -> None:
-        self.known, self.carried = known, carried
+    def __init__(self, known: set[str], carried: Collection[str] = (), is_after: bool = False) -> None:
+        self.known, self.carried, self.is_after = known, carried, is_after
 
     def visit_Call(self, tree: ast.Call) -> ast.AST:
         """A call; one of a function that is not there stays as it is, to be refused by name."""
@@ -338,6 +339,11 @@ class _Plain(ast.NodeTransformer):
         if name not in self.carried:
             known = f"carried are {', '.join(self.carried)}" if self.carried else "nothing is carried"
             raise UnsupportedOp(f"{NEXT}(x) is the new value of x, which is carried; got {ast.unparse(tree)}, and {known}")
+        if self.is_after:
+            raise UnsupportedOp(
+                f"while and collected read new values: {name} is {ast.unparse(tree)} here. What compares both values of an "
+                f"iteration is carried: moved: abs(next({name}) - {name})"
+            )
         return _at(ast.Name(next_of(name), ast.Load()), tree)
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
@@ -389,7 +395,9 @@ class _Plain(ast.NodeTransformer):
 
 
 _MEANT = {
-    "randn": "noise",
+    **dict.fromkeys(("randn", "rnorm"), "noise"),
+    "runif": "uniform",
+    "rpois": "poisson",
     "gauss": "normal",
     "rand": "uniform",
     "ln": "log",

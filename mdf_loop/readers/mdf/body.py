@@ -24,7 +24,7 @@ from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.engine_body import engine_body
 from mdf_loop.readers.mdf.file_structure import check_edges
 from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
-from mdf_loop.readers.mdf.input_ports import Course, default_value_of, order_nodes, port_value, reduce_of
+from mdf_loop.readers.mdf.input_ports import Course, default_value_of, order_nodes, port_value, reduce_of, refuse_reduction
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.signature import Port, Signature, output_ports, ports_of, read_signature
@@ -215,6 +215,7 @@ def _input(
     if edges and edges[0] in course.delayed:
         return builder.hidden(place, ".".join(place), builder.array(default_of(port, path), port.id).literal)
     if edges:
+        refuse_reduction(port, (*path, port.id))
         return port_value(builder, f"{node.id}.{port.id}", edges, reduce_of(port), values, (*path, port.id))
     if default_value_of(port) is not None:
         return default_of(port, path)

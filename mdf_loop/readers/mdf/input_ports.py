@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import version
 from typing import Any
@@ -104,6 +105,28 @@ def _with_value(owner: Any, node: str, slot: str, values: Mapping[tuple[str, str
 
 
 REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
+
+
+def ports_of_many(graph: Any) -> Iterator[tuple[tuple[str, str], str]]:
+    """Ports that take one of several edges, in a graph whose nodes all run once, with what to say of each."""
+    ends = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
+    for node in graph.nodes if graph.conditions is None else ():
+        for port in node.input_ports:
+            count = ends[node.id, port.id]
+            if count > 1 and reduce_of(port) == "overwrite":
+                said = f"{count} edges end in port {node.id}.{port.id}, which takes one of them: MDF has no order for them"
+                yield (node.id, port.id), f"{said}. With reduce: add it takes their sum"
+
+
+def refuse_reduction(port: Any, path: tuple[str, ...]) -> None:
+    """See that MDF knows how an input port makes one value of several.
+
+    Raises
+    ------
+    MalformedBody
+    """
+    if reduce_of(port) not in REDUCTIONS:
+        raise MalformedBody(f"reduce must be one of {', '.join(REDUCTIONS)}; got {reduce_of(port)!r}", path)
 
 
 @record
@@ -217,8 +240,6 @@ def port_value(
     path: tuple[str, ...],
 ) -> Value:
     """What the edges into a port bring: weighted, and put together as ``reduce`` says."""
-    if reduce not in REDUCTIONS:
-        raise MalformedBody(f"reduce must be one of {', '.join(REDUCTIONS)}; got {reduce!r}", path)
     if reduce == "overwrite":
         edges = edges[-1:]
     total: Value | None = None
