@@ -27,6 +27,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
 from mdf_loop.execute.nan_warnings import Compared, warn_of_new_nan
 from mdf_loop.execute.programs import Completed, Programs, program_values
+from mdf_loop.execute.set_elements import SetElements
 from mdf_loop.execute.shape_warnings import warn_of_new_shapes, warn_of_shapes_before
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, room_of, settle
@@ -68,8 +69,7 @@ _watching: contextvars.ContextVar[list[NumpyLoop] | None] = contextvars.ContextV
 @contextlib.contextmanager
 def watched_loops() -> Iterator[list[NumpyLoop]]:
     """The loops that run inside a ``with`` block, each once, in the order in which they first ran."""
-    found: list[NumpyLoop] = []
-    with holding(_watching, found):
+    with holding(_watching, list[NumpyLoop]()) as found:
         yield found
 
 
@@ -84,7 +84,7 @@ class NumpyLoop(InterpretedLoop):
         super().__init__(loop, unseen)
         for name in ("_worth_of_numbers", "plan", "worth_stepping"):
             self.__dict__.pop(name, None)
-        self.calls, self.compared = Calls(self.program), Compared(loop)
+        self.calls, self.compared, self.set_elements = Calls(self.program), Compared(loop), SetElements(loop.body)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
@@ -163,14 +163,15 @@ class NumpyLoop(InterpretedLoop):
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
         drawn = run.stream.save() if self._draws else None
+        self.set_elements.refuse_arrays(self, given, run)
         try:
             results = self.account.timed(run.options, self._results, given, run)
         except PartialResults as error:
             warn_of_shapes_before(error, self, given, run, drawn)
             raise
         self.compared.warn_of_nan(results, given, run, self.lasted)
-        warn_of_new_nan(self, results, given, run, drawn, self.lasted)
-        warn_of_new_shapes(self, results, given, run, drawn, self.lasted)
+        for warn in (warn_of_new_nan, warn_of_new_shapes, self.set_elements.warn):
+            warn(self, results, given, run, drawn, self.lasted)
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import IterationError, KindError, LoopError, PartialResults, Together, let_through
+from mdf_loop.errors import IterationError, KindError, LoopError, MalformedBody, PartialResults, Together, let_through
 from mdf_loop.ir import Body, Node, record
 from mdf_loop.ir.well_formed import title
 from mdf_loop.kernels import load_kernels
@@ -76,6 +76,7 @@ class Program:
             self._start[self._new(state.input)] = read_only(state.initial)
         self.steps = tuple(map(self._step, body.nodes, self._bound(body.nodes)))
         self.loops = [loop for step in self.steps for loop in step.loops]
+        self.numbers = [(self.slot(name), wrong) for name, wrong in body.numbers.items() if name in self]
         self.draws = any(map(_draws, self.steps))
         self.outputs = tuple(self.slot(name) for name in body.outputs)
         self.state_in = tuple(self.slot(state.input) for state in body.state)
@@ -107,6 +108,8 @@ class Program:
         ------
         IterationError
             A kernel failed; names the node and the shapes it was given, and keeps the cause.
+        MalformedBody
+            An array is where the body must have a number.
         """
         step, deadline = None, env[RUN].deadline
         try:
@@ -131,6 +134,9 @@ class Program:
             if isinstance(error, ValueError) and _SHAPES.search(str(error)) and (shapes := self._shapes(step, env)):
                 failed.add_note(f"it is computed from {shapes}; what is carried begins with the shape of its initial value")
             raise failed from error
+        for slot, wrong in self.numbers:
+            if np.ndim(env[slot]):
+                raise MalformedBody(wrong)
 
     def _shapes(self, step: Step, env: list[Any]) -> str:
         """The arrays that a body was given and that reach a node, with their shapes; empty for a function that is called."""

@@ -213,6 +213,8 @@ class Body:
         Whether it says itself when a loop ends, so that an omitted condition is a true one (``while`` in equations).
     places : mapping of str to str
         For messages: where its author wrote a value, such as ``model.py, line 12: 'y = x * 2'``.
+    numbers : mapping of str to str
+        Values that must not be arrays, and what is wrong where one is: a Python function changes it in place.
     """
 
     name: str
@@ -228,6 +230,7 @@ class Body:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     ends: bool = False
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def values(self) -> Mapping[str, Any]:

@@ -168,7 +168,10 @@ class Lowering(OfBranches):
         if body.state:
             raise CannotLower("state that the body does not declare")
         names = {**scope, **{name: self.b.const(read_only(value), self.exact) for name, value in body.constants.items()}}
-        return self._computed(body.nodes, body.outputs, names)
+        results = self._computed(body.nodes, body.outputs, names)
+        if any(name in names and names[name].type.shape for name in body.numbers):
+            raise CannotLower("an array where the body must have a number, which is an error")
+        return results
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:
         """The values of a node's outputs."""

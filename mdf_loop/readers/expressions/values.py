@@ -193,6 +193,7 @@ class BodyBuilder:
         self.nodes: list[Node] = []
         self.constants: dict[str, Any] = {}
         self.untouched: set[str] = set()
+        self.numbers: dict[str, str] = {}
         self._names = {*inputs, *captures, *findings.reserved}
         self._last: dict[str, int] = {}
         self._constant_names: dict[Any, str] = {}
@@ -345,7 +346,7 @@ class BodyBuilder:
         """The body, without nodes and hidden values that nothing reads."""
         names = tuple(self.name(value) for value in outputs)
         states = {hidden: (self.name(self._updates[key]), initial) for key, (hidden, initial) in self._hidden.items()}
-        wanted, kept = set(names), [*self.nodes]
+        wanted, kept = {*names, *self.numbers}, [*self.nodes]
         while True:
             kept, needed = _needed(self.nodes, wanted, self.untouched)
             more = {states[hidden][0] for hidden in states if hidden in needed}
@@ -363,6 +364,7 @@ class BodyBuilder:
             typed=False,
             state=tuple(State(hidden, output, initial) for hidden, (output, initial) in states.items() if hidden in needed),
             places=self.places,
+            numbers=dict(self.numbers),
         )
 
 

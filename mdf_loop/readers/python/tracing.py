@@ -27,6 +27,7 @@ from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Val
 from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.code_lines import Traceable
 from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, in_python
+from mdf_loop.readers.python.parts_of_arrays import Altered, PartOfArray
 
 
 class TracedBranch(LoopError, TypeError):
@@ -218,7 +219,7 @@ for _name, _plain in IN_PLACE.items():  # numpy's mixin makes np.add(x, 1, out=x
     setattr(Traced, _name, _OF_NUMPY[_plain])
 
 
-class TracedVariable(Traced):
+class TracedVariable(Traced, PartOfArray):
     """A value of a user's function.
 
     ``x += 1`` makes a new x, and ``x[i] = 1`` gives this one another value.  As in numpy, a slice is a view: it has what its
@@ -232,9 +233,10 @@ class TracedVariable(Traced):
         self.changes, self.seen = changes, whole.version if whole is not None else 0
         self.part_of: TracedVariable | None = None  # what numpy may have it as a view of, where it is a copy here
         self.lost = 0  # the line in which elements of such a view were set
+        self.altered: list[Altered] = []  # what numpy would have changed here by operators in place, which make new values
 
     def __setattr__(self, name: str, new: Any) -> None:
-        if name not in ("_value", "trace", "whole", "index", "changes", "seen", "part_of", "lost"):
+        if name not in ("_value", "trace", "whole", "index", "changes", "seen", "part_of", "lost", "altered"):
             raise self.here.refused(f"sets .{name}, which a value does not keep; write np.reshape(x, shape) for a new shape")
         super().__setattr__(name, new)
 
@@ -257,6 +259,7 @@ class TracedVariable(Traced):
                 "would stay as it was; set its own elements, such as x[i, j] = 1 for x[i][j] = 1, or those of np.copy(x[i])",
                 self.lost,
             )
+        self._refuse_altered()
         if self.is_shaped and self.seen != self.part_of.version:  # type: ignore[union-attr]
             raise self.here.refused(
                 f"reads {self.index}(x) of an array whose elements were set later: here it has the elements of before; write "
@@ -277,14 +280,16 @@ class TracedVariable(Traced):
 
     def __setitem__(self, index: Any, new: Any) -> None:
         here = self.here
-        if self.trace is not here or (self.value.name in here.builder.captures and not self.changes):
+        in_place = isinstance(new, TracedVariable) and new.part_of is self  # x[i] += 1 sets what x[i] became
+        if in_place:
+            self._get_back(new)
+        if self.trace is not here or self._is_from_outside:
             raise here.refused(
                 "changes an element of an array from outside, which other iterations read; make it a carried value, or change a "
                 "copy: np.copy(x)"
             )
         values: list[Any] = []
         template = _template(here, index, values)
-        in_place = isinstance(new, TracedVariable) and new.part_of is self  # x[i] += 1 sets what x[i] became
         changed = here.add("setitem", [self, new, *values], index=template, in_place=in_place).value
         if self.whole is None:
             self.changes += 1
@@ -294,14 +299,6 @@ class TracedVariable(Traced):
             self.seen = self.whole.version
         self._value = changed
 
-    def _lose(self, line: int) -> None:
-        """Note in the arrays that numpy may have this as a view of that they do not get what was set here."""
-        parts = self.index if isinstance(self.index, tuple) else (self.index,)
-        around = None if any(isinstance(each, np.ndarray | list) for each in parts) else self.part_of  # numpy copies these
-        while around is not None:
-            around.lost = around.lost or line
-            around = around.part_of if around.whole is None else around.whole
-
 
 def _in_place(plain: Any) -> Any:
     def change(self: TracedVariable, other: Any) -> Any:
@@ -310,6 +307,7 @@ def _in_place(plain: Any) -> Any:
         if self.is_shaped:
             new._lose(self.here.line())
         if self.whole is None:
+            self._alter(new)
             return new
         self[...] = new
         return self

@@ -1,0 +1,121 @@
+"""What a run says of arrays that a body changes in place, and of what they cannot hold.
+
+A Python function that changes a row in place changes its array in numpy, and only a copy here.  Elements of whole numbers cut
+fractions off, and a sum of booleans is a boolean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import PartialResults
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.nan_warnings import begun_again, is_inner
+from mdf_loop.ir import Body, Carried
+from mdf_loop.options import Run
+from mdf_loop.plan.invariants import is_repeatable
+
+LOOKED_AT = 100
+"""In so many iterations a fraction is looked for that an array of whole numbers cuts off."""
+
+
+class SetElements:
+    """What there is to look at in a body; nothing for nearly all.
+
+    Parameters
+    ----------
+    body : Body
+    """
+
+    def __init__(self, body: Body) -> None:
+        self.body, self._ranks, self._whole = body, set[tuple[int, ...]](), set[tuple[str, ...]]()
+        self._sets = [] if body.typed else [node for node in body.nodes if node.op == "setitem"]
+
+    def refuse_arrays(self, executor: InterpretedLoop, given: Arguments, run: Run) -> None:
+        """See in the first iteration that values that must be numbers are: once for values of the same ranks.
+
+        Raises
+        ------
+        MalformedBody
+            One is an array, and what a Python function does to it would be lost.
+        """
+        if not self.body.numbers:
+            return
+        ranks = tuple(map(np.ndim, (*given.carried, *given.captured, *given.scanned)))
+        if ranks in self._ranks:
+            return
+        for _ in _values(executor, given, run, run.stream.save(), 1):  # the iteration itself sees to it
+            pass
+        self._ranks.add(ranks)
+
+    def warn(
+        self, executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
+    ) -> None:
+        """Say that a fraction was cut off, or that a sum stayed a boolean, if that happened."""
+        if self.body.typed or not lasted or not run.tells:
+            return
+        for carried, before, after in zip(executor.loop.carried, given.carried, results, strict=False):
+            kind = _kind(before)
+            if kind == "b" and _kind(after) == "b":
+                self._warn_of_boolean(carried, run)
+            elif kind in _WHOLE and self._sets and _kind(after) == kind and not is_inner(executor, run):
+                return self._warn_of_fractions(executor, given, run, drawn, lasted)
+        return None
+
+    def _warn_of_boolean(self, carried: Carried, run: Run) -> None:
+        node = next((node for node in self.body.nodes if carried.output in node.outputs), None)
+        if node is not None and node.op == "add":
+            said = (
+                f"{self.body.at(carried.output)}{carried.input} begins as a boolean, and a sum of booleans is one too, which "
+                "counts nothing; begin with 0, or write logical_or(...) if that is meant"
+            )
+            run.warn_once((id(self.body), "boolean", carried.input), said)
+
+    def _warn_of_fractions(self, executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any, lasted: int) -> None:
+        kinds = tuple(map(_kind, (*given.carried, *given.captured, *given.scanned)))
+        if kinds in self._whole:
+            return
+        for value in _values(executor, given, run, drawn, min(lasted, LOOKED_AT)):
+            pairs = [(node, value(node.inputs[0]), value(node.inputs[1])) for node in self._sets]
+            pairs = [(node, new) for node, old, new in pairs if _kind(old) in _WHOLE and _kind(new) in _FRACTIONS]
+            if not pairs:  # types stay as they are
+                self._whole.add(kinds)
+                return
+            for node, new in pairs:
+                array = np.asarray(new)
+                if np.any(np.isfinite(array) & (array != np.trunc(array))):
+                    said = (
+                        f"{self.body.at(node.outputs[0])}a fraction is set into an array of whole numbers, which cuts it off; "
+                        "begin with 0.0"
+                    )
+                    run.warn_once((id(self.body), "fraction"), said)
+                    return
+
+
+_WHOLE, _FRACTIONS = ("i", "u"), ("f",)
+
+
+def _kind(value: Any) -> str:
+    """The kind of numpy's type of a value; empty for what has none."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind
+    return {bool: "b", int: "i", float: "f"}.get(type(value), "")
+
+
+def _values(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any, count: int) -> Iterator[Any]:
+    """What gives the values of the body by name, behind each of the first iterations, which run again for it."""
+    if not all(map(is_repeatable, executor.loop.body.nodes)):
+        return
+    again = InterpretedLoop(executor.loop, getattr(executor, "unseen", None))
+    try:
+        session = begun_again(again, given, run, drawn)
+        for k in range(count):
+            again.advance(session, k + 1)
+            if session.moment.iteration <= k:
+                return
+            yield lambda name: session.env[again.program.slot(name)]
+    except PartialResults:
+        return

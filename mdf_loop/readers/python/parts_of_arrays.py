@@ -1,0 +1,89 @@
+"""What numpy would change in an array when a traced function changes a part of it, which is a copy here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.readers.expressions.values import Value
+
+IN_A_COPY = (
+    "changes an array in place, which is a copy here: what numpy has it as a part of, or another name of it, is read later and "
+    "would stay as it was; change the array itself, such as x[i] += 1 for q = x[i]; q += 1, or write q = q + 1 for a new one"
+)
+
+
+@dataclass
+class Altered:
+    """An operator in place: the value before, whose it is, the line, the new value, and whether it is surely an array."""
+
+    old: Value
+    trace: Any
+    line: int
+    new: Any
+    is_array: bool
+
+
+class PartOfArray:
+    """The side of a traced value that knows which arrays numpy may have it as a view of.
+
+    Numbers do not change in place, neither here nor in numpy.  Where it is not known whether a part is one, the body notes that
+    it must be, and a run sees whether it is.
+    """
+
+    trace: Any
+    here: Any
+    whole: Any
+    part_of: Any
+    index: Any
+    changes: int
+    lost: int
+    altered: list[Altered]
+    _value: Value
+
+    @property
+    def _is_from_outside(self) -> bool:
+        """Whether it is a captured value, as it was given."""
+        return self._value.name in self.trace.builder.captures and not self.changes
+
+    def _around(self) -> Iterator[Any]:
+        """The arrays that numpy may have this as a view of."""
+        is_copy = any(isinstance(each, np.ndarray | list) for each in self._indices)  # which numpy makes there
+        around = None if is_copy else self.whole if self.whole is not None else self.part_of
+        while around is not None:
+            yield around
+            around = around.part_of if around.whole is None else around.whole
+
+    @property
+    def _indices(self) -> tuple[Any, ...]:
+        return self.index if isinstance(self.index, tuple) else (self.index,)
+
+    def _lose(self, line: int) -> None:
+        """Note in the arrays around this that they do not get what was set here."""
+        for around in self._around():
+            around.lost = around.lost or line
+
+    def _alter(self, new: Any) -> None:
+        """Note that numpy would change this, and the arrays around it, where an operator in place makes a new value."""
+        is_array = self.part_of is not None and any(isinstance(each, slice) for each in self._indices)
+        altered = Altered(self._value, self.trace, self.here.line(), new, is_array)
+        for each in (self, *self._around()):
+            each.altered.append(altered)
+            if each._is_from_outside or each.trace is not self.here:  # other iterations read it
+                each._refuse_altered()
+
+    def _get_back(self, new: Any) -> None:
+        """Note that ``x[i] += 1`` sets the new value in the array that it is a part of."""
+        for each in (self, *self._around()):
+            each.altered = [altered for altered in each.altered if altered.new is not new]
+
+    def _refuse_altered(self) -> None:
+        """See that what was changed in place is a number: now, or when the body runs."""
+        for found in self.altered:
+            if found.is_array:
+                raise self.here.refused(IN_A_COPY, found.line)
+            if not found.old.number and found.old.name:
+                found.trace.builder.numbers[found.old.name] = f"{self.here.place(found.line)} {IN_A_COPY}"
