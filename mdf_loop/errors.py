@@ -34,7 +34,11 @@ def close_to(name: Any, known: Iterable[str], most: int = 1) -> list[str]:
     names, said = [each for each in dict.fromkeys(known) if each != name], str(name)
     longer = [each for each in names if len(said) > 2 and each.startswith(said)]  # the beginning of a name
     longer += [each for each in names if each.lower() == said.lower() or each.endswith(f"_{said}")]
-    return [*dict.fromkeys([*longer, *difflib.get_close_matches(str(name), names, most)])][:most]
+    place, dot, end = said.rpartition(".")
+    beside = {each.removeprefix(place + dot): each for each in names if dot and each.startswith(place + dot)}
+    near = [beside[each] for each in difflib.get_close_matches(end, beside, most)]  # all of them are like the name in their place
+    far = [each for each in names if each not in beside.values()]
+    return [*dict.fromkeys([*longer, *near, *difflib.get_close_matches(said, far, most)])][:most]
 
 
 def in_words(value: Any) -> str:

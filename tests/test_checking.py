@@ -1,6 +1,7 @@
 """``mdf-loop check`` and ``mdf-loop new``."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ OF_ONNX = [path for folder in ("tests/models", "benchmarks/exported") for path i
 def test_nothing_is_wrong_with_a_model_that_was_converted(path, tmp_path):
     mdf_loop.convert(path, tmp_path / "m.mdf.yaml")
     assert check(tmp_path / "m.mdf.yaml") == []
+
+
+@pytest.mark.parametrize("name", ["Loop", "Mul"])
+def test_only_the_node_with_an_error_is_reported_in_a_model_that_was_converted(name, tmp_path):
+    path = tmp_path / "m.mdf.yaml"
+    mdf_loop.convert(ROOT / "benchmarks/exported/jax_newton.onnx", path)
+    path.write_text(re.sub(rf"onnx::{name}\b", f"onnx::{name}b", path.read_text(), count=1))
+    (problem,) = check(path)
+    assert f"{name}b" in problem.message
 
 
 @pytest.mark.parametrize("is_fed", [True, False])
@@ -358,7 +368,7 @@ TOLD = [
     (11, "error", "g/a/body: equations/y: there is no function 'sqr'; did you mean 'sqrt'?"),
     (13, "error", "g/a/body: equations/collect path: '[1, 2] * x' works on a Python list"),
     (18, "error", "g/a/last: it reads 'runn', which the node does not have; did you mean 'run'?"),
-    (19, "note", "g/b: its names and types are checked when the errors in it are corrected"),
+    (19, "note", "g/b: correct the errors in it first; then check looks at its names and types"),
     (20, "error", "m/graphs/g/nodes/b/input_ports: input_ports of a node must be a mapping"),
     (22, "error", "g/b/text: there is no kernel for Nop"),
     (22, "error", "g/b/text: Relu, version 18 of its domain, has no attribute a; it takes none; in node Relu -> z of 'b'"),

@@ -341,6 +341,8 @@ def test_a_model_is_never_converted_into_itself(tmp_path, monkeypatch, capsys):
 
 
 SAID = [
+    (["decay.yaml", "--set", "rate=007"], "--set rate: '007' is not a value"),
+    (["decay.yaml", "--set", "rate=."], "--set rate: '.' is not a value"),
     (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is not a value; there are numbers (NaN and Infinity too)"""),
     (["decay.yaml", "--set", "rate=abc"], """a text is --set 'rate="abc"' in a shell"""),
     (["decay.yaml", "--set", 'rate="abc"'], "a product needs numbers; one of them is a text"),

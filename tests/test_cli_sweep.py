@@ -8,6 +8,8 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.cli.parameters import given_inputs
+from mdf_loop.cli.sweeping import axis
 from mdf_loop.errors import ArgumentError, LoopInterrupted
 from mdf_loop.sweeps import pieces
 from mdf_loop.sweeps.pieces import FIRST
@@ -226,3 +228,10 @@ def test_outputs_are_named_in_one_option_or_in_several(tmp_path):
         path = tmp_path / f"{k}.nc"
         assert run_main("sweep", "examples/drift_diffusion.yaml", "--over", "drift=0:1:2", *names, "-o", path) == 0
         assert {*mdf_loop.open(path).data_vars} == {"evidence", "reaction_time"}
+
+
+@pytest.mark.parametrize(("text", "value"), [(".5", 0.5), ("5.", 5.0), ("-.5", -0.5), ("+1", 1), ("-1.e-2", -0.01)])
+def test_numbers_are_read_as_yaml_has_them(text, value):
+    assert axis(f"drift={text},1") == ("drift", [value, 1])
+    given = given_inputs([f"drift={text}"], None)
+    assert (given, type(given["drift"])) == ({"drift": value}, type(value))

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import warnings
 
 import pytest
 from modeci_mdf.execution_engine import EvaluableGraph
@@ -79,8 +80,14 @@ def test_it_can_be_given(parameters, tmp_path):
 def test_mdf_takes_zeros_of_a_declared_shape(tmp_path):
     """As in models that MDF and PsyNeuLink publish."""
     summed = {"run": {**CAPTURED["run"], "args": {**CAPTURED["run"]["args"], "x": "start"}}, "body": CAPTURED["body"]}
-    assert mdf_loop.run(model(tmp_path, summed, {"shape": [2]}))["x"].tolist() == [0.0, 0.0]
-    assert check(model(tmp_path, summed, {"shape": [2]})) == []
+    path = model(tmp_path, summed, {"shape": [2]})
+    with pytest.warns(LoopWarning, match=r"input 'start' of node 'n' has no value.* takes zeros of shape \[2\] for it"):
+        assert mdf_loop.run(path)["x"].tolist() == [0.0, 0.0]
+    (problem,) = check(path)
+    assert (problem.kind, "takes zeros of shape [2] for it" in problem.message) == ("warning", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mdf_loop.run(path, start=[1.0, 2.0])["x"].shape == (2,)
 
 
 @pytest.mark.parametrize("way", ["run", "prepare", "steps", "trials", "sweep"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.errors import ArgumentError, KindError, close_to
 from mdf_loop.models.results import About, Results
 from mdf_loop.plots.panels import panels
 
@@ -299,6 +299,13 @@ def test_models_are_drawn_with_every_box_inside_its_cluster(path):
                 apart = one.x + one.width <= other.x or other.x + other.width <= one.x
                 assert apart or one.y + one.height <= other.y or other.y + other.height <= one.y
         todo += cluster.clusters
+
+
+def test_a_misspelt_name_of_a_node_proposes_what_is_like_it_in_that_node():
+    known = ["neuron.current", "neuron.spikes", "neuron.voltage", "voltage", "other.voltage"]
+    assert close_to("neuron.voltag", known, 3) == ["neuron.voltage", "other.voltage", "voltage"]
+    assert close_to("neuron.voltgae", known, 3)[0] == "neuron.voltage"
+    assert not {"neuron.current", "neuron.spikes"}.intersection(close_to("neuron.voltgae", known, 3))
 
 
 def test_without_matplotlib_an_error_says_what_to_install(monkeypatch, neuron):

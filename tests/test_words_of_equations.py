@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -172,6 +173,10 @@ def test_a_syntax_error_names_the_file_and_the_line_once(tmp_path, capsys):
         ("x + sin(t)", "a time is carried: t: t + dt"),
         ("x + noise", "noise() draws a number"),
         ("x + infinity", "it is written inf"),
+        ("e ** x", "e ** x is written exp(x)"),
+        ("torch.relu(x)", "write relu(x)"),
+        ("torch.exp(x)", "write exp(x)"),
+        ("jax.numpy.exp(x)", "write exp(x)"),
         ("xs.dot(x)", "write dot(xs, x)"),
         ("x + [1, 2]", "array([...]) makes an array of a list"),
         ("x + $x", "without $"),
@@ -186,6 +191,29 @@ def test_names_and_signs_of_other_programs(tmp_path, text, meant):
         mdf_loop.run(path)
     said = "; ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert said.count(meant) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"), [("x + noise", "noise() draws a number"), ("e ** x", "e ** x is written exp(x)"), ("x_old", "before")]
+)
+def test_a_call_says_what_a_file_says_of_such_names(text, meant):
+    with pytest.raises(LoopError, match=re.escape(meant)):
+        mdf_loop.loop(3, True, 0.0, body=f"x: {text}")
+
+
+def test_an_index_with_fractions_says_how_it_becomes_whole():
+    values = {"Q": [1.0, 2.0], "c": [1.0, 0.0]}
+    with pytest.raises(LoopError, match=r"an index is a whole number: write int\(\.\.\.\)"):
+        mdf_loop.loop(2, True, body="Q: Q * Q[c[i]]", **values)
+    assert mdf_loop.loop(2, True, body="Q: Q * Q[int(c[i])]", **values).tolist() == [4.0, 8.0]
+
+
+@pytest.mark.parametrize(("function", "told"), [("torch.exp", "write numpy.exp(x)"), ("torch.foo", "cannot be used")])
+def test_functions_of_other_libraries_in_a_port(tmp_path, function, told):
+    node = {"parameters": {"x": {"value": 1.0}}, "output_ports": {"y": {"value": f"{function}(x)"}}}
+    (error,) = errors_of(written(tmp_path, {"m": {"graphs": {"g": {"nodes": {"n": node}}}}}))
+    assert told in error.message
+    assert f"{function.partition('.')[0]}, x" not in error.message
 
 
 @pytest.mark.parametrize(("key", "meant"), [("initial", "args of the loop"), ("parameters", "of the node"), ("steps", "is M")])

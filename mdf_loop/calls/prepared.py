@@ -26,7 +26,7 @@ from mdf_loop.options import Run
 from mdf_loop.readers import read
 from mdf_loop.readers.arguments import meant
 from mdf_loop.readers.expressions.equations import EQUATIONS
-from mdf_loop.readers.expressions.other_notations import of_another_iteration
+from mdf_loop.readers.expressions.other_notations import meant_by_name
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
 from mdf_loop.types.declared import check_declared_types
@@ -296,8 +296,8 @@ def _misspelt(body: Body, missing: Sequence[str], named: Mapping[str, Any]) -> s
     for name in missing:
         if close := close_to(name, [given for given in named if given not in body.captures]):
             return f"; {close[0]!r} is given, and the body does not read it: which of the two is misspelt?"
-        hint = of_another_iteration(name, body.inputs) if body.name == EQUATIONS else ""
-        if hint := hint or did_you_mean(name, named_in(body)):
+        inside = named_in(body)
+        if hint := meant_by_name(name, inside) if body.name == EQUATIONS else did_you_mean(name, inside):
             return hint
     return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable
@@ -127,13 +128,36 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise MalformedBody(f"--set takes NAME=VALUE; got {text!r}")
     name = unicodedata.normalize("NFKC", name.strip())  # as Python reads names, and models have them
     try:
-        return name, json.loads(value)
+        return name, value_in(value)
     except (ValueError, RecursionError) as error:
         known = "numbers (NaN and Infinity too), true, false, [1, 2], and texts in quotes"
         meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
         if value in ("True", "False") or "," in value:
             meant = f"; write {value.lower() if ',' not in value else '[' + value.strip('[]') + ']'}"
         raise MalformedBody(f"--set {name}: {value!r} is not a value; there are {known}{meant}") from error
+
+
+_NUMBER = re.compile(r"([-+]?)(\d*)\.?(\d*)([eE][-+]?\d+)?", re.ASCII)
+
+
+def value_in(text: str) -> Any:
+    """The value that a text is: JSON, and numbers as YAML has them too, such as ``.5``, ``5.`` and ``+1``.
+
+    Raises
+    ------
+    ValueError, RecursionError
+        It is none.
+    """
+    return json.loads(_as_json(text.strip()))
+
+
+def _as_json(text: str) -> str:
+    """A number with what JSON asks for: a digit on both sides of its point, and no plus; any other text as it is."""
+    found = _NUMBER.fullmatch(text)
+    if found is None or not (found[2] or found[3]):
+        return text
+    point = f".{found[3] or 0}" if "." in text else ""
+    return f"{found[1].strip('+')}{found[2] or 0}{point}{found[4] or ''}"
 
 
 def _read_inputs(path: Path) -> dict[str, Any]:

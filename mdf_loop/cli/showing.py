@@ -76,7 +76,7 @@ def _range(text: str) -> tuple[str, tuple[float, float]]:
     """
     name, _, said = text.partition("=")
     try:
-        low, high = map(json.loads, said.split(":"))
+        low, high = map(parameters.value_in, said.split(":"))
     except (ValueError, RecursionError) as error:
         raise MalformedBody(f"--over takes NAME=FROM:TO, such as drift=0:2; got {text!r}") from error
     return name, (low, high)

@@ -47,7 +47,7 @@ def axis(text: str) -> tuple[str, list[Any]]:
             import numpy as np
 
             return name, np.linspace(float(start), float(stop), int(count)).tolist()
-        return name, [json.loads(value) for value in said.split(",")]
+        return name, [parameters.value_in(value) for value in said.split(",")]
     except (ValueError, RecursionError) as error:
         raise MalformedBody(
             f"--over {name}: {said!r} is not a list of values, such as 0:2:100 (from, to, count), 1,1.5 or [1, 2]"

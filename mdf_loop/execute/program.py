@@ -230,6 +230,8 @@ def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str
     """A hint where a text, nothing, or something else stands among numbers, or a number where an array was meant."""
     if isinstance(error, IndexError) and values and not isinstance(values[0], list | tuple) and np.ndim(values[0]) == 0:
         return f"; {node.inputs[0]!r} is one number, without an index{one}"
+    if isinstance(error, IndexError) and any(map(_is_fraction, values[1:])):
+        return "; an index is a whole number: write int(...) around it in equations, or begin with whole numbers"
     for name, value in zip(node.inputs, values, strict=False):
         if name and (value is None or isinstance(value, dict)):
             return f"; {name!r} is {'None' if value is None else f'a {type(value).__name__}'}, no number"
@@ -241,6 +243,10 @@ def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str
             among.sort(key=lambda each: not each.strip("+-.0123456789eE"))  # those that are no numbers first
             return f"; {name!r} has the text {among[0][:40]!r} among its numbers"
     return ""
+
+
+def _is_fraction(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic | float) and np.asarray(value).dtype.kind == "f"
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

@@ -279,8 +279,8 @@ class Search:
         for name, value in values.items():
             low, high = self.bounds[name]
             if np.isinf(errors[name]):
-                how = "not, only in jumps, or as with another parameter"
-                warn_user(f"the data do not decide {name}: what is compared changes with it {how}")
+                why = "the compared numbers do not change with it, change only in jumps, or change as with another parameter"
+                warn_user(f"the data do not decide {name}: {why}")
             elif min(value - low, high - value) <= 1e-3 * (high - low):
                 bounds = f"over[{name!r}] = ({low:g}, {high:g})"
                 warn_user(f"the estimate of {name}, {value:.4g}, is at its bound: {bounds} may be too narrow")

@@ -1,7 +1,7 @@
 """Input ports that must be given a value, and what is given against what they declare.
 
 MDF's specification says what a port is without an edge: its ``default_value``.  Without one MDF's engine takes zeros of the
-shape that is declared, and so do models here.  Where no shape is declared either nothing says what the value is:
+shape that is declared, and so do models here, with a warning.  Where no shape is declared either nothing says what the value is:
 
 - A node of a graph with loops, scans or branches, which MDF by itself does not run, has to be given one.
 - A graph of MDF's own functions gets the 0 of MDF's engine, and a warning.
@@ -39,12 +39,10 @@ def is_required_as(thing: Any, name: str) -> bool:
 
 
 def open_ports(graph: Any) -> list[tuple[str, Any]]:
-    """Ports and parameters that are read and have no value: no edge, default, shape, function; each with its node."""
+    """Ports and parameters that are read and have no value: no edge, default, function; each with its node."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ports = [(node, port) for node in graph.nodes for port in node.input_ports if (node.id, port.id) not in fed]
-    found = [
-        (node, port) for node, port in ports if default_value_of(port) is None and not port.shape and _is_read(port.id, node)
-    ]
+    found = [(node, port) for node, port in ports if default_value_of(port) is None and _is_read(port.id, node)]
     found += [(node, port) for node, port in ports if default_value_of(port) is None and is_required(port)]
     found += [(n, p) for n in graph.nodes for p in n.parameters if _is_nothing(p) and _is_read(p.id, n)]
     return list({(node.id, place.id): (node.id, place) for node, place in found}.values())
@@ -59,7 +57,11 @@ def _is_nothing(parameter: Any) -> bool:
 def required_ports(graph: Any) -> list[tuple[str, Any]]:
     """Those of :func:`open_ports` for which a value must be given."""
     has_loops = any(thing.function in CONTROL for node in graph.nodes for thing in (*node.parameters, *node.functions))
-    return [(node, port) for node, port in open_ports(graph) if has_loops or is_required(port)]
+    return [
+        (node, place)
+        for node, place in open_ports(graph)
+        if is_required(place) or (has_loops and not getattr(place, "shape", None))
+    ]
 
 
 def _is_read(name: str, node: Any) -> bool:
@@ -126,13 +128,15 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
 def missing_values(graph: Any, given: Container[str]) -> Iterator[tuple[Any, tuple[str, ...], str, bool]]:
     """Ports and parameters without a value: each with its place, what is said of it, and whether a value must be given.
 
-    ``given`` may say ``node.id``.  MDF's engine takes 0 for a value that need not be given.
+    ``given`` may say ``node.id``.  MDF's engine takes zeros for a value that need not be given.
     """
     needed = required_ports(graph)
     for node, port in open_ports(graph):
         if port.id not in given and f"{node}.{port.id}" not in given:
             is_needed, said = (node, port) in needed, said_of_missing(node, port)
-            yield port, (str(graph.id), node, port.id), said if is_needed else f"{said}. MDF's engine takes 0 for it", is_needed
+            taken = f"zeros of shape {[*port.shape]}" if getattr(port, "shape", None) else "0"
+            said = said if is_needed else f"{said}. MDF's engine takes {taken} for it"
+            yield port, (str(graph.id), node, port.id), said, is_needed
 
 
 def said_of_missing(node: str, place: Any) -> str:
@@ -146,7 +150,7 @@ def said_of_missing(node: str, place: Any) -> str:
 
 
 def warn_of_zeros(graph: Any, given: Container[str]) -> None:
-    """Tell of input ports without a value that MDF's engine takes for 0."""
+    """Tell of input ports without a value that MDF's engine takes for zeros."""
     for _, _, said, is_needed in missing_values(graph, given):
         if not is_needed:
             warn_user(said)

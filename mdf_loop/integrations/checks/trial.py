@@ -162,6 +162,10 @@ def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tupl
     rest = copy.copy(graph)
     rest.nodes = [node for node in graph.nodes if node.id not in gone]
     rest.edges = [edge for edge in graph.edges if edge.sender not in gone and edge.receiver not in gone]
+    ports = [(node, port.id) for node in graph.nodes if node.id in gone for port in node.output_ports]
+    lost = {name for node, port in ports for name in (port, f"{node.id}.{port}")}
+    if isinstance(said := (graph.metadata or {}).get("outputs"), list):  # of a graph that says types
+        rest.metadata = {**graph.metadata, "outputs": [name for name in said if not isinstance(name, str) or name not in lost]}
     return rest, {name: value for name, value in given.items() if not gone or _is_in(rest, name)}
 
 

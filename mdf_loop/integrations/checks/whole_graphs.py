@@ -60,7 +60,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
         said_before = {each.message for each in bodies}
         yield from (each for each in unnamed if each.names[1] == node.id and each.message not in said_before)
         if node.id in open_nodes:
-            message = "its names and types are checked when the errors in it are corrected"
+            message = "correct the errors in it first; then check looks at its names and types"
             yield Finding(NOTE, f"{id}/{node.id}: {message}", (id, node.id))
         elif is_repaired:
             yield from wrong_with_values(graph, node)

@@ -52,6 +52,7 @@ from mdf_loop.readers.expressions.expression_text import (
     excerpt,
     filled,
     instead_of,
+    is_of_library,
     name_in_next,
     next_of,
     parse,
@@ -278,10 +279,17 @@ def _refuse_no_value(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
         raise MalformedBody(f"expression {excerpt(text)} has a comma{meant}", path)
 
 
-def _refuse_generator(tree: ast.Call) -> ast.Call:
-    """The call, unless it draws random numbers by another generator than numpy's functions."""
-    if isinstance(tree.func, ast.Attribute) and tree.func.attr in DRAWN and op_of(dotted(tree.func) or "") is None:
-        raise UnsupportedOp(f"there is no function {ast.unparse(tree.func)!r}; {instead_of(tree.func.attr, tree.args)}")
+def _refuse_others(tree: ast.Call) -> ast.Call:
+    """The call, unless another generator than numpy's functions draws random numbers, or another library has the function."""
+    if not isinstance(tree.func, ast.Attribute) or op_of(dotted(tree.func) or "") is not None:
+        return tree
+    name, missing = tree.func.attr, f"there is no function {ast.unparse(tree.func)!r}"
+    if name in DRAWN:
+        raise UnsupportedOp(f"{missing}; {instead_of(name, tree.args)}")
+    if is_of_library(tree.func):
+        written = ast.unparse(_at(ast.Call(ast.Name(name, ast.Load()), tree.args, tree.keywords), tree))
+        _Plain(set()).visit(tree_of(written))  # which says what else is wrong
+        raise UnsupportedOp(f"{missing}; write {written}")
     return tree
 
 
@@ -295,7 +303,7 @@ class _Plain(ast.NodeTransformer):
         """A call; one of a function that is not there stays as it is, to be refused by name."""
         self.generic_visit(tree)
         if not isinstance(tree.func, ast.Name):
-            return _refuse_generator(tree)
+            return _refuse_others(tree)
         name = tree.func.id
         if name == NEXT:
             return self._next(tree)

@@ -286,11 +286,19 @@ def _called(node: ast.Call) -> str:
         drawn = f"numpy.random.{node.func.attr}"
         written = f"write {drawn}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
         return f"; {written if op_of(drawn) else f'{instead_of(drawn, node.args)} in the equations of a loop'}"
+    if isinstance(node.func, ast.Attribute) and is_of_library(node.func):
+        plain = ast.Call(ast.Name(node.func.attr, ast.Load()), node.args, node.keywords)
+        return _called(plain) if bare_function(plain) else ""
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func, node.args)
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
+
+
+def is_of_library(function: ast.Attribute) -> bool:
+    """Whether a function belongs to a library that expressions do not have: ``torch.exp``."""
+    return ast.unparse(function).partition(".")[0] in ("torch", "jax", "jnp", "tf", "tensorflow", "scipy", "special", "cupy")
 
 
 def bare_function(node: ast.AST) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from mdf_loop.errors import did_you_mean
 from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
 
 _DERIVATIVE = re.compile(
@@ -51,6 +52,27 @@ def of_another_iteration(name: str, known: Collection[str]) -> str:
     if plain in known and when in ("next", "new", "now", "after"):
         return f"; next({plain}) is the value that the iteration gives to {plain}"
     return ""
+
+
+_NAMES = {
+    "e": "; e ** x is written exp(x)",
+    "true": "; it is written True",
+    "yes": "; it is written True",
+    "false": "; it is written False",
+    "no": "; it is written False",
+    "i": "; it is the iteration number of a Loop, and a Scan has none",
+    "t": "; a time is carried: t: t + dt",
+    "infinity": "; it is written inf",
+    "noise": "; noise() draws a number",
+    "uniform": "; uniform() draws a number",
+}
+"""Names that mean something elsewhere, and how equations have that."""
+
+
+def meant_by_name(name: str, known: Collection[str]) -> str:
+    """What was probably meant by a name that equations read and nothing has; empty where nothing is near."""
+    meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else _NAMES.get(name, "")
+    return of_another_iteration(name, known) or meant or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
 
 
 def meant_by(text: str, problem: str) -> str:

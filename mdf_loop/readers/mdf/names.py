@@ -22,7 +22,7 @@ from mdf_loop.readers.expressions.expression_text import (
     variables,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
-from mdf_loop.readers.expressions.other_notations import as_derivative, of_another_iteration
+from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_name
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
@@ -71,10 +71,12 @@ def unknown_names(graph: Any) -> Iterator[UnknownName]:
             place = (str(graph.id), node.id, thing.id)
             for said in _of_thing(thing, known, mdf_functions):
                 name = next(iter(re.findall(r"reads '(\w+)', which", said)), "")
-                meant = (
-                    f"; {inner[name]!r} has it inside: its result is {loop}.{name}, its condition while:" if name in inner else ""
-                )
-                yield UnknownName(place, f"{said}{meant}")
+                yield UnknownName(place, f"{said}{_inside(name, inner[name], loop) if name in inner else ''}")
+
+
+def _inside(name: str, body: str, loop: str) -> str:
+    """How to read a value of a body outside of it."""
+    return f"; it is a value of {body!r}: write {loop}.{name} for its result, and a condition that reads it as while: of {body!r}"
 
 
 def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Iterator[str]:
@@ -104,26 +106,9 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
             yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}{_meant(value)}"
 
 
-ELSEWHERE = {
-    "e": "; e ** x is written exp(x)",
-    "true": "; it is written True",
-    "yes": "; it is written True",
-    "false": "; it is written False",
-    "no": "; it is written False",
-    "i": "; it is the iteration number of a Loop, and a Scan has none",
-    "t": "; a time is carried: t: t + dt",
-    "infinity": "; it is written inf",
-    "noise": "; noise() draws a number",
-    "uniform": "; uniform() draws a number",
-}
-"""Names that mean something elsewhere, and how equations have that."""
-
-
 def not_in_node(name: str, known: Collection[str]) -> str:
     """The message for a name that a body reads and its node does not have."""
-    meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else ELSEWHERE.get(name, "")
-    meant = of_another_iteration(name, known) or meant or did_you_mean(name, known) or ELSEWHERE.get(name.lower(), "")
-    return f"the body reads {name!r}, which the node does not have{meant}"
+    return f"the body reads {name!r}, which the node does not have{meant_by_name(name, known)}"
 
 
 NO_VALUE = "which is not a number or an expression"
