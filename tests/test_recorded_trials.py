@@ -111,3 +111,10 @@ def test_names_of_outputs_and_of_what_is_recorded_may_be_the_same():
 def test_unknown_names_are_said_as_in_one_run():
     with pytest.raises(ArgumentError, match=r"did you mean 'decision\.x_out'"):
         mdf_loop.run(DIFFUSION, trials=2, record="decision.x_ou")
+
+
+def test_results_say_how_many_trials_had_no_decision():
+    runs = mdf_loop.run("examples/drift_diffusion.yaml", trials=50, max_steps=200, seed=1)
+    count = int((runs.stop == "trip count").sum())
+    assert 0 < count < 50
+    assert repr(runs).startswith(f"results of drift_diffusion, 50 trials, {count} ended by the trip count\n")

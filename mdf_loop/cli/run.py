@@ -71,7 +71,9 @@ def run(
     if json_:
         as_json({"file": str(file), "outputs": described(outputs)})
     else:
-        console().print(outputs_table(file.name, outputs, results.about.trials))
+        from mdf_loop.models.html_tables import cut_off
+
+        console().print(outputs_table(file.name + cut_off(results.about), outputs, results.about.trials))
         say_written(output)
         say_written(plot)
 

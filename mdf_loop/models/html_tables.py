@@ -59,8 +59,15 @@ def results_text(results: Any) -> str:
 
 
 def _title(about: Any) -> str:
-    trials = "" if about.trials is None else f", {about.trials} trial{'s' if about.trials > 1 else ''}"
+    trials = "" if about.trials is None else f", {about.trials} trial{'s' if about.trials > 1 else ''}{cut_off(about)}"
     return f"results of {about.model or 'a model'}{trials}"
+
+
+def cut_off(about: Any) -> str:
+    """How many trials ended by the trip count, if others ended by the condition: those have no decision."""
+    stops = np.asarray(about.stop)
+    count = int((stops == "trip count").sum()) if stops.ndim else 0
+    return f", {count} ended by the trip count" if 0 < count < stops.size else ""
 
 
 def spread(value: Any) -> str:
