@@ -169,8 +169,9 @@ class Lowering(OfBranches):
             raise CannotLower("state that the body does not declare")
         names = {**scope, **{name: self.b.const(read_only(value), self.exact) for name, value in body.constants.items()}}
         results = self._computed(body.nodes, body.outputs, names)
-        if any(name in names and names[name].type.shape for name in body.numbers):
-            raise CannotLower("an array where the body must have a number, which is an error")
+        shapes = [names[name].type.shape if name in names else None for name in body.numbers]
+        if any(shape != () if self.depth > 1 else shape for shape in shapes):  # a run looks at the outermost loop before
+            raise CannotLower("what may be an array where the body must have a number, which is an error")
         return results
 
     def node(self, node: Node, names: Names) -> Sequence[Value]:

@@ -46,8 +46,8 @@ _RANKS = re.compile("invalid index to scalar|too many indices")
 _ODD = re.compile("nan|infinite")
 """What a run warns of that its loops compute, and that more iterations may change."""
 
-_SHAPES = re.compile("has shape .* at first and becomes")
-"""What it warns of whatever the numbers are."""
+_TYPES = re.compile("has shape .* at first and becomes|begins as a boolean|whole numbers, which cuts it off")
+"""What it warns of whatever the numbers are, or however many iterations there are."""
 
 
 def wrong_with_inputs(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
@@ -136,7 +136,7 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopErr
     """What one evaluation ends with, loops cut short; nan and infinity that loops warn of are noted where none was cut."""
 
     def note(message: Warning | str, *_: Any) -> None:
-        is_odd = _SHAPES.search(str(message)) or (_ODD.search(str(message)) and not cut)
+        is_odd = _TYPES.search(str(message)) or (_ODD.search(str(message)) and not cut)
         if is_odd and str(message) not in told:
             told.append(str(message))
 
