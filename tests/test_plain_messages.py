@@ -1,5 +1,7 @@
 """What people read who write a first model: our words first, with what was probably meant, by a run and by ``check``."""
 
+import json
+import re
 import textwrap
 
 import pytest
@@ -326,3 +328,29 @@ def test_carried_values_in_equations_are_counted_in_their_own_words():
         ArgumentError, match=r"^Loop: the equations carry x, z; each needs one initial value, in this order, and 1 is given"
     ):
         mdf_loop.loop(3, True, 0.0, body="x: x + 1\nz: z + 1")
+
+
+@pytest.mark.parametrize(
+    ("key", "condition", "told"),
+    [
+        (
+            "trial",
+            {"type": "AfterNCalls", "kwargs": {"dependency": "n", "n": 2}},
+            "got 'trial'; did you mean 'environment_state_",
+        ),
+        ("sequence", {"type": "AfterNCalls", "kwargs": {"dependency": "n", "n": 2}}, "environment_sequence; got 'sequence'"),
+        (
+            "environment_state_update",
+            {"type": "Threshold", "kwargs": {"dependency": "n", "parameter": "x_ou", "threshold": 4, "comparator": ">="}},
+            "'x_ou', which node 'n' does not have; it has x, x_out; did you mean 'x_out'?",
+        ),
+    ],
+)
+def test_conditions_of_termination_name_what_there_is(tmp_path, key, condition, told):
+    node = {"parameters": {"x": {"default_initial_value": 0, "value": "x + 1"}}, "output_ports": {"x_out": {"value": "x"}}}
+    graph = {"nodes": {"n": node}, "conditions": {"termination": {key: condition}}}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({"m": {"graphs": {"g": graph}}}))
+    assert told in "".join(problem.message for problem in check(path))
+    with pytest.raises(MalformedBody, match=re.escape(told)):
+        mdf_loop.run(path)

@@ -25,7 +25,8 @@ from mdf_loop.errors import (
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_patches import Places, quiet_mdf, values_of
-from mdf_loop.integrations.no_eval import conditions_of, engine_at_work, refuse_condition, refuse_graph
+from mdf_loop.integrations.graph_conditions import wrong_conditions
+from mdf_loop.integrations.no_eval import engine_at_work, refuse_graph
 from mdf_loop.integrations.registration import register
 from mdf_loop.integrations.required_inputs import is_required_as
 from mdf_loop.options import OPTIONS, Run, part_of, start_run
@@ -95,11 +96,8 @@ def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
         is_told = isinstance(error, UnsupportedOp) and str(error).startswith(f"{'/'.join(unknown.place)}:")
         if not is_told and failed in ("", unknown.place[1]):  # what cannot run at all needs no other arguments
             found.add(MalformedBody(unknown.said, unknown.place))
-    for place, condition in conditions_of(graph) if not failed else ():
-        try:
-            refuse_condition(condition, place)
-        except MalformedBody as wrong:
-            found.add(wrong)
+    for wrong in wrong_conditions(graph) if not failed else ():
+        found.add(wrong)
     if found.found and isinstance(error, PartialResults) and error.partial is not None:
         error.args = (f"{found.found[0]}; {error}",)
     elif found.found:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -25,15 +24,14 @@ from mdf_loop.errors import (
     LoopError,
     MalformedBody,
     UnsupportedOp,
-    did_you_mean,
     in_node,
-    in_words,
     let_through,
     malformed,
     shortened,
     warn_user,
 )
 from mdf_loop.integrations.evaluator import arithmetic, compute
+from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import names_in, number_in, tree_if_any
@@ -356,95 +354,3 @@ def _refuse_ports(graph: Any) -> None:
                     raise MalformedBody(
                         f"{what}; options(trusted=True) allows them for a model that you trust", (graph.id, node.id, port.id)
                     )
-
-
-_TIME = re.compile(r"\s*[-+]?[\d.]+([eE][-+]?\d{1,3})?\s*\w*\s*")
-
-
-def refuse_conditions(graph: Any) -> None:
-    """See that the conditions of a graph are conditions of graph-scheduler; MDF calls whatever has their name.
-
-    Raises
-    ------
-    MalformedBody
-        One is not, or is given what it does not take.
-    """
-    for place, condition in conditions_of(graph):
-        refuse_condition(condition, place)
-
-
-def refuse_condition(condition: Any, path: tuple[str, ...]) -> None:
-    """The same for one condition, and all those inside it."""
-    if isinstance(condition, list | tuple):
-        for part in condition:
-            refuse_condition(part, path)
-        return
-    if isinstance(condition, Mapping):
-        kind, given = condition.get("type"), condition.get("kwargs")
-    else:
-        kind, given = getattr(condition, "type", None), getattr(condition, "kwargs", None)
-    if kind is None:
-        return
-    known = _conditions()
-    found = known.get(kind) if isinstance(kind, str) else None
-    if found is None:
-        raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, known)}", path)
-    if not isinstance(given, Mapping):
-        return
-    for key, value in given.items():
-        if key == "n" and not _is_count(value):
-            raise MalformedBody(f"n of {kind} must be a whole number from 0 on; got {in_words(value)}", path)
-        if isinstance(value, str):
-            _refuse_text(value, kind, key, path)
-        else:
-            refuse_condition(value, path)
-    _refuse_keywords(kind, found, given, path)
-
-
-def _is_count(value: Any) -> bool:
-    """Whether a value is a whole number from 0 on, as int or as float."""
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return is_number and bool(value >= 0 and value % 1 == 0)
-
-
-def conditions_of(graph: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The conditions of a graph, each with the names that lead to it."""
-    for kind in ("node_specific", "termination"):
-        for name, condition in (getattr(graph.conditions, kind, None) or {}).items():
-            yield (str(graph.id), "conditions", kind, str(name)), condition
-
-
-def _refuse_keywords(kind: str, found: Any, given: Mapping[str, Any], path: tuple[str, ...]) -> None:
-    """See that a condition is given what it takes, and nothing else."""
-    taken = inspect.signature(found).parameters.values()
-    names = [parameter.name for parameter in taken]  # MDF hands a list to *args, too
-    known = {*names, *("dependencies" for name in names if name == "dependency")}  # MDF's preferred name of it
-    unknown = [name for name in given if name not in known]
-    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
-        takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
-        raise MalformedBody(f"{kind} takes {takes}; unknown: {', '.join(unknown)}{meant}", path)
-    said = {*given, *("dependency" for name in given if name == "dependencies")}
-    needed = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
-    if missing := [name for name in needed if name not in said]:
-        raise MalformedBody(f"{kind} takes {', '.join(names)}; missing: {', '.join(missing)}", path)
-
-
-def _conditions() -> dict[str, Any]:
-    """The conditions that graph-scheduler has, by their names."""
-    from graph_scheduler import condition
-
-    named = vars(condition).items()
-    return {name: found for name, found in named if isinstance(found, type) and issubclass(found, condition.ConditionBase)}
-
-
-def _refuse_text(text: str, kind: str, key: str, path: tuple[str, ...]) -> None:
-    from graph_scheduler.time import TimeScale
-    from modeci_mdf.execution_engine import time_scale_str_regex
-
-    scale = re.match(time_scale_str_regex, text)
-    if scale is not None and hasattr(TimeScale, scale[2]) and scale[2] not in TimeScale.__members__:
-        raise MalformedBody(
-            f"{key} of {kind}: there is no time scale {text!r}; there are {', '.join(TimeScale.__members__)}", path
-        )
-    if kind.startswith("Time") and key != "unit" and not _TIME.fullmatch(text):
-        raise MalformedBody(f"{key} of {kind} must be a time such as '10 ms'; got {text[:60]!r}", path)

@@ -28,7 +28,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.integrations.engine_patches import MANY_PASSES, warn_of_passes
 from mdf_loop.integrations.engine_runs import as_given, kept, places_of, run_in_mdf, with_inputs
-from mdf_loop.integrations.no_eval import refuse_conditions
+from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.integrations.required_inputs import refuse_missing_inputs
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options

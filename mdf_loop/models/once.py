@@ -24,7 +24,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.execute.program import OMITTED, RUN, Step, failure
 from mdf_loop.integrations.engine_runs import free_places
-from mdf_loop.integrations.no_eval import refuse_conditions
+from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.ir import Body, Node
 from mdf_loop.ir.well_formed import check_body

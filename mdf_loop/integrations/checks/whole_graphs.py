@@ -20,7 +20,8 @@ from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
-from mdf_loop.integrations.no_eval import TEXTS, conditions_of, refuse_condition
+from mdf_loop.integrations.graph_conditions import wrong_conditions
+from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.derivatives import STEP
@@ -317,11 +318,8 @@ def wrong_with_texts(graph: Any, node: Any) -> Iterator[Finding]:
 
 def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
     """Conditions that graph-scheduler does not have, or that are given what they do not take."""
-    for place, condition in conditions_of(graph):
-        try:
-            refuse_condition(condition, place)
-        except LoopError as error:
-            yield Finding(ERROR, str(error), place)
+    for error in wrong_conditions(graph):
+        yield Finding(ERROR, str(error), error.path)
 
 
 OF_STATE = frozenset({"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value"})
