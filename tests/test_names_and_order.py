@@ -201,6 +201,38 @@ def named(request, tmp_path):
     return path, request.param
 
 
+def of_args(folder, args):
+    """The results of equations of v, w and n that keep their initial values, from args in an order."""
+    body = "{carried: {v: v, w: w, n: n + 1}}"
+    run = f"{{function: onnx::Loop, args: {{M: 2, {args}, body: body}}}}"
+    ports = "{v: {value: run.v}, w: {value: run.w}, n: {value: run.n}}"
+    node = f"{{parameters: {{body: {{value: {body}}}, run: {run}}}, output_ports: {ports}}}"
+    found = results(folder, f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{a: {node}}}}}}}}}")
+    return tuple(float(found[name]) for name in "vwn")
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["v_init w_init n_init", "v0 w0 n0", "init_v init_w init_n", "v_start w_0 initial_n", "x_v_0 w1 n_2"],
+)
+def test_initial_values_with_the_names_of_values_in_theirs(tmp_path, names):
+    """They are matched by these names, whatever their order."""
+    v, w, n = names.split()
+    for order in ([v, w, n], [w, v, n], [n, w, v]):
+        values = {v: 1.5, w: 10.25, n: 3.0}
+        assert of_args(tmp_path, ", ".join(f"{key}: {values[key]}" for key in order)) == (1.5, 10.25, 5.0)
+
+
+def test_initial_values_with_other_names(tmp_path):
+    """The order counts, unless a name contradicts it; a name in a longer name of another value is none."""
+    assert (
+        of_args(tmp_path, "a: 1.5, b: 10.25, c: 3.0") == of_args(tmp_path, "a: 1.5, w_init: 10.25, c: 3.0") == (1.5, 10.25, 5.0)
+    )
+    assert of_args(tmp_path, "vn: 1.5, wv: 10.25, v_w: 3.0") == (1.5, 10.25, 5.0)
+    with pytest.raises(mdf_loop.errors.ArgumentError, match="'v_init' has the name of 'v' in it, and is in the place of 'w'"):
+        of_args(tmp_path, "a: 1.5, v_init: 10.25, c: 3.0")
+
+
 @pytest.mark.parametrize("engine", ["interpret", "numpy", "jit", "auto"])
 def test_the_names_of_a_node_win(named, engine):
     path, name = named

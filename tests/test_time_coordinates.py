@@ -8,6 +8,7 @@ import yaml
 pytest.importorskip("xarray", reason="labelled results need it: pip install mdf-loop[sweep]")
 
 import mdf_loop
+from mdf_loop.integrations.checks.model_file import check
 
 DDM, FITZHUGH = "examples/drift_diffusion.yaml", "examples/gallery/fitzhugh_nagumo.yaml"
 
@@ -157,3 +158,46 @@ def test_in_a_graph_of_operators_each_value_has_the_time_that_it_belongs_to():
 
 def test_models_without_a_step_have_none():
     assert "time" not in mdf_loop.run("examples/accumulate.yaml", x=[10, 20, 5], y=0).to_xarray().coords
+
+
+TWO_STEPS = """
+m:
+  format: ModECI MDF v0.4
+  graphs:
+    g:
+      nodes:
+        n:
+          parameters:
+            dt: {value: 0.1}
+            gain: {value: 2.0}
+            body: {value: {derivatives: {v: 1 - v}, OWN, collected: {path: v}}}
+            run: {function: onnx::Loop, args: {M: 5, v: 0.0, body: body}}
+          output_ports: {v: {value: run.v}, path: {value: run.path}}
+"""
+
+
+@pytest.mark.parametrize("own", ["dt: 0.01", "let: {dt: 0.01}", "let: {dt: 1 / 100}"])
+def test_the_time_is_that_of_the_steps_that_ran(tmp_path, own):
+    """A body that has its own step does not read that of the node, and a run and a check say so."""
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO_STEPS.replace("OWN", own))
+    step = None if "/" in own else 0.01
+    assert mdf_loop.run(path).about.dt == step
+    for given in ({"dt": 0.5}, {"gain": 3.0}, {"n.gain": 3.0}):
+        with pytest.warns(mdf_loop.errors.LoopWarning, match=f"nothing reads '{next(iter(given))}'"):
+            assert mdf_loop.run(path, **given).about.dt == step
+    with pytest.warns(mdf_loop.errors.LoopWarning, match="nothing reads 'gain'"):
+        mdf_loop.sweep(path, over={"gain": [1.0, 2.0]})
+    assert [found.message for found in check(path)] == ["g/n/dt: nothing reads it", "g/n/gain: nothing reads it"]
+    path.write_text(TWO_STEPS.replace("OWN", "method: euler"))
+    assert mdf_loop.run(path, dt=0.5).about.dt == 0.5  # and no warning
+
+
+def test_a_function_reads_what_it_takes_by_name(tmp_path):
+    path = tmp_path / "named.yaml"
+    node = "{parameters: {A: {value: [3.0]}, B: {value: 2.0}}, functions: {f: {function: 'onnx::Mul', args: {}}}"
+    path.write_text(
+        f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{n: {node}, output_ports: {{w: {{value: f}}}}}}}}}}}}}}"
+    )
+    assert check(path) == []
+    assert mdf_loop.run(path, A=[7.0])["w"] == 14.0

@@ -94,14 +94,14 @@ def table(*columns: str, title: str | None = None) -> Table:
     return Table(*columns, title=title, box=rich.box.SIMPLE, title_justify="left")
 
 
-def outputs_table(title: str, outputs: Mapping[str, Any], trials: int | None = None) -> Table:
+def outputs_table(title: str, outputs: Mapping[str, Any], about: Any) -> Table:
     """The outputs of a model with their types, shapes and values; of numbers of trials the mean and the standard deviation."""
-    from mdf_loop.models.html_tables import spread
+    from mdf_loop.models.html_tables import cut_off, spread
 
-    made = table("output", "type", "shape", "value", title=title)
+    made = table("output", "type", "shape", "value", title=title + cut_off(about))
     for name, value in outputs.items():
         kind, shape, text = describe(value)
-        said = "" if trials is None else spread(value)
+        said = "" if about.trials is None else spread(value)
         made.add_row(escape(name), kind, escape(shape), escape(said or text))
     return made
 

@@ -71,9 +71,7 @@ def run(
     if json_:
         as_json({"file": str(file), "outputs": described(outputs)})
     else:
-        from mdf_loop.models.html_tables import cut_off
-
-        console().print(outputs_table(file.name + cut_off(results.about), outputs, results.about.trials))
+        console().print(outputs_table(file.name, outputs, results.about))
         say_written(output)
         say_written(plot)
 

@@ -15,6 +15,7 @@ from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.errors import ArgumentError, IterationError, malformed, warn_user
+from mdf_loop.integrations.checks.unread import own_steps, unread_inputs
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import (
     called,
@@ -45,6 +46,7 @@ from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import is_equations
+from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import output_ports, said_names
@@ -221,14 +223,15 @@ class MdfModel(Model):
                 raise unknown_name("the model has no input and no constant called", name, [*self.inputs, *self.constants])
         return given, inside
 
-    @cached_property
-    def _step(self) -> Any:
-        """How long an iteration takes: what the only body of derivatives says, or the parameter ``dt``."""
-        bodies = (parameter.value for node in self.graph.nodes for parameter in node.parameters)
-        said = {body["dt"] for body in bodies if is_equations(body) and isinstance(body, dict) and type(body.get("dt")) is float}
-        if not said and "dt" in self.inputs:
-            return self.inputs["dt"].default
-        return said.pop() if len(said) == 1 else None
+    def step_of(self, inputs: Mapping[str, Any]) -> float | None:
+        """How long an iteration takes: what the bodies of derivatives say, or the parameter ``dt``."""
+        steps = self._own_steps
+        if steps <= {""}:
+            return super().step_of(inputs)
+        return number_in(next(iter(steps))) if len(steps) == 1 else None
+
+    _own_steps = cached_property[set[str]](lambda self: own_steps(self.graph))
+    _unread = cached_property[set[str]](lambda self: unread_inputs(self.graph))
 
     @cached_property
     def units(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -314,6 +317,8 @@ class MdfModel(Model):
             self.refuse_missing(inputs)
             if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
                 run.warn_once((id(self.graph), STEP), said)
+            for name in self._unread & inputs.keys():
+                run.warn_once((id(self.graph), name), f"nothing reads {name!r}: its value changes nothing")
             for name in self._declared.keys() & inputs.keys():
                 if said := wrong_kind(name, as_array(inputs[name], f"input {name!r}"), self._declared[name]):
                     run.warn_once((id(self.graph), name), said)

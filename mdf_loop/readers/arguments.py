@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -57,6 +58,35 @@ def meant(name: str, known: Iterable[str]) -> str:
     if option is not None:
         return f"; did you mean {option!r}?"
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
+
+
+def by_stems(names: Sequence[str], keys: Sequence[str], where: str) -> list[str]:
+    """Arguments in the order of the values whose names are in theirs, as in ``v_init``, ``v0`` or ``start_v``.
+
+    Returns
+    -------
+    list of str
+        Empty where the order of the arguments counts: their names are others.
+
+    Raises
+    ------
+    ArgumentError
+        The order gives a value that has the name of another one.
+    """
+    stems = [_stem(key, names) for key in keys]
+    if sorted(map(str, stems)) == sorted(names):
+        return [keys[stems.index(name)] for name in names]
+    for key, stem, name in zip(keys, stems, names, strict=True):
+        if stem not in (None, name):
+            said = f"{key!r} has the name of {stem!r} in it, and is in the place of {name!r}"
+            raise ArgumentError(f"{where}: {said}; give values by name: {', '.join(names)}")
+    return []
+
+
+def _stem(key: str, names: Iterable[str]) -> str | None:
+    """The only value whose name is a whole word of an argument's; of names in names the longest."""
+    found = sorted((name for name in names if re.search(rf"(?:^|_){re.escape(name)}(?:_|\d|$)", key)), key=len)
+    return found[-1] if found and [len(name) for name in found[-2:]].count(len(found[-1])) == 1 else None
 
 
 def is_over(name: str) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,11 @@ from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
+from mdf_loop.integrations.checks.unread import unread_in, words_of_conditions
 from mdf_loop.integrations.graph_conditions import wrong_conditions
 from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.derivatives import STEP
-from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS, names_hidden_by
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import refused_texts
@@ -46,7 +45,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
     is_repaired : bool
         Whether the model was read as models are; otherwise only bodies are looked at.
     """
-    id, said = str(graph.id), _conditions(graph)
+    id, said = str(graph.id), words_of_conditions(graph)
     graph, unnamed = _by_place(graph)
     open_nodes = {node.id for node in graph.nodes if rest.in_node(id, node.id)} | {found.names[1] for found in unnamed}
     unknown = [*unknown_names(graph)] if is_repaired else []
@@ -68,7 +67,8 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
             texts = [*wrong_with_texts(graph, node)]
             are_broken = any(each.kind == ERROR for each in bodies) or any(each.place[1] == node.id for each in unknown)
             yield from _causes(texts, node, are_broken)
-            yield from _unread(graph, node, said) if not rest.in_graph(id) else ()
+            taken = {name for each in (*node.functions, *node.parameters) for name in _taken(each.function)}
+            yield from unread_things(node, unread_in(node, said | taken), (id, node.id)) if not rest.in_graph(id) else ()
     if not is_repaired:
         return
     yield from _of_signature(graph)
@@ -120,6 +120,11 @@ def _by_place(graph: Any) -> tuple[Any, list[Finding]]:
     return graph, found
 
 
+def _taken(function: Any) -> Sequence[str]:
+    """What a function takes, by its name where it is not given."""
+    return needed_arguments(function, mdf_functions) if function in mdf_functions else ()
+
+
 def _things_in(error: LoopError, place: tuple[str, ...]) -> tuple[str, ...]:
     """The parameter, function or port of a node that an error is about."""
     said = str(error).removeprefix(f"{'/'.join(place)}/")
@@ -134,61 +139,6 @@ def _of_signature(graph: Any) -> Iterator[Finding]:
         graph_signature(graph)
     except MalformedBody as error:
         yield Finding(ERROR, str(error), (str(graph.id),))
-
-
-def _unread(graph: Any, node: Any, said: set[str]) -> Iterator[Finding]:
-    """Parameters and functions that nothing in a node reads, nor a condition (``said`` are the names in those)."""
-    things = (*node.functions, *node.parameters)
-    words = [(thing, {name for part in _texts(thing) for name in _words(part)}) for thing in (*things, *node.output_ports)]
-    known_by_name = {"body", "then_branch", "else_branch", *(port.id for port in node.output_ports)}
-    unread = dict[str, str]()
-    for thing in things:
-        others = {name for other, names in words if other is not thing for name in names}
-        if thing.id not in others | said | known_by_name:
-            number = next((name for name in NUMBERS if name in others and thing.id.startswith(name)), "")
-            meant = f"; {number} is read, which is a number of its own: did you mean {thing.id!r}?" if number else ""
-            unread[thing.id] = f"nothing reads it{meant}"
-    inside = {name for thing in things for name in names_hidden_by(getattr(thing, "value", None))}
-    for port in node.input_ports:
-        if port.id in inside - said and not any(port.id in names for _, names in words):
-            unread[port.id] = (
-                f"nothing reads it: the body has a value of its own with this name, args: {{{port.id}: {port.id}}} begins with it"
-            )
-    yield from unread_things(node, unread, (str(graph.id), node.id))
-
-
-def _conditions(graph: Any) -> set[str]:
-    """Every word in the conditions of a graph."""
-    todo, words = [graph.conditions], set[str]()
-    while todo:
-        value = todo.pop()
-        if isinstance(value, str):
-            words |= _words(value)
-        elif isinstance(value, dict):
-            todo += [*value.keys(), *value.values()]
-        elif isinstance(value, list | tuple):
-            todo += value
-        elif (value is not None and hasattr(value, "__dict__")) or hasattr(value, "__slots__"):
-            todo += [getattr(value, name, None) for name in ("node_specific", "termination", "kwargs")]
-    return words
-
-
-def _texts(thing: Any) -> Iterator[Any]:
-    for attribute in ("value", "default_initial_value", "time_derivative"):
-        value = getattr(thing, attribute, None)
-        yield _words(value) - names_hidden_by(value)
-        if isinstance(value, dict) and DERIVATIVES in value and STEP not in value:
-            yield STEP  # which a body of derivatives reads without saying it
-    args = getattr(thing, "args", None)
-    yield from args.values() if isinstance(args, dict) else [args]
-    for condition in getattr(thing, "conditions", None) or ():
-        is_dict = isinstance(condition, dict)  # as MDF's engine reads them as well
-        yield from (condition.get(key) if is_dict else getattr(condition, key) for key in ("test", "value"))
-
-
-def _words(value: Any) -> set[str]:
-    """Every name in a value and what is inside it."""
-    return set(re.findall(r"[^\W\d]\w*", str(value)))
 
 
 def _unreached(graph: Any) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body, record
-from mdf_loop.readers.arguments import meant
+from mdf_loop.readers.arguments import by_stems, meant
 from mdf_loop.readers.expressions.equation_texts import (
     AMBIENT,
     Equations,
@@ -293,7 +293,7 @@ def _names_in(node: Any, thing: Any, kind: str, read: Read, path: tuple[str, ...
 
 
 def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str], path: tuple[str, ...]) -> Sequence[str]:
-    """The arguments in the order of the values that equations name; none where no name is one of theirs.
+    """The arguments in the order of the values that equations name; none where no name has one of theirs.
 
     What is scanned is often called otherwise than its parts: those of other names go on by place.
 
@@ -304,7 +304,7 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     """
     names = (*carried, *scanned)
     if not set(names) & set(keys) and len(names) == len(keys):
-        return ()
+        return by_stems(names, keys, "/".join(path))
     unknown, missing = [key for key in keys if key not in names], [name for name in names if name not in keys]
     if len(unknown) == len(missing) and set(missing) <= set(scanned):
         parts = dict(zip(missing, unknown, strict=True))
