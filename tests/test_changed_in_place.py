@@ -18,14 +18,14 @@ def chosen(i, go, q, *, s):
 
 def first(i, go, q, *, s):
     part = q[0]
-    part += 1
-    return True, q + s[i]
+    part += s[i]
+    return True, q
 
 
 def each(i, go, q, *, s):
     for part in (q[0], q[1]):
-        part *= 3
-    return True, q + s[i]
+        part += s[i]
+    return True, q
 
 
 def part_is_read(i, go, q, *, s):
@@ -126,6 +126,7 @@ def test_numbers_in_inner_bodies_are_too(function, engine):
 
 def test_numbers_and_then_arrays_in_one_body():
     body = mdf_loop.body(chosen)
+    mdf_loop.loop(0, True, MATRIX, body=body, s=S)  # which changes nothing
     for _ in range(3):
         np.testing.assert_array_equal(mdf_loop.loop(4, True, VECTOR, body=body, s=S), VECTOR)
         with pytest.raises(LoopError, match="changes an array in place"):

@@ -69,7 +69,7 @@ _watching: contextvars.ContextVar[list[NumpyLoop] | None] = contextvars.ContextV
 @contextlib.contextmanager
 def watched_loops() -> Iterator[list[NumpyLoop]]:
     """The loops that run inside a ``with`` block, each once, in the order in which they first ran."""
-    with holding(_watching, list[NumpyLoop]()) as found:
+    with holding(_watching, found := list[NumpyLoop]()):
         yield found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import PartialResults
+from mdf_loop.errors import LoopInterrupted, PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.nan_warnings import begun_again, is_inner
 from mdf_loop.ir import Body, Carried
@@ -48,8 +48,7 @@ class SetElements:
         if ranks in self._ranks:
             return
         for _ in _values(executor, given, run, run.stream.save(), 1):  # the iteration itself sees to it
-            pass
-        self._ranks.add(ranks)
+            self._ranks.add(ranks)
 
     def warn(
         self, executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
@@ -79,14 +78,13 @@ class SetElements:
         if kinds in self._whole:
             return
         for value in _values(executor, given, run, drawn, min(lasted, LOOKED_AT)):
-            pairs = [(node, value(node.inputs[0]), value(node.inputs[1])) for node in self._sets]
-            pairs = [(node, new) for node, old, new in pairs if _kind(old) in _WHOLE and _kind(new) in _FRACTIONS]
+            triples = [(node, value(node.inputs[0]), value(node.inputs[1])) for node in self._sets]
+            pairs = [(node, np.asarray(new)) for node, old, new in triples if _kind(old) in _WHOLE and _kind(new) == "f"]
             if not pairs:  # types stay as they are
                 self._whole.add(kinds)
                 return
             for node, new in pairs:
-                array = np.asarray(new)
-                if np.any(np.isfinite(array) & (array != np.trunc(array))):
+                if np.any(np.isfinite(new) & (new != np.trunc(new))):
                     said = (
                         f"{self.body.at(node.outputs[0])}a fraction is set into an array of whole numbers, which cuts it off; "
                         "begin with 0.0"
@@ -95,7 +93,7 @@ class SetElements:
                     return
 
 
-_WHOLE, _FRACTIONS = ("i", "u"), ("f",)
+_WHOLE = "i", "u"
 
 
 def _kind(value: Any) -> str:
@@ -109,7 +107,7 @@ def _values(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any, c
     """What gives the values of the body by name, behind each of the first iterations, which run again for it."""
     if not all(map(is_repeatable, executor.loop.body.nodes)):
         return
-    again = InterpretedLoop(executor.loop, getattr(executor, "unseen", None))
+    again = InterpretedLoop(executor.loop, executor.unseen)
     try:
         session = begun_again(again, given, run, drawn)
         for k in range(count):
@@ -117,5 +115,7 @@ def _values(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any, c
             if session.moment.iteration <= k:
                 return
             yield lambda name: session.env[again.program.slot(name)]
+    except LoopInterrupted:
+        raise
     except PartialResults:
         return

@@ -194,6 +194,7 @@ class BodyBuilder:
         self.constants: dict[str, Any] = {}
         self.untouched: set[str] = set()
         self.numbers: dict[str, str] = {}
+        self.kept: set[str] = set()  # values that are computed though nothing may read them
         self._names = {*inputs, *captures, *findings.reserved}
         self._last: dict[str, int] = {}
         self._constant_names: dict[Any, str] = {}
@@ -346,7 +347,7 @@ class BodyBuilder:
         """The body, without nodes and hidden values that nothing reads."""
         names = tuple(self.name(value) for value in outputs)
         states = {hidden: (self.name(self._updates[key]), initial) for key, (hidden, initial) in self._hidden.items()}
-        wanted, kept = {*names, *self.numbers}, [*self.nodes]
+        wanted, kept = {*names, *self.numbers, *self.kept}, [*self.nodes]
         while True:
             kept, needed = _needed(self.nodes, wanted, self.untouched)
             more = {states[hidden][0] for hidden in states if hidden in needed}

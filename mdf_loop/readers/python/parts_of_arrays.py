@@ -87,3 +87,4 @@ class PartOfArray:
                 raise self.here.refused(IN_A_COPY, found.line)
             if not found.old.number and found.old.name:
                 found.trace.builder.numbers[found.old.name] = f"{self.here.place(found.line)} {IN_A_COPY}"
+                found.new.trace.builder.kept.add(found.new._value.name)  # and so what it reads, which the caller gives
