@@ -102,14 +102,12 @@ class Program:
         return env
 
     def run(self, env: list[Any]) -> None:
-        """Run every node once, in order.
+        """Run every node once, in order, and see that ``body.numbers`` are no arrays.
 
         Raises
         ------
         IterationError
             A kernel failed; names the node and the shapes it was given, and keeps the cause.
-        MalformedBody
-            An array is where the body must have a number.
         """
         step, deadline = None, env[RUN].deadline
         try:
