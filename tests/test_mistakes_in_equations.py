@@ -97,7 +97,7 @@ ARGUMENTS = [
     ("M: 1000", "M: ten", "argument 'M' reads 'ten'"),
     ("M: 1000", "M: 10.5", "the trip count M"),
     ("cond: true", "cond: 1.0", "the condition cond must be one boolean"),
-    ("cond: true", "cond: v < threshold", "its result is run.v, its condition while:"),
+    ("cond: true", "cond: v < threshold", "write run.v for its result, and a condition that reads it as while: of 'body'"),
     ("v: v_rest", "v: v_ret", "did you mean 'v_rest'"),
     ("v: v_rest", "V: v_rest", "did you mean 'v'"),
     ("t: 0.0", "t: hello you", "the text 'hello you' is not an expression"),
@@ -187,6 +187,23 @@ def test_tau_without_a_value_is_two_pi_with_a_warning():
         written = mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT.replace("tau", "math.tau"), I=1.0)
         let = mdf_loop.loop(10, True, 0.0, body=f"{TIME_CONSTANT}\nlet tau: 2 * pi", I=1.0)
     assert alone == given == written == let
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_each_run_warns_of_tau_once(is_file, tmp_path):
+    for name in "ab":
+        (tmp_path / name).with_suffix(".yaml").write_text(MODEL.replace("dt / tau_m", "dt / tau"))
+
+    def run(name):
+        if is_file:
+            return mdf_loop.run(tmp_path / f"{name}.yaml")
+        return mdf_loop.loop(10, True, 0.0, body=TIME_CONSTANT, I=1.0)
+
+    for name in "aab":
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            run(name)
+        assert sum("tau is 2 pi" in str(each.message) for each in told) == 1
 
 
 def test_check_reports_a_tau_that_the_node_does_not_have(tmp_path, capsys):

@@ -16,6 +16,7 @@ from mdf_loop.ir import Loop
 from mdf_loop.options import current_options, public, start_run
 from mdf_loop.readers.arguments import arranged
 from mdf_loop.readers.expressions.equation_texts import AMBIENT, equations_in, is_equations, within
+from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 
 _BY_NAME = {"M", "cond", "v_initial"}
@@ -31,6 +32,7 @@ class Compiled:
         self._prepare, self._is_scan = prepare, is_scan
         self._source = source if is_equations(source) else None  # others mean the same whatever is given
         self._prepared = self._usual = prepare(source)
+        self._takes_tau = self._source is not None and reads_tau(equations_in(self._source))
         body = self._prepared.record.body
         self._is_plain = {"M", "cond"}.isdisjoint(body.captures)
         self._by_name = {*_BY_NAME, *body.inputs, *AMBIENT} - {*body.captures}
@@ -55,6 +57,8 @@ class Compiled:
         else:
             count, go, inputs, named = given_arguments(args, named, record.body)
         arguments, run = prepared.arguments(inputs, named, count, go), start_run()
+        if self._takes_tau and source is self._source:
+            run.warn_once("tau", f"equations: {TAU}")
         prepared.endless.refuse(arguments, run)
         return results_of(prepared, arguments, run)
 

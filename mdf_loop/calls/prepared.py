@@ -25,7 +25,8 @@ from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
 from mdf_loop.readers import read
 from mdf_loop.readers.arguments import meant
-from mdf_loop.readers.expressions.equations import EQUATIONS
+from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations
+from mdf_loop.readers.expressions.equations import EQUATIONS, TAU, reads_tau
 from mdf_loop.readers.expressions.other_notations import meant_by_name
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
@@ -166,6 +167,14 @@ def read_once(source: Any, n_carried: int | None, kind: str, count: int | None =
     if key is None:
         return read(source, n_carried, kind).taking(count)
     return _cache.body((key, n_carried, kind, count), lambda: read(_own(source), n_carried, kind).taking(count))
+
+
+def warn_of_tau(source: Any, body: Body, run: Run) -> None:
+    """Warn, once in a run, where equations that were read as ``body`` take ``tau`` for 2 pi."""
+    if body.name != EQUATIONS or "tau" in body.captures:
+        return
+    if _cache.prepared(body, "tau", lambda: is_equations(source) and reads_tau(equations_in(source))):
+        run.warn_once("tau", f"equations: {TAU}")
 
 
 def _own(source: Any) -> Any:

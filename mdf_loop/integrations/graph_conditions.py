@@ -86,7 +86,7 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
 def _refuse_parameter(given: Mapping[str, Any], path: tuple[str, ...], nodes: Mapping[str, Any]) -> None:
     """See that the node of a Threshold has what it compares."""
     dependency, name = given.get("dependency"), given.get("parameter")
-    node = nodes.get(getattr(dependency, "id", dependency))
+    node = nodes.get(str(getattr(dependency, "id", dependency)))
     kinds = ("input_ports", "parameters", "functions", "output_ports")
     names = [thing.id for kind in kinds for thing in getattr(node, kind, ())]
     if node is not None and name_of(node, name) not in names:

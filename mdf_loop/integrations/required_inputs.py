@@ -23,6 +23,8 @@ from mdf_loop.convert.naming import ORIGINAL, REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
 from mdf_loop.integrations.no_eval import around, runs_body
 from mdf_loop.readers.arguments import how_to_give
+from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations
+from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import IMPORTED
@@ -154,6 +156,18 @@ def warn_of_zeros(graph: Any, given: Container[str]) -> None:
     for _, _, said, is_needed in missing_values(graph, given):
         if not is_needed:
             warn_user(said)
+
+
+def said_of_tau(graph: Any) -> str:
+    """What to warn of where equations in a graph take ``tau`` for 2 pi, since nothing has that name; empty where none do."""
+    sources = [
+        source
+        for node in graph.nodes
+        for thing in (*node.parameters, *node.functions)
+        for source in (getattr(thing, "value", None), *(thing.args or {}).values())
+    ]
+    bodies = [source for source in sources if isinstance(source, Mapping) and is_equations(source)]
+    return f"equations: {TAU}" if any(reads_tau(equations_in(body)) for body in bodies) else ""
 
 
 def _message(missing: Sequence[tuple[str, Any]]) -> str:

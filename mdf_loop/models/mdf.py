@@ -32,6 +32,7 @@ from mdf_loop.integrations.required_inputs import (
     open_ports,
     refuse_without_value,
     required_ports,
+    said_of_tau,
     says_kind,
     warn_of_zeros,
     wrong_kind,
@@ -315,6 +316,8 @@ class MdfModel(Model):
         if not is_typed(self.graph):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
+            if self._said_of_tau:
+                run.warn_once("tau", self._said_of_tau)
             if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
                 run.warn_once((id(self.graph), STEP), said)
             for name in self._unread & inputs.keys():
@@ -341,6 +344,11 @@ class MdfModel(Model):
                 said = f"{name} is a number in the model; values to sweep go into mdf_loop.sweep(model, over={{{name!r}: [...]}})"
                 error.args = (f"{error}; {said}", *error.args[1:])
                 return
+
+    @cached_property
+    def _said_of_tau(self) -> str:
+        """What each run warns of where its equations take ``tau`` for 2 pi."""
+        return said_of_tau(self.graph)
 
     @cached_property
     def _declared(self) -> dict[str, Any]:

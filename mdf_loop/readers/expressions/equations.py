@@ -29,7 +29,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean, warn_user
+from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp, did_you_mean
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
@@ -135,8 +135,6 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
         body = findings.settled(lambda: _Reader(said, kind, findings).body())
     except NotCompiled as error:
         raise MalformedBody(f"equations: {error}, which is not possible here") from error
-    if reads_tau(said):
-        warn_user(f"equations: {TAU}")
     return check_body(body, (EQUATIONS,))
 
 

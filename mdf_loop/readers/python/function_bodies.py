@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, calling_callers, let_through
+from mdf_loop.errors import ArgumentError, KindError, LoopError, MalformedBody, calling_callers, let_through, warn_user
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.options import public
 from mdf_loop.readers.arguments import arranged, is_read
-from mdf_loop.readers.expressions.equation_texts import within
+from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, within
+from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
@@ -305,7 +306,13 @@ def _by_place(
     from mdf_loop.readers import read
 
     made = read(within(source, named), n_carried, kind)
+    _warn_of_tau(within(source, named))
     return made, *arranged(made.inputs[2:] if kind == "loop" else made.inputs, given, named, made.captures, kind)
+
+
+def _warn_of_tau(source: Any) -> None:
+    if is_equations(source) and reads_tau(equations_in(source)):
+        warn_user(f"equations: {TAU}")
 
 
 def _inner(source: Any, n_carried: int, kind: str) -> tuple[Body, Mapping[str, Value]]:
@@ -319,4 +326,5 @@ def _inner(source: Any, n_carried: int, kind: str) -> tuple[Body, Mapping[str, V
     if callable(source) and not is_read(source):
         made, trace = traced_body(source)
         return made, trace.captured
+    _warn_of_tau(source)
     return read(source, n_carried, kind), {}
