@@ -321,3 +321,12 @@ def test_a_condition_that_is_looked_up_ends_a_loop_in_blocks_of_every_length(end
     with mdf_loop.options(engine=engine, block_bytes=block_bytes):
         last, rows = mdf_loop.loop(18, True, 0.5, body=LOOKS_UP, t=t, most_a=9.0)
     assert (last, len(rows)) == (0.5, ends + 1)
+
+
+def test_a_negative_trip_count_has_one_warning():
+    with pytest.warns(LoopWarning, match="the trip count M is -3, so no iteration runs") as told:
+        assert mdf_loop.loop(-3, True, 1.0, body="x: x + 1") == 1
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mdf_loop.loop(0, True, 1.0, body="x: x + 1") == 1

@@ -71,6 +71,8 @@ class Endless:
             Nothing does, and no option either.
         """
         count, is_omitted = given.trip_count, given.go is None
+        if count is not None and count < 0 and run.outermost is None and not self.loop.unlimited:
+            run.warn_once("M", f"the trip count M is {count}, so no iteration runs")
         if (count is not None and count < ENDLESS) or not (is_omitted or self._may_be_sure):
             return
         loop, options = self.loop, run.options
