@@ -158,8 +158,8 @@ def warn_of_zeros(graph: Any, given: Container[str]) -> None:
             warn_user(said)
 
 
-def said_of_tau(graph: Any) -> str:
-    """What to warn of where equations in a graph take ``tau`` for 2 pi, since nothing has that name; empty where none do."""
+def warning_of_tau(graph: Any) -> Callable[[Any], None]:
+    """What warns, once in a run, where equations in a graph take ``tau`` for 2 pi, since nothing has that name."""
     sources = [
         source
         for node in graph.nodes
@@ -167,7 +167,8 @@ def said_of_tau(graph: Any) -> str:
         for source in (getattr(thing, "value", None), *(thing.args or {}).values())
     ]
     bodies = [source for source in sources if isinstance(source, Mapping) and is_equations(source)]
-    return f"equations: {TAU}" if any(reads_tau(equations_in(body)) for body in bodies) else ""
+    is_taken = any("tau" in str(body) and reads_tau(equations_in(body)) for body in bodies)
+    return lambda run: run.warn_once("tau", f"equations: {TAU}") if is_taken else None
 
 
 def _message(missing: Sequence[tuple[str, Any]]) -> str:

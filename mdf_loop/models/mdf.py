@@ -32,9 +32,9 @@ from mdf_loop.integrations.required_inputs import (
     open_ports,
     refuse_without_value,
     required_ports,
-    said_of_tau,
     says_kind,
     warn_of_zeros,
+    warning_of_tau,
     wrong_kind,
 )
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
@@ -69,6 +69,7 @@ class MdfModel(Model):
 
     def __init__(self, graph: Any, name: str = "", source: str = "") -> None:
         self.graph, self.name, self.source = graph_by_place(graph, read_once), name or str(graph.id), source
+        self._warn_of_tau = warning_of_tau(self.graph)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its graph; it is planned again when it is unpickled."""
@@ -316,8 +317,7 @@ class MdfModel(Model):
         if not is_typed(self.graph):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
-            if self._said_of_tau:
-                run.warn_once("tau", self._said_of_tau)
+            self._warn_of_tau(run)
             if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
                 run.warn_once((id(self.graph), STEP), said)
             for name in self._unread & inputs.keys():
@@ -344,11 +344,6 @@ class MdfModel(Model):
                 said = f"{name} is a number in the model; values to sweep go into mdf_loop.sweep(model, over={{{name!r}: [...]}})"
                 error.args = (f"{error}; {said}", *error.args[1:])
                 return
-
-    @cached_property
-    def _said_of_tau(self) -> str:
-        """What each run warns of where its equations take ``tau`` for 2 pi."""
-        return said_of_tau(self.graph)
 
     @cached_property
     def _declared(self) -> dict[str, Any]:
