@@ -288,6 +288,8 @@ def _called(node: ast.Call) -> str:
         return f"; {written if op_of(drawn) else f'{instead_of(drawn, node.args)} in the equations of a loop'}"
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func, node.args)
+    if isinstance(node.func, ast.Name) and node.func.id == "noise":
+        return "; write numpy.random.normal(0, 1)"
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
@@ -304,6 +306,8 @@ def bare_function(node: ast.AST) -> str:
 
 def _as_function(node: ast.Attribute, more: Sequence[ast.expr] = ()) -> str:
     """What to write in the place of a method or an attribute of a value."""
+    if node.attr == "T":
+        return f"; write numpy.transpose({ast.unparse(node.value)})"
     is_function = op_of(f"numpy.{node.attr}") or node.attr in BUILTINS
     return f"; write {node.attr}({', '.join(map(ast.unparse, [node.value, *more]))})" if is_function else ""
 

@@ -57,7 +57,7 @@ def meant_by(text: str, problem: str) -> str:
     """What to write in the place of a text that Python cannot read, which says ``problem``; empty where nothing is known."""
     return (
         as_derivative(text)
-        or _of_signs(text, problem)
+        or of_signs(text, problem)
         or _of_keyword(text)
         or _of_assignment(text)
         or _of_product(text)
@@ -108,6 +108,10 @@ _STATEMENTS = {"return", "for", "while", "def", "import", "from", "del", "pass",
 """Words with which a statement of Python begins."""
 
 _SIGNS = {
+    r"%\*%": "@",
+    "%/%": "//",
+    "%%": "%",
+    r"[^\W\d]\w*\$[^\W\d]\w*": "write a column of a table as a value of its own, with a name without $",
     "&&": "and",
     r"\|\|": "or",
     "!(?!=)": "not",
@@ -131,7 +135,7 @@ _SIGNS = {
 """Signs and words of other languages that Python cannot read in an expression, and what is written in their place, or how."""
 
 
-def _of_signs(text: str, problem: str) -> str:
+def of_signs(text: str, problem: str = "") -> str:
     """What to write in the place of a sign that Python does not have."""
     found = next(((match[0], meant) for sign, meant in _SIGNS.items() if (match := re.search(sign, text))), None)
     if found is None and "follows keyword argument" in problem:

@@ -221,7 +221,8 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
         meant = key if key in fields else _meant_key(key, fields, content)
         if key not in fields:
             is_decimal = value is None and re.fullmatch(r"\d+\w*", str(key))
-            comma = "; a number has a point: 0.1, not 0,1" if is_decimal else "" if value is not None else meant_by_comma(content)
+            comma = "" if value is not None else meant_by_comma(content)
+            comma = comma or ("; a number has a point: 0.1, not 0,1" if is_decimal else "")
             yield Misplaced(f"{_unknown(key, fields, kind)}{comma}", (*place, key), meant=meant)
         if meant in fields:
             said[meant] = value
