@@ -188,3 +188,22 @@ def test_what_other_languages_write(tmp_path, right, wrong, told):
     assert told in str(info.value)
     assert "trusted" not in str(info.value)
     assert any(told in found.message for found in check(path))
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("'EveryNCalls(n, 2)'", "{type: EveryNCalls, kwargs: {dependency: n, n: 2}}"),
+        ("EveryNCalls(dependency=n)", "{type: EveryNCalls, kwargs: {dependency: n}}"),
+        ("'AtPass(2)'", "{type: AtPass, kwargs: {n: 2}}"),
+        ("Always", "{type: Always, kwargs: {}}"),
+        ("{type: EveryNCalls, dependency: n, n: 2}", "{type: EveryNCalls, kwargs: {dependency: n, n: 2}}"),
+        ("{type: EveryNCalls, dependency: n, kwargs: {n: 2}}", "{type: EveryNCalls, kwargs: {dependency: n, n: 2}}"),
+    ],
+)
+def test_conditions_that_are_written_like_calls(tmp_path, written, told):
+    path = tmp_path / "m.yaml"
+    path.write_text(f"{MODEL}      conditions: {{node_specific: {{n: {written}}}}}\n")
+    assert any(found.message.endswith(f"; write {told}") for found in check(path))
+    path.write_text(f"{MODEL}      conditions: {{node_specific: {{n: {told}}}}}\n")
+    assert not any("write" in found.message for found in check(path))

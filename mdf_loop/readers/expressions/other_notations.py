@@ -94,6 +94,27 @@ def meant_by_comma(content: Mapping[Any, Any]) -> str:
     return ""
 
 
+def meant_by_condition(content: Any) -> str:
+    """How a condition is written whose arguments are written as those of a call, or next to its type; empty for others.
+
+    >>> meant_by_condition("EveryNCalls(sensory, 2)")
+    '; write {type: EveryNCalls, kwargs: {dependency: sensory, n: 2}}'
+    >>> meant_by_condition({"type": "AtPass", "n": 2})
+    '; write {type: AtPass, kwargs: {n: 2}}'
+    """
+    if isinstance(content, Mapping):
+        kind, given = content.get("type"), {key: value for key, value in content.items() if key not in ("type", "metadata")}
+        given |= said if isinstance(said := given.pop("kwargs", None), Mapping) else {}
+    else:
+        kind, _, inside = str(content).strip().removesuffix(")").partition("(")
+        parts = [part.strip() for part in inside.split(",") if part.strip()]
+        named = [part.partition("=")[::2] if "=" in part else ("n" if part.isdigit() else "dependency", part) for part in parts]
+        given = {name.strip(): value.strip() for name, value in named}
+    if not re.fullmatch(r"[A-Z]\w+", str(kind)):
+        return ""
+    return f"; write {{type: {kind}, kwargs: {{{', '.join(f'{key}: {value}' for key, value in given.items())}}}}}"
+
+
 INSTEAD_OF_PARTS: dict[type, tuple[str, str]] = {
     kind: (kind.__name__, "; write functions of whole arrays, such as sum(x * y)")
     for kind in (ast.GeneratorExp, ast.ListComp, ast.Lambda)
