@@ -207,3 +207,19 @@ def test_conditions_that_are_written_like_calls(tmp_path, written, told):
     assert any(found.message.endswith(f"; write {told}") for found in check(path))
     path.write_text(f"{MODEL}      conditions: {{node_specific: {{n: {told}}}}}\n")
     assert not any("write" in found.message for found in check(path))
+
+
+@pytest.mark.parametrize(
+    ("let", "condition", "is_late"),
+    [
+        ("{bound: 2 - t}", "v < bound", True),
+        ("{left: 2 - t, bound: 3 * left}", "v < bound", True),
+        ("{bound: 2 * delta_t}", "v < bound", False),
+        ("{slope: 2 - t}", "abs(slope) > 1", False),
+        ("{bound: 2 - t}", "v < 2 - t", False),
+    ],
+)
+def test_a_condition_with_values_of_two_times(tmp_path, let, condition, is_late):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace("value: {carried", f"value: {{let: {let}, while: {condition}, carried"))
+    assert any("while has the carried values after the step" in found.message for found in check(path)) is is_late
