@@ -217,6 +217,10 @@ class UnknownNode(NotLowered, ValueError):
     """A condition names a node that the scheduled MDF graph does not have."""
 
 
+class NeverEnds(MalformedBody):
+    """Nodes of a scheduled MDF graph wait for each other, and its end for them."""
+
+
 class UnsupportedOp(LoopError, NotImplementedError):
     """An operator, version or attribute that mdf_loop has no kernel for."""
 

@@ -5,6 +5,7 @@ from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.integrations.checks.model_file import check
 from mdf_loop.readers.onnx.onnx_text import hint
 
 
@@ -135,3 +136,90 @@ def test_misspelt_names_where_steps_are_asked_for(how, told):
         mdf_loop.run(Graph(id="g", nodes=[node]), steps=3)
     assert str(caught.value).startswith("g/n/f: ")
     assert told in str(caught.value)
+
+
+MODEL = """
+m:
+  format: ModECI MDF v0.4
+  graphs:
+    g:
+      nodes:
+        n:
+          parameters:
+            delta_t: {value: 0.1}
+            p: {value: [[1.0, 2.0], [3.0, 4.0]]}
+            q: {value: 1.0}
+            body: {value: {carried: {v: v + delta_t, t: t + sum(p) + q}}}
+            run: {function: onnx::Loop, args: {M: 3, v: 0.0, t: 0.0, body: body}}
+          output_ports: {o: {value: run.v}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "told"),
+    [
+        ("v + delta_t", "p %*% v", "%*% is written @"),
+        ("v + delta_t", "v %% 3", "%% is written %"),
+        ("v + delta_t", "v %/% 3", "%/% is written //"),
+        ("v + delta_t", "v + trial$rt", "write a column of a table as a value of its own, with a name without $"),
+        ("v + delta_t", "v + NA", "'NA', which the node does not have; it is written nan"),
+        ("carried: {v: v + delta_t", "derivatives: {v: 1}, carried: {", "dt, is missing: the body reads it, which the node does"),
+        ("carried: {v: v + delta_t", "derivatives: {v: 1}, carried: {", "; did you mean 'delta_t'?"),
+        ("{value: 1.0}", "{value: p %*% p}", "%*% is written @"),
+        ("{value: 1.0}", "{value: NA}", "write numpy.nan"),
+        ("{value: 1.0}", "{value: p.T}", "cannot be used in an expression; write numpy.transpose(p)"),
+        ("{value: 1.0}", "{value: noise()}", "cannot be used in an expression; write numpy.random.normal(0, 1)"),
+        ("{value: 1.0}", "{value: where(e > 2, 1, 0)}", "has no 1; it has"),
+        ("{value: 1.0}", "{value: where(e > 2, 1, 0)}", "; a text with commas is in quotes inside { }: 'where(e > 2, 1, 0)'"),
+        (
+            "run.v",
+            "t + 1",
+            "there is no value 't' here; the body of a loop has it inside: it is a result, such as run.t of a loop",
+        ),
+    ],
+)
+def test_what_other_languages_write(tmp_path, right, wrong, told):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL)
+    mdf_loop.run(path)
+    path.write_text(MODEL.replace(right, wrong).replace("{, t", "{t"))
+    with pytest.raises(LoopError) as info:
+        mdf_loop.run(path)
+    assert told in str(info.value)
+    assert "trusted" not in str(info.value)
+    assert any(told in found.message for found in check(path))
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("'EveryNCalls(n, 2)'", "{type: EveryNCalls, kwargs: {dependency: n, n: 2}}"),
+        ("EveryNCalls(dependency=n)", "{type: EveryNCalls, kwargs: {dependency: n}}"),
+        ("'AtPass(2)'", "{type: AtPass, kwargs: {n: 2}}"),
+        ("Always", "{type: Always, kwargs: {}}"),
+        ("{type: EveryNCalls, dependency: n, n: 2}", "{type: EveryNCalls, kwargs: {dependency: n, n: 2}}"),
+        ("{type: EveryNCalls, dependency: n, kwargs: {n: 2}}", "{type: EveryNCalls, kwargs: {dependency: n, n: 2}}"),
+    ],
+)
+def test_conditions_that_are_written_like_calls(tmp_path, written, told):
+    path = tmp_path / "m.yaml"
+    path.write_text(f"{MODEL}      conditions: {{node_specific: {{n: {written}}}}}\n")
+    assert any(found.message.endswith(f"; write {told}") for found in check(path))
+    path.write_text(f"{MODEL}      conditions: {{node_specific: {{n: {told}}}}}\n")
+    assert not any("write" in found.message for found in check(path))
+
+
+@pytest.mark.parametrize(
+    ("let", "condition", "is_late"),
+    [
+        ("{bound: 2 - t}", "v < bound", True),
+        ("{left: 2 - t, bound: 3 * left}", "v < bound", True),
+        ("{bound: 2 * delta_t}", "v < bound", False),
+        ("{slope: 2 - t}", "abs(slope) > 1", False),
+        ("{bound: 2 - t}", "v < 2 - t", False),
+    ],
+)
+def test_a_condition_with_values_of_two_times(tmp_path, let, condition, is_late):
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace("value: {carried", f"value: {{let: {let}, while: {condition}, carried"))
+    assert any("while has the carried values after the step" in found.message for found in check(path)) is is_late

@@ -7,13 +7,16 @@ import numpy as np
 import onnx.parser
 import pytest
 from modeci_mdf.execution_engine import EvaluableGraph
-from modeci_mdf.mdf import Condition, ConditionSet, Graph, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 from test_stepped import DOUBLING, graph, loop_node
 
 import mdf_loop
 from mdf_loop import backend, openvino, options
-from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning
+from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning, NeverEnds
+from mdf_loop.integrations.checks.model_file import check
 from mdf_loop.integrations.engine_runs import run_in_mdf
+from mdf_loop.options import start_run
+from mdf_loop.progress import Watch
 
 COUNT = "b (int64 i, bool c, double s) => (bool c, double t) { t = Add (s, one) }"
 ENDLESS = 10**15
@@ -185,7 +188,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("condition", [Condition("Never"), Condition("AtPass", n=0)], ids=["never", "once"])
+@pytest.mark.parametrize("condition", [Condition("AtPass", n=10**9), Condition("AtPass", n=0)], ids=["late", "once"])
 @pytest.mark.parametrize("way", WAYS)
 def test_passes_in_which_no_node_runs_end(way, condition, ticks):
     model = never_ending(condition)
@@ -195,7 +198,7 @@ def test_passes_in_which_no_node_runs_end(way, condition, ticks):
         WAYS[way](model)
     for ended in (error, info.value):
         assert ended.path[-1].startswith("pass ")
-        if way == "run" and condition.type == "AtPass":
+        if way == "run" and condition.kwargs["n"] == 0:
             assert ended.outputs == {"o": 1}
 
 
@@ -205,9 +208,63 @@ def test_many_passes_in_one_evaluation_are_said_once(way, monkeypatch):
         monkeypatch.setattr(f"mdf_loop.integrations.{name}.MANY_PASSES", 10)
     monkeypatch.setattr("mdf_loop.progress.INTERVAL", 0.0)
     with options(max_iterations=30), pytest.warns(LoopWarning) as said, pytest.raises(IterationLimit):
-        WAYS[way](never_ending(Condition("Never")))
+        WAYS[way](never_ending(Condition("AtPass", n=10**9)))
     (warning,) = [str(each.message) for each in said if "conditions of termination" in str(each.message)]
     assert "has had 1" in warning
+
+
+def every(node, n=2):
+    return Condition("EveryNCalls", dependency=node, n=n)
+
+
+WAITING = {
+    "each for the other": ({"A": every("B"), "B": every("A")}, Condition("AfterNCalls", dependency="B", n=3)),
+    "for a value": (
+        {"A": every("B"), "B": every("A")},
+        Condition("Threshold", dependency="B", parameter="p", threshold=5.0, comparator=">"),
+    ),
+    "for all": ({"A": Condition("Always"), "B": Condition("JustRan", dependency="B")}, None),
+}
+
+
+@pytest.mark.parametrize("case", WAITING)
+@pytest.mark.parametrize("way", ["run", "steps as a loop"])
+def test_nodes_that_wait_for_each_other_are_an_error(tmp_path, way, case):
+    """Where the end waits for them; any condition that may hold later lets the model run."""
+    conditions, until = WAITING[case]
+    nodes = [
+        Node(
+            id=name,
+            input_ports=[InputPort(id="i", shape=())] if name == "B" else [],
+            parameters=[Parameter(id="p", value="p + 1", default_initial_value=0.0)],
+            output_ports=[OutputPort(id="o", value="p")],
+        )
+        for name in "AB"
+    ]
+
+    def made(conditions, until):
+        said = ConditionSet(node_specific=conditions, termination={"environment_state_update": until} if until else None)
+        edges = [Edge(id="e", sender="A", sender_port="o", receiver="B", receiver_port="i")]
+        return Graph(id="g", nodes=nodes, edges=edges, conditions=said)
+
+    with pytest.raises(NeverEnds, match=r"g: an evaluation of the model never ends: .*'B' waits for '[AB]'"):
+        WAYS[way](made(conditions, until))
+    model = Model(id="m", graphs=[made(conditions, until)])
+    model.to_yaml_file(str(tmp_path / "m.yaml"))
+    assert any("never ends" in found.message for found in check(tmp_path / "m.yaml"))
+    assert {*WAYS[way](made(conditions, Condition("AfterPass", n=3)))} == {"o"}
+    assert np.max(WAYS[way](made({"A": Condition("Always"), "B": every("A", 1)}, until))["o"]) >= 1
+
+
+def test_what_passes_is_reported_after_a_block(monkeypatch):
+    """However many iterations there were between two looks at the clock before it: a long run said nothing of its passes."""
+    monkeypatch.setattr("mdf_loop.progress.INTERVAL", 0.0)
+    reports = []
+    run = start_run()
+    run.watch = Watch(reports.append, lambda: ("passes", 7, None))
+    run.watch.countdown = run.watch.skip = 1 << 40
+    run.pause()
+    assert [report.iteration for report in reports] == [7]
 
 
 def test_a_model_that_ends_in_so_many_passes_is_let_be():

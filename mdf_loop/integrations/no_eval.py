@@ -38,6 +38,7 @@ from mdf_loop.readers.expressions.expression_text import names_in, number_in, tr
 from mdf_loop.readers.expressions.function_calls import MODULES
 from mdf_loop.readers.mdf.engine_body import refuse_unimplemented, refuse_unlisted
 from mdf_loop.readers.mdf.input_ports import default_value_of, ports_of_many, refuse_cycle, refuse_reduction
+from mdf_loop.readers.mdf.names import inside_a_body
 from mdf_loop.system.threads import holding, lock
 
 NOTHING, TRUSTED, MODEL, BODY = "", "trusted", "model", "body"
@@ -216,7 +217,7 @@ def _text(text: str, scope: Mapping[str, Any]) -> Any:
         let_through(error)
         if type(text) is not str or text in execution_engine.KNOWN_PARAMETERS:
             return text  # as MDF's engine has it
-        said = f"{_message(error) or type(error).__name__}{_of_one_result(text, scope)}"
+        said = f"{_message(error) or type(error).__name__}{_of_one_result(text, scope)}{inside_a_body(error, scope)}"
         raise IterationError(f"expression {shortened(text, LONGEST)!r} cannot be evaluated: {said}") from error
 
 

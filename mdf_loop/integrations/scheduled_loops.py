@@ -19,6 +19,7 @@ from mdf_loop.errors import (
     IterationError,
     LoopError,
     MalformedBody,
+    NeverEnds,
     NotLowered,
     PartialResults,
     UnknownNode,
@@ -145,7 +146,7 @@ class ScheduledLoop:
 
         Raises
         ------
-        UnknownNode
+        UnknownNode, NeverEnds
             A condition names a node that is not there: MDF's engine could not run that either.
         MalformedBody
             MDF's engine would never return.
@@ -159,7 +160,7 @@ class ScheduledLoop:
             if self.refusal:
                 raise NotLowered(self.refusal)
             found = self._found(run, drawn, run_node or interpreted)
-        except UnknownNode:
+        except (UnknownNode, NeverEnds):
             raise
         except (NotLowered, MalformedBody, UnsupportedOp) as reason:
             if run.stream.save() is drawn:

@@ -42,6 +42,7 @@ from mdf_loop.convert.scheduled.conditions import (
     usable,
 )
 from mdf_loop.convert.scheduled.slots import NodeRun
+from mdf_loop.convert.scheduled.waiting import refuse_waiting
 from mdf_loop.errors import NotLowered, UnknownNode, warn_user
 from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import default_value_of, sets_of
@@ -103,10 +104,21 @@ def read_schedule(graph: Any) -> Schedule:
         warn_user(warning)
     level = _levels(ordered)
     termination = _termination(graph)
+    refuse_waiting(graph, conditions, termination)
     passes = _passes(termination, conditions)
     if passes is None:
         termination = _without_what_follows(termination, conditions, level)
     return Schedule(ordered, conditions, termination, passes)
+
+
+def refuse_without_end(graph: Any) -> None:
+    """See that no nodes wait for each other, and the end for them.
+
+    Raises
+    ------
+    NeverEnds
+    """
+    refuse_waiting(graph, _ordered(graph)[1], _termination(graph))
 
 
 def left_open(graph: Any) -> Iterator[tuple[Any, str]]:

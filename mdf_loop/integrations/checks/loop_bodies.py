@@ -18,6 +18,7 @@ from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations, names_of, within
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
+from mdf_loop.readers.expressions.expression_text import tree_of, variables
 from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -65,6 +66,7 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
                 yield from _of_results(graph, node, thing, len(body.outputs) - (kind == "loop"))
                 yield from _of_captures(body, source, known, place)
                 yield from _of_tau(within(source, known), place)
+                yield from _of_late_lets(source, place)
                 yield from _of_end(graph, node, thing, body) if kind == "loop" else ()
 
 
@@ -102,6 +104,21 @@ def _of_tau(source: Any, place: tuple[str, ...]) -> Iterator[Finding]:
     """A time constant that is 2 pi, since the node has no value of that name."""
     if is_equations(source) and reads_tau(equations_in(source)):
         yield Finding(WARNING, f"{'/'.join(place)}: {TAU}", place)
+
+
+def _of_late_lets(source: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    """A condition that compares a new carried value with what was computed from the ones before."""
+    said = equations_in(source) if is_equations(source) else Equations()
+    reads = {name: {*variables(tree_of(text))} for name, text in {**said.let, "while": said.going or "0"}.items()}
+    late = {name for name in said.let if not reads[name].isdisjoint(said.carried)}
+    while more := {name for name in said.let if name not in late and not reads[name].isdisjoint(late)}:
+        late |= more
+    late &= reads["while"]
+    if late and not reads["while"].isdisjoint(said.carried):
+        names = " and ".join(map(repr, sorted(late)))
+        said_of = f"while has the carried values after the step, and {names} of let from those before it"
+        message = f"{'/'.join(place)}: {said_of}; if both belong to one time, write the formula in while"
+        yield Finding(NOTE, message, (*place, "while"))
 
 
 def _of_results(graph: Any, node: Any, thing: Any, results: int) -> Iterator[Finding]:

@@ -14,8 +14,8 @@ from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.loading import UNUSABLE_SHAPE
-from mdf_loop.convert.scheduled.run_order import left_open
-from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.convert.scheduled.run_order import left_open, refuse_without_end
+from mdf_loop.errors import LoopError, MalformedBody, NeverEnds
 from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
@@ -268,8 +268,16 @@ def wrong_with_texts(graph: Any, node: Any) -> Iterator[Finding]:
 
 def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
     """Conditions that graph-scheduler does not have, or that are given what they do not take."""
-    for error in wrong_conditions(graph):
+    wrong = [*wrong_conditions(graph)]
+    for error in wrong:
         yield Finding(ERROR, str(error), error.path)
+    try:
+        if not wrong:
+            refuse_without_end(graph)
+    except NeverEnds as error:
+        yield Finding(ERROR, str(error), (str(graph.id),))
+    except LoopError:
+        return  # what a run says of it
 
 
 OF_STATE = frozenset({"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value"})

@@ -291,6 +291,8 @@ def _called(node: ast.Call) -> str:
         return _called(plain) if bare_function(plain) else ""
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func, node.args)
+    if isinstance(node.func, ast.Name) and node.func.id == "noise":
+        return "; write numpy.random.normal(0, 1)"
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
@@ -312,6 +314,8 @@ def bare_function(node: ast.AST) -> str:
 
 def _as_function(node: ast.Attribute, more: Sequence[ast.expr] = ()) -> str:
     """What to write in the place of a method or an attribute of a value."""
+    if node.attr == "T":
+        return f"; write numpy.transpose({ast.unparse(node.value)})"
     is_function = op_of(f"numpy.{node.attr}") or node.attr in BUILTINS
     return f"; write {node.attr}({', '.join(map(ast.unparse, [node.value, *more]))})" if is_function else ""
 

@@ -79,7 +79,7 @@ def meant_by(text: str, problem: str) -> str:
     """What to write in the place of a text that Python cannot read, which says ``problem``; empty where nothing is known."""
     return (
         as_derivative(text)
-        or _of_signs(text, problem)
+        or of_signs(text, problem)
         or _of_keyword(text)
         or _of_assignment(text)
         or _of_product(text)
@@ -116,6 +116,27 @@ def meant_by_comma(content: Mapping[Any, Any]) -> str:
     return ""
 
 
+def meant_by_condition(content: Any) -> str:
+    """How a condition is written whose arguments are written as those of a call, or next to its type; empty for others.
+
+    >>> meant_by_condition("EveryNCalls(sensory, 2)")
+    '; write {type: EveryNCalls, kwargs: {dependency: sensory, n: 2}}'
+    >>> meant_by_condition({"type": "AtPass", "n": 2})
+    '; write {type: AtPass, kwargs: {n: 2}}'
+    """
+    if isinstance(content, Mapping):
+        kind, given = content.get("type"), {key: value for key, value in content.items() if key not in ("type", "metadata")}
+        given |= said if isinstance(said := given.pop("kwargs", None), Mapping) else {}
+    else:
+        kind, _, inside = str(content).strip().removesuffix(")").partition("(")
+        parts = [part.strip() for part in inside.split(",") if part.strip()]
+        named = [part.partition("=")[::2] if "=" in part else ("n" if part.isdigit() else "dependency", part) for part in parts]
+        given = {name.strip(): value.strip() for name, value in named}
+    if not re.fullmatch(r"[A-Z]\w+", str(kind)):
+        return ""
+    return f"; write {{type: {kind}, kwargs: {{{', '.join(f'{key}: {value}' for key, value in given.items())}}}}}"
+
+
 INSTEAD_OF_PARTS: dict[type, tuple[str, str]] = {
     kind: (kind.__name__, "; write functions of whole arrays, such as sum(x * y)")
     for kind in (ast.GeneratorExp, ast.ListComp, ast.Lambda)
@@ -130,6 +151,10 @@ _STATEMENTS = {"return", "for", "while", "def", "import", "from", "del", "pass",
 """Words with which a statement of Python begins."""
 
 _SIGNS = {
+    r"%\*%": "@",
+    "%/%": "//",
+    "%%": "%",
+    r"[^\W\d]\w*\$[^\W\d]\w*": "write a column of a table as a value of its own, with a name without $",
     "&&": "and",
     r"\|\|": "or",
     "!(?!=)": "not",
@@ -153,7 +178,7 @@ _SIGNS = {
 """Signs and words of other languages that Python cannot read in an expression, and what is written in their place, or how."""
 
 
-def _of_signs(text: str, problem: str) -> str:
+def of_signs(text: str, problem: str = "") -> str:
     """What to write in the place of a sign that Python does not have."""
     found = next(((match[0], meant) for sign, meant in _SIGNS.items() if (match := re.search(sign, text))), None)
     if found is None and "follows keyword argument" in problem:

@@ -17,7 +17,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, warn_user
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.other_notations import meant_by_comma, meant_by_list
+from mdf_loop.readers.expressions.other_notations import meant_by_comma, meant_by_condition, meant_by_list
 from mdf_loop.readers.mdf.input_ports import needed
 
 Ports = Mapping[str, list[str]]
@@ -202,6 +202,8 @@ def _wrong_of_many(content: Mapping[Any, Any], kind: Any, place: Place) -> Itera
 
 def _of_plain(key: str, value: Any, kind: Any) -> str:
     """What to write where a value stands in the place of a mapping."""
+    if kind.__name__ == "Condition":
+        return meant_by_condition(value)
     if ":" in key:
         return "; a space is missing behind the colon"
     field = next((name for name in ("default_value", "value") if name in fields_of(kind)), None)
@@ -221,7 +223,8 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
         meant = key if key in fields else _meant_key(key, fields, content)
         if key not in fields:
             is_decimal = value is None and re.fullmatch(r"\d+\w*", str(key))
-            comma = "; a number has a point: 0.1, not 0,1" if is_decimal else "" if value is not None else meant_by_comma(content)
+            comma = meant_by_comma(content) if value is None else meant_by_condition(content) * (kind.__name__ == "Condition")
+            comma = comma or ("; a number has a point: 0.1, not 0,1" if is_decimal else "")
             yield Misplaced(f"{_unknown(key, fields, kind)}{comma}", (*place, key), meant=meant)
         if meant in fields:
             said[meant] = value

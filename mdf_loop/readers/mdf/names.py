@@ -10,6 +10,7 @@ from typing import Any
 from mdf_loop.errors import UnsupportedOp, did_you_mean
 from mdf_loop.functions.psyneulink import plain
 from mdf_loop.ir import record
+from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import is_equations, names_of
 from mdf_loop.readers.expressions.expression_text import (
     BRACES,
@@ -22,7 +23,7 @@ from mdf_loop.readers.expressions.expression_text import (
     variables,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
-from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_name
+from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_name, of_signs
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
@@ -106,9 +107,23 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
             yield f"argument {key!r} is the text {excerpt(value)}, {NO_VALUE}{_meant(value)}"
 
 
+OTHER_STEPS = {"delta_t", "deltat", "dt_ms", "h", "step", "step_size", "time_step", "timestep", "stepsize", "d_t", "dt_"}
+"""What else people call the length of a step, in small letters."""
+
+
 def not_in_node(name: str, known: Collection[str]) -> str:
     """The message for a name that a body reads and its node does not have."""
+    if name == STEP:
+        like = next((f"; did you mean {each!r}?" for each in known if each.lower() in OTHER_STEPS), "")
+        return f"the length of a step, {STEP}, is missing: the body reads it, which the node does not have{like}"
     return f"the body reads {name!r}, which the node does not have{meant_by_name(name, known)}"
+
+
+def inside_a_body(error: Exception, values: Mapping[str, Any]) -> str:
+    """What to read for a name that is one inside a body, and that MDF knows too: ``t``, the time of its own integration."""
+    name = next(iter(re.findall(r"there is no value '(\w+)' here", str(error))), "")
+    has_it = any(isinstance(value, Mapping) and name in names_of(value) for value in values.values())
+    return f"; the body of a loop has it inside: it is a result, such as run.{name} of a loop run" if name and has_it else ""
 
 
 NO_VALUE = "which is not a number or an expression"
@@ -121,7 +136,9 @@ def _meant(text: str) -> str:
     if is_equations(text):
         return "; a body of equations is a mapping: {carried: {x: x + 1}, while: x < 10}"
     found = _QUANTITY.fullmatch(text)
-    return f"; write the number alone, {found[1]}, and {found[2]} into metadata: {{units: {found[2]}}}" if found else ""
+    return (
+        f"; write the number alone, {found[1]}, and {found[2]} into metadata: {{units: {found[2]}}}" if found else of_signs(text)
+    )
 
 
 _QUANTITY = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*([^\W\d][\w/^*]*|%)\s*")
@@ -210,6 +227,7 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
     for name in dict.fromkeys(variables(tree)):
         if name not in known and name not in refused and name not in ALWAYS and name not in BUILTINS:
             constant = f"; write numpy.{name}" if f"numpy.{name}" in CONSTANTS else ""
+            constant = constant or ("; write numpy.nan" if name == "NA" else "")
             meant = constant or _of_odd(source, known) or did_you_mean(name, known)
             yield f"{name!r}, which the node does not have{meant}"
 
