@@ -24,7 +24,8 @@ from mdf_loop.cli import app
 from mdf_loop.cli.console import bars
 from mdf_loop.cli.installation import in_words
 from mdf_loop.options import current_options
-from mdf_loop.readers.expressions.equations import functions_of_equations, read_equations
+from mdf_loop.readers.expressions.equations import read_equations
+from mdf_loop.readers.expressions.formula_names import functions_of_equations
 from mdf_loop.readers.expressions.function_calls import op_of
 from mdf_loop.settings.engines import agreeing_engines, available_engines, can_compile
 from mdf_loop.system.checksums import checksum

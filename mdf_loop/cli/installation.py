@@ -58,7 +58,7 @@ def ops(
 def _functions() -> list[dict[str, Any]]:
     """The functions that equations and nodes call by their names alone, with what they become."""
     from mdf_loop.functions.psyneulink import functions_of_nodes
-    from mdf_loop.readers.expressions.equations import functions_of_equations, meant_by
+    from mdf_loop.readers.expressions.formula_names import functions_of_equations, meant_by
 
     rows = [
         {"operator": call, "domain": "equations", "becomes": text, "also": meant_by(call.partition("(")[0])}

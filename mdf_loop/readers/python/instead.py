@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.readers.expressions.equations import DISTRIBUTIONS, DRAWS
+from mdf_loop.readers.expressions.formula_names import DISTRIBUTIONS, DRAWS
 from mdf_loop.readers.expressions.function_calls import DRAWN, op_of
 
 _COLLECTED = "to see {0}, return it behind the carried values: it is collected, one of each iteration"

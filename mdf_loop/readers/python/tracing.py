@@ -19,9 +19,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mean
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.equations import FORMULAS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
+from mdf_loop.readers.expressions.formula_names import FORMULAS
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, Omitted, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Value, literal
 from mdf_loop.readers.python import surroundings
