@@ -63,6 +63,7 @@ _NAMES = {
     "i": "; it is the iteration number of a Loop, and a Scan has none",
     "t": "; a time is carried: t: t + dt",
     "infinity": "; it is written inf",
+    "na": "; it is written nan",
     "noise": "; noise() draws a number",
     "uniform": "; uniform() draws a number",
 }
