@@ -133,7 +133,7 @@ class Program:
                 failed.add_note(f"it is computed from {shapes}; what is carried begins with the shape of its initial value")
             raise failed from error
         for slot, wrong in self.numbers:
-            if np.ndim(env[slot]):
+            if getattr(env[slot], "ndim", 0):
                 raise MalformedBody(wrong)
 
     def _shapes(self, step: Step, env: list[Any]) -> str:
@@ -144,8 +144,8 @@ class Program:
         reached = [*step.node.reads]
         for name in reached:  # which grows
             reached += [each for each in (makers[name].reads if name in makers else ()) if each not in reached]
-        given = [name for name in (*self.body.inputs, *self.body.captures) if name in reached and np.ndim(env[self.slot(name)])]
-        return ", ".join(f"{name!r}, {describe_value(env[self.slot(name)])}" for name in given)
+        given = {name: env[self.slot(name)] for name in (*self.body.inputs, *self.body.captures) if name in reached}
+        return ", ".join(f"{name!r}, {describe_value(x)}" for name, x in given.items() if getattr(x, "ndim", 0))
 
     def _in_time(self, deadline: Deadline) -> Iterator[Step]:
         """The nodes, one after the other as long as there is time."""

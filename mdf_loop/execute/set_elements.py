@@ -44,7 +44,7 @@ class SetElements:
         """
         if not self.body.numbers:
             return
-        ranks = tuple(map(np.ndim, (*given.carried, *given.captured, *given.scanned)))
+        ranks = tuple([getattr(x, "ndim", 0) for x in (*given.carried, *given.captured, *given.scanned)])
         if ranks in self._ranks:
             return
         for _ in _values(executor, given, run, run.stream.save(), 1):  # the iteration itself sees to it

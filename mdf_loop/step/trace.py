@@ -95,9 +95,10 @@ def traced(
             given = [None if x is None else read_only(x.attr) if _is_known(x) else TracedArray(x, trace) for x in args]
             found = run(*given, **{name: read_only(x) for name, x in keywords.items()})
         return tuple([trace.result(x) for x in (found if type(found) is tuple else (found,))])
+    except (CannotLower, TracedBranch) as error:  # which the trace has raised
+        raise CannotLower(f"the kernel cannot be traced: {error}") from error
     except Exception as error:
-        if not isinstance(error, CannotLower | TracedBranch):  # which the trace has raised
-            let_through(error)
+        let_through(error)
         raise CannotLower(f"the kernel cannot be traced: {error}") from error
     finally:
         b.traces = False
