@@ -324,7 +324,7 @@ class Run:
         if self.deadline is not None:
             self.deadline.check()
         if self.watch is not None:
-            self.watch.report_if_due(time.monotonic())
+            self.watch.report_if_due()
 
     def enter(self, progress: Any) -> None:
         """A loop begins: it is the outermost one unless it runs inside another."""

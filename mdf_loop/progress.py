@@ -119,9 +119,9 @@ class Watch:
         often = INTERVAL / LOOKS / max(now - self.looked, 1e-9)
         self.skip = max(1, int(min(self.skip * often, 2 * self.skip)))
         self.countdown, self.looked = self.skip, now
-        self.report_if_due(now)
+        self.report_if_due()
 
-    def report_if_due(self, now: float) -> None:
+    def report_if_due(self) -> None:
         """Report if it is time: also after a block of iterations, in whose time those between two looks say nothing.
 
         Raises
@@ -129,6 +129,7 @@ class Watch:
         LoopStopped
             The listener wants that.
         """
+        now = time.monotonic()
         if now - self.reported >= INTERVAL:
             self.reported = now
             self._report(now)

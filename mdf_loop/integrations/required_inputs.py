@@ -21,6 +21,7 @@ from modeci_mdf.mdf import InputPort
 
 from mdf_loop.convert.naming import ORIGINAL, REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
+from mdf_loop.functions.psyneulink import class_of
 from mdf_loop.integrations.no_eval import around, runs_body
 from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations
@@ -130,12 +131,15 @@ def refuse_without_value(graph: Any, given: Container[str]) -> None:
 def missing_values(graph: Any, given: Container[str]) -> Iterator[tuple[Any, tuple[str, ...], str, bool]]:
     """Ports and parameters without a value: each with its place, what is said of it, and whether a value must be given.
 
-    ``given`` may say ``node.id``.  MDF's engine takes zeros for a value that need not be given.
+    ``given`` may say ``node.id``.  MDF's engine takes zeros for a value that need not be given, which exports of PsyNeuLink mean.
     """
     needed = required_ports(graph)
+    exported = {node.id for node in graph.nodes if class_of(node).endswith(("Mechanism", "DDM", "Projection"))}
     for node, port in open_ports(graph):
         if port.id not in given and f"{node}.{port.id}" not in given:
             is_needed, said = (node, port) in needed, said_of_missing(node, port)
+            if not is_needed and node in exported:
+                continue  # PsyNeuLink begins with zeros as well
             taken = f"zeros of shape {[*port.shape]}" if getattr(port, "shape", None) else "0"
             said = said if is_needed else f"{said}. MDF's engine takes {taken} for it"
             yield port, (str(graph.id), node, port.id), said, is_needed
