@@ -139,11 +139,11 @@ def test_a_model_that_is_trusted_may_do_what_mdf_lets_it(code, tmp_path, capsys)
 
 
 def test_a_trusted_model_computes_what_is_not_on_the_list(tmp_path):
-    path = saved(tmp_path, whole({"parameters": {"m": {"value": [[1, 2], [3, 4]]}, "y": {"value": "numpy.linalg.inv(m).T[0]"}}}))
+    path = saved(tmp_path, whole({"parameters": {"m": {"value": [[1, 2], [3, 4]]}, "y": {"value": "numpy.linalg.inv(m).diagonal()"}}}))
     with pytest.raises((MalformedBody, UnsupportedOp), match=r"options\(trusted=True\)"):
         mdf_loop.run(path)
     with mdf_loop.options(trusted=True):
-        np.testing.assert_allclose(mdf_loop.run(path)["o"], [-2, 1.5])
+        np.testing.assert_allclose(mdf_loop.run(path)["o"], [-2, -0.5])
 
 
 def test_bodies_are_held_to_the_list_in_trusted_models_too(code, tmp_path):
