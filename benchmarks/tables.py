@@ -22,7 +22,7 @@ PLANNED = "--engine numpy --engine auto --engine jit"
 
 TABLES = {
     "loops": [f"loops.py {PLANNED}"],
-    "first_calls": ["first_calls.py --repeat 2", "first_calls.py --repeat 1 --warm --calls 10"],
+    "first_calls": ["first_calls.py --repeat 2", "first_calls.py --warm --repeat 2"],
     "exported": [f"exported.py --engine interpret {PLANNED}"],
     "compiling": ["compiling.py --engines", "compiling.py", "compiling.py --first", "compiling.py --auto"],
     "kernels": ["kernels.py"],
