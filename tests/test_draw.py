@@ -95,12 +95,7 @@ def test_a_body_that_must_be_interpreted_is_drawn_so():
         '<ir_version: 8, opset_import: ["": 18, "drawn.ops": 1]> '
         "b (int64 i, bool c, double x) => (bool c, double y) { y = drawn.ops.Shout (x) }"
     )
-    try:
-        drawing = mdf_loop.draw(mdf_loop.compile(text))
-    finally:
-        from mdf_loop.ops.registry import KERNELS
-
-        KERNELS.pop(("drawn.ops", "Shout"))
+    drawing = mdf_loop.draw(mdf_loop.compile(text))
     assert [box.kind for box in boxes(drawing, "Shout")] == ["interpreted"]
 
 

@@ -139,7 +139,9 @@ def test_a_model_that_is_trusted_may_do_what_mdf_lets_it(code, tmp_path, capsys)
 
 
 def test_a_trusted_model_computes_what_is_not_on_the_list(tmp_path):
-    path = saved(tmp_path, whole({"parameters": {"m": {"value": [[1, 2], [3, 4]]}, "y": {"value": "numpy.linalg.inv(m).diagonal()"}}}))
+    path = saved(
+        tmp_path, whole({"parameters": {"m": {"value": [[1, 2], [3, 4]]}, "y": {"value": "numpy.linalg.inv(m).diagonal()"}}})
+    )
     with pytest.raises((MalformedBody, UnsupportedOp), match=r"options\(trusted=True\)"):
         mdf_loop.run(path)
     with mdf_loop.options(trusted=True):

@@ -14,8 +14,7 @@ import mdf_loop
 from mdf_loop.backends.python import peepholes
 from mdf_loop.backends.python.printer import program
 from mdf_loop.batching import elementwise
-from mdf_loop.kernels import load_kernels
-from mdf_loop.ops.registry import KERNELS, kernel, lookup, routine
+from mdf_loop.ops.registry import kernel, lookup, routine
 from mdf_loop.settings.engines import agreeing_engines
 from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.primitives import PRIMITIVES, Primitive
@@ -32,16 +31,11 @@ def follow(block, **names):
 
 @pytest.fixture
 def tables():
-    """What a recipe puts into a table is gone afterwards."""
-    load_kernels()
-    kept = [(table, dict(table)) for table in (KERNELS, PRIMITIVES)]
-    versions = {key: list(rows) for key, rows in KERNELS.items()}
+    """What a recipe puts into the table of primitives is gone afterwards."""
+    kept = dict(PRIMITIVES)
     yield
-    for table, rows in kept:
-        table.clear()
-        table.update(rows)
-    for key, rows in versions.items():
-        KERNELS[key][:] = rows
+    PRIMITIVES.clear()
+    PRIMITIVES.update(kept)
 
 
 def blocks_of(word):

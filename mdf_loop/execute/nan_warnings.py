@@ -19,11 +19,11 @@ import numpy as np
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, Session
+from mdf_loop.execute.run_again import begun_again, is_inner
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, shows_inf, shows_nan, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable
-from mdf_loop.settings.random_streams import RandomStream
 
 
 class Compared:
@@ -199,19 +199,6 @@ def warn_of_new_nan(
         f"{place}: {names} became {what}, though the loop was given finite numbers; look for {causes} of a negative number, and "
         "steps (dt) that are too long",
     )
-
-
-def is_inner(executor: InterpretedLoop, run: Run) -> bool:
-    """Whether a loop is inside another one, which says what became of its values."""
-    return getattr(run.outermost, "owner", None) is not executor
-
-
-def begun_again(again: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> Session:
-    """A new execution with the same random numbers, which is shown to no one who watches and warns of nothing."""
-    silent = Run(run.options, RandomStream(run.stream.seed), tells=False)
-    if drawn is not None:
-        silent.stream.restore(drawn)
-    return InterpretedLoop.begin(again, given, silent)
 
 
 def _odd_values(

@@ -6,17 +6,15 @@ fractions off, and a sum of booleans is a boolean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopInterrupted, PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.nan_warnings import begun_again, is_inner
+from mdf_loop.execute.run_again import first_iterations, is_inner
 from mdf_loop.ir import Body, Carried
 from mdf_loop.options import Run
-from mdf_loop.plan.invariants import is_repeatable
 
 LOOKED_AT = 100
 """In so many iterations a fraction is looked for that an array of whole numbers cuts off."""
@@ -47,7 +45,7 @@ class SetElements:
         ranks = tuple([getattr(x, "ndim", 0) for x in (*given.carried, *given.captured, *given.scanned)])
         if ranks in self._ranks:
             return
-        for _ in _values(executor, given, run, run.stream.save(), 1):  # the iteration itself sees to it
+        for _ in first_iterations(executor, given, run, run.stream.save(), 1):  # the iteration itself sees to it
             self._ranks.add(ranks)
 
     def warn(
@@ -77,8 +75,8 @@ class SetElements:
         kinds = tuple(map(_kind, (*given.carried, *given.captured, *given.scanned)))
         if kinds in self._whole:
             return
-        for value in _values(executor, given, run, drawn, min(lasted, LOOKED_AT)):
-            triples = [(node, value(node.inputs[0]), value(node.inputs[1])) for node in self._sets]
+        for session, program in first_iterations(executor, given, run, drawn, min(lasted, LOOKED_AT)):
+            triples = [(node, *(session.env[program.slot(name)] for name in node.inputs[:2])) for node in self._sets]
             pairs = [(node, np.asarray(new)) for node, old, new in triples if _kind(old) in _WHOLE and _kind(new) == "f"]
             if not pairs:  # types stay as they are
                 self._whole.add(kinds)
@@ -101,21 +99,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind
     return {bool: "b", int: "i", float: "f"}.get(type(value), "")
-
-
-def _values(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any, count: int) -> Iterator[Any]:
-    """What gives the values of the body by name, behind each of the first iterations, which run again for it."""
-    if not all(map(is_repeatable, executor.loop.body.nodes)):
-        return
-    again = InterpretedLoop(executor.loop, executor.unseen)
-    try:
-        session = begun_again(again, given, run, drawn)
-        for k in range(count):
-            again.advance(session, k + 1)
-            if session.moment.iteration <= k:
-                return
-            yield lambda name: session.env[again.program.slot(name)]
-    except LoopInterrupted:
-        raise
-    except PartialResults:
-        return

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import LoopError, PartialResults
+from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.nan_warnings import begun_again, is_inner
+from mdf_loop.execute.run_again import first_iterations, is_inner
 from mdf_loop.ir import Body
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import Run
-from mdf_loop.plan.invariants import is_repeatable
 
 Shape = tuple[int, ...]
 
@@ -54,7 +53,8 @@ def warn_of_new_shapes(
     odd = [k for k, (before, after) in enumerate(shapes) if _may_be_odd(before, after, loop.body, loop.carried[k].output)]
     if not odd or is_inner(executor, run):
         return
-    first = results if lasted == 1 else _behind_the_first(executor, given, run, drawn)
+    behind_first = None if lasted == 1 else next(first_iterations(executor, given, run, drawn, 1), None)
+    first = results if lasted == 1 else None if behind_first is None else behind_first[0].moment.carried
     for k in odd:
         before, after = shapes[k]
         then = None if first is None else _shape(first[k])
@@ -96,16 +96,3 @@ def _is_elementwise(body: Body, output: str) -> bool:
     """Whether a value is computed element by element, so that its operands were broadcast: it is no list with more behind it."""
     node = next((node for node in body.nodes if output in node.outputs), None)
     return node is not None and not node.bodies and lookup(node.op, node.opset, node.domain).batch is elementwise
-
-
-def _behind_the_first(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> Sequence[Any] | None:
-    """The carried values behind the first iteration; None if it cannot run again."""
-    if not all(map(is_repeatable, executor.loop.body.nodes)):
-        return None
-    again = type(executor)(executor.loop, executor.unseen)
-    try:
-        session = begun_again(again, given, run, drawn)
-        again.advance(session, 1)
-    except LoopError:
-        return None
-    return session.moment.carried

@@ -1,4 +1,4 @@
-"""Input ports that must be given a value, and what is given against what they declare.
+"""Input ports that must be given a value.
 
 MDF's specification says what a port is without an edge: its ``default_value``.  Without one MDF's engine takes zeros of the
 shape that is declared, and so do models here, with a warning.  Where no shape is declared either nothing says what the value is:
@@ -24,8 +24,6 @@ from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
 from mdf_loop.functions.psyneulink import class_of
 from mdf_loop.integrations.no_eval import around, runs_body
 from mdf_loop.readers.arguments import how_to_give
-from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations
-from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import IMPORTED
@@ -162,19 +160,6 @@ def warn_of_zeros(graph: Any, given: Container[str]) -> None:
             warn_user(said)
 
 
-def warning_of_tau(graph: Any) -> Callable[[Any], None]:
-    """What warns, once in a run, where equations in a graph take ``tau`` for 2 pi, since nothing has that name."""
-    sources = [
-        source
-        for node in graph.nodes
-        for thing in (*node.parameters, *node.functions)
-        for source in (getattr(thing, "value", None), *(thing.args or {}).values())
-    ]
-    bodies = [source for source in sources if isinstance(source, Mapping) and is_equations(source)]
-    is_taken = any("tau" in str(body) and reads_tau(equations_in(body)) for body in bodies)
-    return lambda run: run.warn_once("tau", f"equations: {TAU}") if is_taken else None
-
-
 def _message(missing: Sequence[tuple[str, Any]]) -> str:
     readers: dict[str, list[str]] = {}
     for node, port in missing:
@@ -194,32 +179,3 @@ def lost_values(graph: Any) -> str:
         ". The values of initializers, such as weights, were lost when MDF's importer wrote the model: give them in the same "
         "way, or export them as Constant nodes, or run the .onnx file itself with mdf_loop.run"
     )
-
-
-def says_kind(port: Any) -> bool:
-    """Whether an input port declares whole numbers, or a shape that is known."""
-    return _is_whole(port) or bool(_shape_of(port))
-
-
-def wrong_kind(name: str, value: np.ndarray, port: Any) -> str:
-    """How what is given differs from what its port declares, at which MDF does not look; empty where it does not.
-
-    A number, and an array of one element, may be of any shape.
-    """
-    flat = value.ravel()
-    fractions = flat[np.mod(flat, 1) != 0] if _is_whole(port) and value.dtype.kind == "f" else flat[:0]
-    if fractions.size:
-        return f"{name} is declared {port.type}, and is given {fractions[0]}, which is used as it is"
-    shape = _shape_of(port)
-    if not shape or value.shape == shape or value.size == 1:
-        return ""
-    return f"{name} is declared with shape {[*shape]}, and is given an array of shape {[*value.shape]}, which is used as it is"
-
-
-def _is_whole(port: Any) -> bool:
-    return str(port.type).startswith(("int", "uint"))
-
-
-def _shape_of(port: Any) -> tuple[int, ...]:
-    """The shape that a port declares; empty where it declares none, or one with open lengths."""
-    return tuple(port.shape) if port.shape and all(type(n) is int for n in port.shape) else ()

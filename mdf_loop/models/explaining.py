@@ -15,8 +15,9 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, needed
 from mdf_loop.options import current_options
-from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, lines_of
+from mdf_loop.readers.expressions.equation_texts import lines_of
 from mdf_loop.readers.mdf.by_place import node_by_name
+from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 SEED = 0
@@ -135,14 +136,6 @@ WORDS = {
 
 WIDEST = 60
 """Letters of an equation up to which the words about it are on the same line, in one column."""
-
-
-def equations_in_nodes(graph: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """The parameters of a graph's nodes that are equations: node, parameter and what they say."""
-    for node in graph.nodes:
-        for parameter in node.parameters:
-            if isinstance(parameter.value, Mapping) and is_equations(parameter.value):
-                yield node, parameter, equations_in(parameter.value)
 
 
 def of_loop(graph: Any, loop: NumpyLoop) -> list[str]:

@@ -15,7 +15,6 @@ from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.errors import ArgumentError, IterationError, malformed, warn_user
-from mdf_loop.integrations.checks.unread import own_steps, unread_inputs
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import (
     called,
@@ -27,15 +26,13 @@ from mdf_loop.integrations.engine_runs import (
     run_typed_in_mdf,
     with_inputs,
 )
+from mdf_loop.integrations.input_warnings import InputWarnings
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
 from mdf_loop.integrations.required_inputs import (
     open_ports,
     refuse_without_value,
     required_ports,
-    says_kind,
     warn_of_zeros,
-    warning_of_tau,
-    wrong_kind,
 )
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
@@ -45,10 +42,10 @@ from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
 from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
-from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
+from mdf_loop.readers.mdf.equation_bodies import own_steps
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import output_ports, said_names
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
@@ -69,7 +66,6 @@ class MdfModel(Model):
 
     def __init__(self, graph: Any, name: str = "", source: str = "") -> None:
         self.graph, self.name, self.source = graph_by_place(graph, read_once), name or str(graph.id), source
-        self._warn_of_tau = warning_of_tau(self.graph)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its graph; it is planned again when it is unpickled."""
@@ -232,8 +228,15 @@ class MdfModel(Model):
             return super().step_of(inputs)
         return number_in(next(iter(steps))) if len(steps) == 1 else None
 
-    _own_steps = cached_property[set[str]](lambda self: own_steps(self.graph))
-    _unread = cached_property[set[str]](lambda self: unread_inputs(self.graph))
+    @cached_property
+    def _own_steps(self) -> set[str]:
+        """What its bodies say of that."""
+        return own_steps(self.graph)
+
+    @cached_property
+    def _warnings(self) -> InputWarnings:
+        """What its runs say of inputs."""
+        return InputWarnings(self.graph, {name: self.full_name(name) for name in self.inputs})
 
     @cached_property
     def units(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -317,14 +320,7 @@ class MdfModel(Model):
         if not is_typed(self.graph):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
-            self._warn_of_tau(run)
-            if STEP in inputs and (said := wrong_with_step(inputs[STEP])):
-                run.warn_once((id(self.graph), STEP), said)
-            for name in self._unread & inputs.keys():
-                run.warn_once((id(self.graph), name), f"nothing reads {name!r}: its value changes nothing")
-            for name in self._declared.keys() & inputs.keys():
-                if said := wrong_kind(name, as_array(inputs[name], f"input {name!r}"), self._declared[name]):
-                    run.warn_once((id(self.graph), name), said)
+            self._warnings.warn(inputs, run)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
             return found
         if wish.record:
@@ -344,13 +340,6 @@ class MdfModel(Model):
                 said = f"{name} is a number in the model; values to sweep go into mdf_loop.sweep(model, over={{{name!r}: [...]}})"
                 error.args = (f"{error}; {said}", *error.args[1:])
                 return
-
-    @cached_property
-    def _declared(self) -> dict[str, Any]:
-        """The input ports that are declared to be whole numbers, or to have a shape, by the names of inputs."""
-        ports = {f"{node.id}.{port.id}": port for node in self.graph.nodes for port in node.input_ports}
-        found = {name: ports[full] for name in self.inputs if (full := self.full_name(name)) in ports}
-        return {name: port for name, port in found.items() if says_kind(port)}
 
     def evaluated_once(
         self, inputs: Mapping[str, Any], run: Run, call: Runner = Request.run, record: Mapping[str, Key] = MappingProxyType({})

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from mdf_loop.backends.jax.collected_rows import rows_of_evaluations
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
-from mdf_loop.backends.jax.histories import histories
 from mdf_loop.backends.jax.jnp_templates import canonical, no_number
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, long_number, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
@@ -230,7 +230,9 @@ class JaxFunction:
                 names = [graph.outputs[k] for k in wanted]
                 is_collected = graph.history is not None and graph.history.is_collected
                 results = (
-                    histories(graph.history, names, found) if is_collected else dict(zip(names, map(_array, found), strict=True))
+                    rows_of_evaluations(graph.history, names, found)
+                    if is_collected
+                    else dict(zip(names, map(_array, found), strict=True))
                 )
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__

@@ -20,8 +20,8 @@ from mdf_loop.settings.engines import can_compile
 from mdf_loop.system.starting import no_collecting
 
 FIRST, EACH, NODE, PRODUCT = 0.055, 0.008, 0.00015, 0.002
-"""Seconds that compiling in a hurry takes, about (exported loops within a third): more for the first time in a process, for every
-body, for each of its nodes, and for each product of matrices."""
+"""Seconds that compiling in a hurry takes, about: more for the first time in a process, for every body, for each of its nodes,
+and for each product of matrices."""
 
 WRITING, OF_NODE = 0.0025, 0.0001
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""

@@ -82,12 +82,12 @@ def check(path: Path, given: Mapping[str, Any] | None = None) -> list[Problem]:
         wrong = [*itertools.islice(wrong_with_model(content), MOST)]
         rest = salvaged(content, wrong)
     problems = [*noted, *(Problem(ERROR, str(error), line_of(text, error.place)) for error in wrong)]
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LoopWarning)
         warnings.filterwarnings("ignore", f"equations: {TAU[:12]}", LoopWarning)  # which is a finding
         problems += _of_content(rest, path, given or {}) if rest is not None else []
     problems += [
-        Problem(WARNING, str(each.message)) for each in told if not any(str(each.message) in p.message for p in problems)
+        Problem(WARNING, str(each.message)) for each in warned if not any(str(each.message) in p.message for p in problems)
     ]
     return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from mdf_loop.readers.expressions.derivatives import STEP
-from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS, equations_in, is_equations, names_hidden_by
+from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS, names_hidden_by
 from mdf_loop.readers.mdf.node import CONTROL
 
 
@@ -21,13 +21,6 @@ def unread_inputs(graph: Any) -> set[str]:
     found = {f"{node.id}.{id}": id for node in nodes for id in unread_in(node, said)}
     ids = [each.id for node in graph.nodes for each in (*node.parameters, *node.input_ports)]
     return {*found, *(id for id in found.values() if ids.count(id) == 1)}
-
-
-def own_steps(graph: Any) -> set[str]:
-    """The texts of the ``dt`` that bodies have; an empty one where a body with derivatives reads that of its node."""
-    bodies = (parameter.value for node in graph.nodes for parameter in node.parameters)
-    said = [equations_in(body) for body in bodies if isinstance(body, Mapping) and is_equations(body)]
-    return {each.let.get(STEP, "") for each in said if each.derivatives or STEP in each.let}
 
 
 def unread_in(node: Any, said: set[str]) -> dict[str, str]:

@@ -36,7 +36,7 @@ class PassRows(Protocol):
     def width(self) -> int: ...
 
 
-def histories(run: PassRows, names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
+def rows_of_evaluations(run: PassRows, names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:
     """Outputs by name, a row for each evaluation; an evaluation without a pass has the row of the one before.
 
     Parameters
