@@ -240,8 +240,8 @@ def run_recorded_in_mdf(
         with quiet_mdf(), engine_at_work(graph):
             refuse_graph(graph)
             evaluable = EvaluableGraph(graph, verbose=False)
-            taken, recorded = _Steps(evaluable, places, rows), _RecordedStep(evaluable, keys, loops)
-            return keeping(run, lambda: taken.run(run, steps, time_increment), taken.known), recorded.rows
+            taken, recorded = _Steps(evaluable, steps, places, rows), _RecordedStep(evaluable, keys, loops)
+            return keeping(run, lambda: taken.run(run, time_increment), taken.known), recorded.rows
     except LoopError as error:
         raise_plainly(error, graph)
 
@@ -332,13 +332,13 @@ class _Steps:
     finds the one before or the next.
     """
 
-    def __init__(self, evaluable: Any, places: Places, rows: Mapping[str, list[Any]]) -> None:
-        self.evaluable, self.places, self.rows, self.count = evaluable, places, rows, 1
+    def __init__(self, evaluable: Any, count: int, places: Places, rows: Mapping[str, list[Any]]) -> None:
+        self.evaluable, self.count, self.places, self.rows = evaluable, count, places, rows
         self.moment: tuple[int, dict[str, Any]] = 0, {}
 
-    def run(self, run: Run, steps: int, time_increment: float | None) -> dict[str, Any]:
+    def run(self, run: Run, time_increment: float | None) -> dict[str, Any]:
         """Run them all."""
-        evaluable, self.count = self.evaluable, steps
+        evaluable, steps = self.evaluable, self.count
         if run.watch is not None and (run.enclosing is None or run.enclosing.position() is None):
             run.watch.position = lambda: ("steps", self.moment[0], steps)
         with part_of(run):
