@@ -118,6 +118,15 @@ def test_infinity_that_was_made_of_finite_numbers_is_said(case, engine):
         assert said.startswith(f"iteration {first} of Loop: {name} became infinite, though the loop was given finite numbers")
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_a_python_function_collects_is_named_by_its_place(place, engine):
+    collected = [1.0, 1.0]
+    collected[place] = np.inf
+    results, said = warned(lambda: mdf_loop.loop(4, True, 10.0, body=lambda i, go, x: (True, x * 2, *collected)))
+    assert [np.asarray(value).tolist() for value in results] == [160.0, *([value] * 4 for value in collected)]
+    assert [each.split(", though")[0] for each in said] == [f"iteration 0 of Loop: collected value {place} became infinite"]
+
+
 def test_a_graph_of_onnx_may_make_infinity(engine):
     """As the logarithm of 0 is in the probabilities of a hidden Markov model."""
     model = mdf_loop.backend.prepare(onnx.parser.parse_model(POLES))

@@ -19,6 +19,7 @@ import numpy as np
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, Session
+from mdf_loop.execute.program import Hidden
 from mdf_loop.execute.run_again import begun_again, is_inner
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
@@ -170,7 +171,7 @@ def warn_of_new_nan(
     lasted : int
         How many iterations there were.
     """
-    loop, count = executor.loop, len(given.carried)
+    loop, count = executor.loop, sum(not isinstance(value, Hidden) for value in given.carried)
     sees_inf = not loop.body.typed
     for k, value in enumerate(results):
         if (k < count and shows_nan(value)) or (sees_inf and shows_inf(value)):
@@ -190,8 +191,7 @@ def warn_of_new_nan(
     elif not of_carried and all(np.ndim(results[k]) and len(results[k]) == lasted for k in found):
         first = min(next(row for row, value in enumerate(results[k]) if is_odd(value)) for k in found)
         behind = first + 1
-    inputs = {c.output: c.input for c in loop.carried}
-    names = ", ".join(inputs.get(loop.results[k], loop.results[k]) for k in found)
+    names = ", ".join(_name(loop, k, count) for k in found)
     when = f"iteration {first}" if behind - first == 1 else f"between iterations {first} and {behind - 1}"
     place, causes = f"{when} of {loop.name or loop.body.name}", "a division by zero (a time constant of 0), the root or logarithm"
     run.warn_once(
@@ -199,6 +199,14 @@ def warn_of_new_nan(
         f"{place}: {names} became {what}, though the loop was given finite numbers; look for {causes} of a negative number, and "
         "steps (dt) that are too long",
     )
+
+
+def _name(loop: Loop, k: int, count: int) -> str:
+    """What a result is called; what a Python function collects has a place and no name."""
+    if k >= count and len(loop.carried) > count:
+        return f"collected value {k - count}"
+    name = loop.results[k]
+    return next((carried.input for carried in loop.carried if carried.output == name), name)
 
 
 def _odd_values(
