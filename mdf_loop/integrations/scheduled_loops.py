@@ -13,8 +13,9 @@ import numpy as np
 
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.naming import names_of
+from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
-from mdf_loop.convert.scheduled.slots import GivenInput, RunNode, interpreted
+from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.errors import (
     IterationError,
     LoopError,
@@ -46,8 +47,6 @@ log = logging.getLogger(__name__)
 MOST, MOST_BYTES = 16, 1 << 26
 """How many loops are kept of one graph, and about how many bytes they may have together."""
 
-Key = tuple[str, str, str]
-
 
 class Stepping(NamedTuple):
     """How a graph is evaluated many times; see :func:`mdf_loop.convert.scheduled.loops.lower`."""
@@ -56,8 +55,6 @@ class Stepping(NamedTuple):
     time_increment: float | None = None
     collect: bool = False
     record: tuple[Key, ...] = ()
-    inside: tuple[str, ...] = ()
-    """The names of what is recorded inside loops of nodes, which a recording finds in the loop over steps."""
 
 
 class Shared:
@@ -98,9 +95,9 @@ class Shared:
     def lowering(self) -> ScheduledLowering:
         """What makes the loop."""
         refuse_conditions(self.graph)
-        return ScheduledLowering(self.graph, *self.how[:4])
+        return ScheduledLowering(self.graph, *self.how)
 
-    def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
+    def lowered(self, inputs: Mapping[str, Any]) -> Lowered:
         """The loop with the values that it begins with, for some inputs.
 
         Raises
@@ -109,7 +106,7 @@ class Shared:
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
         given = {each: kept(as_given(inputs[name])) for name, places in self.places.items() for each in places}
-        return self.lowering.lowered(run_node, given)
+        return self.lowering.lowered(given)
 
 
 class ScheduledLoop:
@@ -139,10 +136,10 @@ class ScheduledLoop:
         """The loop for these inputs."""
         return Shared(self.graph, {}, self.how)
 
-    def lowered(self, run: Run, run_node: RunNode | None = None, warns: bool = True) -> Lowered | None:
+    def lowered(self, run: Run, warns: bool = True) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
 
-        What no random number is drawn for is the same each time.  ``run_node`` runs the nodes in the first passes, each time.
+        What no random number is drawn for is the same each time.
 
         Raises
         ------
@@ -153,13 +150,13 @@ class ScheduledLoop:
         UnsupportedOp
             It does not run a function of the graph.
         """
-        if self._same is not None and run_node is None:
+        if self._same is not None:
             return self._same
         drawn = run.stream.save()
         try:
             if self.refusal:
                 raise NotLowered(self.refusal)
-            found = self._found(run, drawn, run_node or interpreted)
+            found = self._found(run, drawn)
         except (UnknownNode, NeverEnds):
             raise
         except (NotLowered, MalformedBody, UnsupportedOp) as reason:
@@ -176,11 +173,11 @@ class ScheduledLoop:
             self._same = found
         return found
 
-    def _found(self, run: Run, drawn: Any, run_node: RunNode) -> Lowered:
+    def _found(self, run: Run, drawn: Any) -> Lowered:
         """The loop for any values of these types; where it depends on the values, or something is wrong, that for these."""
         if self.shared is not None and not self.shared.refusal:
             try:
-                return self.shared.lowered(self.inputs, run_node)
+                return self.shared.lowered(self.inputs)
             except PartialResults:
                 raise
             except LoopError as reason:
@@ -188,7 +185,7 @@ class ScheduledLoop:
                 if not isinstance(reason, IterationError):
                     self.shared.refusal = str(reason)
                 run.stream.restore(drawn)
-        return self._alone.lowered({}, run_node)
+        return self._alone.lowered({})
 
 
 def _passes_noted() -> Callable[[Report], None]:

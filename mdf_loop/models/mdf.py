@@ -14,7 +14,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.errors import ArgumentError, IterationError, malformed, warn_user
+from mdf_loop.errors import ArgumentError, IterationError, malformed, unknown_name, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import (
     called,
@@ -36,10 +36,10 @@ from mdf_loop.integrations.required_inputs import (
 )
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
-from mdf_loop.models.model import Found, Model, Wish, unknown_name
+from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.once import Given, NotOnce, OnceGraph, Request, Runner
+from mdf_loop.models.recordings.recorded_names import at_start_in_body, at_start_in_graph
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
-from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations

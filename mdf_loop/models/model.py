@@ -16,7 +16,6 @@ from mdf_loop.errors import (
     LoopInterrupted,
     LoopStopped,
     LoopTimeout,
-    close_to,
     in_words,
     is_from_outside,
     keeps_results,
@@ -430,18 +429,3 @@ STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "cal
 def stopped_by(error: BaseException) -> str:
     """What ``stop`` is of a run that was broken off."""
     return next((stop for kind, stop in STOPS if isinstance(error, kind)), "interrupted" if is_from_outside(error) else "error")
-
-
-def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
-    """The error for a name that is not there, with those that are close."""
-    names = list(dict.fromkeys(names))
-    last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
-    close = close_to(name, [*names, *ends], 3)
-    near = [
-        last,
-        *(end for end in ends if end.lower() == last.lower()),
-        *close,
-    ]
-    meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
-    said = f"did you mean {' or '.join(map(repr, [*meant][:3]))}?" if meant else f"there are {', '.join(names) or 'none'}"
-    return ArgumentError(f"{what} {name!r}; {said}")

@@ -10,8 +10,8 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.errors import ArgumentError
 from mdf_loop.integrations.engine_runs import refuse_options
 from mdf_loop.models.model import Found, Model, Wish
+from mdf_loop.models.recordings.recorded_names import at_start_in_body
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_rep
-from mdf_loop.models.recordings.ways import at_start_in_body
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, in_run
 from mdf_loop.types.ports import Input, Output, Ports, inputs_of_graph

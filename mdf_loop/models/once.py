@@ -30,8 +30,6 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
-from mdf_loop.models.recordings.more_outputs import with_outputs
-from mdf_loop.models.recordings.ways import Way
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, check_time
 from mdf_loop.readers.expressions.values import NotCompiled, Unavailable, Value, available
@@ -236,8 +234,8 @@ class OnceGraph:
             self._numbers = {}
             self.anything = self.of_types({})
 
-    def made(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:
-        """What is computed of values of these types; ``record`` and, in loops, ``inside`` are values that are outputs as well.
+    def made(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
+        """What is computed of values of these types; ``record`` are values that are outputs as well.
 
         Raises
         ------
@@ -247,24 +245,22 @@ class OnceGraph:
         for place in self.required:
             if place not in given:
                 raise NotOnce("a required input is missing")
-        return self.of_types(given, record, inside)
+        return self.of_types(given, record)
 
-    def of_types(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:
+    def of_types(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
         """The same where values that have to be given may be left out."""
         numbers = self._numbers
         kinds = [(place, type(value)) for place, value in given.items() if type(value) is not type(numbers.get(place))]
 
         def made() -> OnceEvaluation:
             with _left_to_mdf(self.graph):
-                return OnceEvaluation(self.graph, self._read({**numbers, **given}, record, inside), numbers)
+                return OnceEvaluation(self.graph, self._read({**numbers, **given}, record), numbers)
 
-        return self._made.of((record, inside, frozenset(kinds)), made)
+        return self._made.of((record, frozenset(kinds)), made)
 
-    def _read(self, values: Given, record: Sequence[Key], inside: Sequence[Way]) -> OnceBody:
+    def _read(self, values: Given, record: Sequence[Key]) -> OnceBody:
         inputs = {place: GivenInput(*place) for place in values}
-        read = read_once(with_values(self.graph, inputs), {inputs[place]: value for place, value in values.items()}, record)
-        body, names = with_outputs(read.body, inside, f"the graph {self.graph.id!r}")
-        return replace(read, body=replace(body, outputs=(*body.outputs, *names)))
+        return read_once(with_values(self.graph, inputs), {inputs[place]: value for place, value in values.items()}, record)
 
 
 class OnceEvaluation:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.loading import load
-from mdf_loop.convert.scheduled.conditions import UPDATES, Key
+from mdf_loop.convert.scheduled.conditions import INSIDE, UPDATES, Key
 from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
 from mdf_loop.convert.scheduled.passes import Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
@@ -28,9 +28,7 @@ from mdf_loop.convert.scheduled.slots import (
     GivenInput,
     PassBuilder,
     Reading,
-    RunNode,
     Store,
-    interpreted,
 )
 from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
 from mdf_loop.ir import Body, Collected, Loop
@@ -68,8 +66,9 @@ def lower(
         The time between two evaluations.  The first one has none, as in MDF's examples.
     collect : bool
         Whether the loop collects the outputs of every evaluation.
-    record : sequence of (kind, node, name)
-        Values that the loop collects in every pass: ``"output"``, ``"parameter"``, ``"function"`` and ``"input"`` of nodes.
+    record : sequence of Key
+        Values that the loop collects in every pass: ``"output"``, ``"parameter"``, ``"function"`` and ``"input"`` of nodes, and
+        what is :data:`~mdf_loop.convert.scheduled.conditions.INSIDE` loops of nodes.
 
     Returns
     -------
@@ -120,10 +119,10 @@ class ScheduledLowering:
             self.plan = RunPlan(self.graph, read_schedule(self.graph), int(steps), time_increment, tuple(record))
         self._read: tuple[Any, LoopBehind] | None = None
 
-    def lowered(self, run_node: RunNode = interpreted, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
-        """The first passes, run now by ``run_node``, and the loop behind them; ``given`` are values for places in the graph."""
+    def lowered(self, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
+        """The first passes, run now, and the loop behind them; ``given`` are values for places in the graph."""
         with self.naming_the_graph():
-            start = _First(self.plan, self.collect, run_node, given).run()
+            start = _First(self.plan, self.collect, given).run()
             if isinstance(start, Lowered):
                 return start
             _refuse_unavailable((*(start.evaluations if self.collect else ()), *start.rows))
@@ -185,8 +184,8 @@ class Start:
 class _First:
     """The passes that are run one by one."""
 
-    def __init__(self, plan: RunPlan, collect: bool, run_node: RunNode, given: Mapping[GivenInput, Any]) -> None:
-        self.plan, self.collect, self.run_node = plan, collect, run_node
+    def __init__(self, plan: RunPlan, collect: bool, given: Mapping[GivenInput, Any]) -> None:
+        self.plan, self.collect = plan, collect
         self.known: dict[Key, Any] = {each.key: value for each, value in given.items()}
         self.evaluations: list[tuple[Any, ...]] = []
         self.rows: list[tuple[Any, ...]] = []
@@ -216,8 +215,7 @@ class _First:
         return Lowered(None, 0, names, outputs, rows, self.plan.steps, self.collect, self.passes, tuple(self.rows))
 
     def _pass(self) -> Pass:
-        builder = PassBuilder()
-        return Pass(self.plan, Store(self.known, None, Reading()), builder, self.run_node, self.passes)
+        return Pass(self.plan, Store(self.known, None, Reading()), PassBuilder())
 
     def _is_over(self) -> bool:
         return bool(is_over(self.plan, self.known, self._pass()).literal)
@@ -239,7 +237,8 @@ def is_over(plan: RunPlan, known: Mapping[Key, Any], before: Pass) -> Value:
 def is_settled(plan: RunPlan, known: Mapping[Key, Any], passes: int, collect: bool) -> bool:
     """Whether the loop can take over after so many passes."""
     wanted = [name for name, _ in plan.outputs.values()] if collect else []
-    waiting = [name for name in (*wanted, *(key[1] for key in plan.record)) if not known.get(("ran", name))]
+    recorded = [key[1] for key in plan.record if key[0] != INSIDE]
+    waiting = [name for name in (*wanted, *recorded) if not known.get(("ran", name))]
     if waiting and passes >= MOST_PASSES_WITHOUT_VALUE:
         raise NotCompiled(f"node {waiting[0]!r} has not run in {passes} passes, and a loop collects values alone")
     if passes >= MOST_FIRST_PASSES and not waiting:
@@ -256,7 +255,7 @@ def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
 
 def _known_value(known: dict[Key, Any], key: Key) -> Any:
     """What is recorded of a pass; None before its node has run."""
-    return known.get(key) if known.get(("ran", key[1])) else None
+    return known.get(key) if key[0] == INSIDE or known.get(("ran", key[1])) else None
 
 
 def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
@@ -275,6 +274,8 @@ def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
     """All of the values at the beginning of a loop that its body depends on; None for values that it may depend on."""
     found: dict[Key, Any] = {}
     for key, value in known.items():
+        if key[0] == INSIDE:  # which each pass sets
+            continue
         if isinstance(value, list | tuple | dict | str):
             return None
         said = value.reason if isinstance(value, Unavailable) else bool(value) if key[0] == "ran" or key == UPDATES else None
@@ -311,10 +312,10 @@ def loop_behind(plan: RunPlan, start: Start, collect: bool) -> LoopBehind:
     last, more = body.outputs[:count], [*body.outputs[count:]]
     keep_going = more.pop(0) if plan.schedule.passes is None else None
     recorded = [more.pop() for _ in plan.record][::-1]
-    kept = (*([*last, *more] if collect else ()), *recorded)
-    collected = tuple(Collected(output, widens=True) for output in kept)
+    collected = [Collected(output, widens=True) for output in ([*last, *more] if collect else ())]
+    collected += [Collected(o, widens=True, ragged=key[0] == INSIDE) for o, key in zip(recorded, plan.record, strict=True)]
     name = f"passes of {plan.graph.id}"
-    loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
+    loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=tuple(collected), keep_going=keep_going, name=name)
     return LoopBehind(loop, keys)
 
 

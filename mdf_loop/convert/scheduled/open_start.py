@@ -229,7 +229,7 @@ class _Opened:
 
     def _pass(self) -> _OpenPass:
         store = _OpenStore(dict(self.known), dict(self.named))  # of a pass that is given up nothing stays
-        return _OpenPass(self.plan, store, self.builder, done=self.passes)
+        return _OpenPass(self.plan, store, self.builder)
 
     def _start(self) -> Start:
         return Start(self.known, self.passes, [], [])

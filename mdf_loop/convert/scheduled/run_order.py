@@ -19,6 +19,7 @@ from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import (
     ALWAYS,
+    INSIDE,
     NEVER,
     PASS,
     SEQUENCE,
@@ -315,6 +316,11 @@ class RunPlan:
     steps: int
     time_increment: Any
     record: tuple[Key, ...] = ()
+
+    @property
+    def inside(self) -> list[Key]:
+        """What is recorded inside loops of nodes."""
+        return [key for key in self.record if key[0] == INSIDE]
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
