@@ -155,11 +155,13 @@ def _recorded_passes(
             outputs, rows = _passes_in_mdf(loop, keys)
             passes = len(rows[0])
         else:
-            rows = [[rows_of(row[k], loops_on(way) - 1) for row in lowered.rows] for k, way in enumerate(ways.values())]
+            rows = [
+                [rows_of(row[k], loops_on(way) - 1) for row in lowered.rows] for k, way in enumerate(ways.values(), -len(ways))
+            ]
             recorder.before = dict(zip(keys, rows, strict=True))
 
             def call(lowered: Lowered, given: Arguments, run: Run) -> Any:
-                return LoopRecording(lowered.made_of(NumpyLoop), ways, recorder).results(given, run)
+                return LoopRecording(lowered.execute, ways, recorder).results(given, run)
 
             with recorder.keeping():
                 outputs = execute(lowered, run, call)
