@@ -68,6 +68,11 @@ class ZarrRows(KeptRows):
         with writing(self._folder.place):
             if self._array is None:
                 self._array = self._new(rows)
+            elif (dtype := np.result_type(self._array.dtype, rows.dtype)) != self._array.dtype:  # whole numbers came first
+                before = self._array[...].astype(dtype)
+                self._array = self._new(before)
+                self._array.resize(before.shape)
+                self._array[...] = before
             self._array.resize((place + len(rows), *self._array.shape[1:]))
             self._array[place:] = rows
 
@@ -79,6 +84,7 @@ class ZarrRows(KeptRows):
             shape=(0, *rows.shape[1:]),
             chunks=(max(min(BYTES // each, 1 << 16), 1), *rows.shape[1:]),
             dtype=rows.dtype,
+            overwrite=True,
             dimension_names=("iteration", *(f"{self._name}_{k}" for k in range(rows.ndim - 1))),
             fill_value=np.nan if rows.dtype.kind in "fc" else None,  # where the run is killed before it writes them
         )
