@@ -261,33 +261,24 @@ class _RecordedPasses:
         self._evaluable, self._keys, self._ran = evaluable, keys, set[str]()
         self._latest = dict[Any, Any]()
         for (node, id), loop in loops.items():
-            self._have_run_by(evaluable.enodes[node], id, loop)
+            things = {**evaluable.enodes[node].evaluable_parameters, **evaluable.enodes[node].evaluable_functions}
+            _around(things[id], partial(self._run_by, loop))
         for key in keys:
-            if key[0] == "input":
-                self._watch(key, evaluable.enodes[key[1]].evaluable_inputs[key[2]])
+            if key[0] == "input":  # a port forgets its value when it is read
+                port = evaluable.enodes[key[1]].evaluable_inputs[key[2]]
+                _around(port, partial(self._noted, key))
         if keys:
             self._run, evaluable.scheduler.run = evaluable.scheduler.run, self._passes
 
-    def _watch(self, key: Key, port: Any) -> None:
-        """Note the value of an input port, which forgets it when it is read."""
-        original = port.evaluate
+    def _noted(self, key: Key, evaluate: Callable[[], Any]) -> Any:
+        """The value of an input port, which is remembered."""
+        self._latest[key] = value = evaluate()
+        return value
 
-        def evaluate(*args: Any, **kwargs: Any) -> Any:
-            self._latest[key] = value = original(*args, **kwargs)
-            return value
-
-        port.evaluate = evaluate
-
-    def _have_run_by(self, node: Any, id: str, loop: LoopOfNode) -> None:
-        """See that something else runs the loop of a node."""
-        thing = {**node.evaluable_parameters, **node.evaluable_functions}[id]
-        original = thing.evaluate
-
-        def evaluate(*args: Any, **kwargs: Any) -> Any:
-            with run_by(partial(loop, self._latest)):
-                return original(*args, **kwargs)
-
-        thing.evaluate = evaluate
+    def _run_by(self, loop: LoopOfNode, evaluate: Callable[[], Any]) -> Any:
+        """The value of a loop that something else runs."""
+        with run_by(partial(loop, self._latest)):
+            return evaluate()
 
     def _passes(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """``Scheduler.run``: whenever a pass is over, the values of it are kept."""
@@ -316,6 +307,12 @@ class _RecordedPasses:
         node = self._evaluable.enodes[name]
         things = {"parameter": node.evaluable_parameters, "function": node.evaluable_functions, "output": node.evaluable_outputs}
         return things[kind][id].curr_value
+
+
+def _around(thing: Any, call: Callable[[Callable[[], Any]], Any]) -> None:
+    """Have something called around ``evaluate`` of a thing of MDF's engine."""
+    original = thing.evaluate
+    thing.evaluate = lambda *args, **kwargs: call(partial(original, *args, **kwargs))
 
 
 class _Steps:

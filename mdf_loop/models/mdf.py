@@ -39,7 +39,7 @@ from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.once import Given, NotOnce, OnceGraph, Request, Runner
 from mdf_loop.models.recordings.recorded_names import at_start_in_body, at_start_in_graph
-from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
+from mdf_loop.models.recordings.recording import recorded_run
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
@@ -302,11 +302,8 @@ class MdfModel(Model):
             return tuple(self.outputs) if wish.collect else ()
         return () if self.once is None else self.once.anything.collected
 
-    def at_start(self, wish: Wish) -> tuple[str, ...]:
-        """What is recorded and belongs to the start of an iteration."""
-        return recorded_at_start(self, wish, self._at_start)
-
-    def _at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+    def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those names of what is recorded that mean values at the start of an iteration."""
         if self.typed is not None:
             ids = {name: id for id, name in names_of(self.graph).items()}
             return at_start_in_body(self.typed.body, {name: ids.get(name, name) for name in names})

@@ -35,6 +35,9 @@ from mdf_loop.types.ports import Input, Output
 if TYPE_CHECKING:
     from mdf_loop.pictures.drawing import Drawing
 
+MOST = 8
+"""For how many recordings it is kept what was made for them."""
+
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
 
@@ -169,7 +172,7 @@ class Model:
         if wish.record_to is not None:
             from mdf_loop.models.recordings.zarr_folder import Folder
 
-            wish = replace(wish, record_to=Folder(wish.record_to, self._about(Found({}), inputs, run, wish), wish.record))
+            wish = replace(wish, record_to=Folder(wish.record_to, self.about(Found({}), inputs, run, wish), wish.record))
         try:
             found = self.evaluate(inputs, run, wish)
         except BaseException as error:
@@ -181,20 +184,20 @@ class Model:
                     suggest_argument(error, name, [*HOW, "seed"])
             if keeps_results(error):
                 partly = Found(error.outputs or {}, error.iteration, stopped_by(error), error.recorded or {})
-                error.results = _finished(Results(partly.outputs, self._about(partly, inputs, run, wish)), wish)
+                error.results = _finished(Results(partly.outputs, self.about(partly, inputs, run, wish)), wish)
             raise
         outputs = handed_out(found.outputs, as_arrays=False) if self.shares else found.outputs
-        return _finished(Results(outputs, self._about(found, inputs, run, wish)), wish)
+        return _finished(Results(outputs, self.about(found, inputs, run, wish)), wish)
 
     shares = True
     """Whether outputs of a run may be shared with what the model holds."""
 
-    def _about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
+    def about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
-        about.units, about.at_start = self.units, self.at_start(wish)
+        about.units, about.at_start = self.units, self._at_start(wish)
         return about
 
     @property
@@ -226,8 +229,18 @@ class Model:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
 
-    def at_start(self, wish: Wish) -> tuple[str, ...]:
-        """What is recorded and belongs to the start of an iteration."""
+    def _at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration; nothing where a name means nothing."""
+        if not wish.record or wish.steps is not None:
+            return ()
+        try:
+            found: tuple[str, ...] = self.made_for("recorded_at_start", MOST).of(wish.record, lambda: self.at_start(wish.record))
+        except ArgumentError:  # the run says it
+            return ()
+        return found
+
+    def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those names of what is recorded that mean values at the start of an iteration."""
         return ()
 
     @public

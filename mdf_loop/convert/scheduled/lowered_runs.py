@@ -87,7 +87,7 @@ class Lowered:
         return len(self.rows) + (run.outermost.moment.iteration if has_run else 0)
 
 
-Runner = Callable[[Lowered, Arguments, Run], Sequence[Any]]
+Runner = Callable[[Arguments, Run], Sequence[Any]]
 """Runs the loop of a graph, and gives its results without what is recorded."""
 
 
@@ -112,12 +112,9 @@ def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None
     """
     if lowered.loop is None:
         return _outputs(lowered, lowered.first, lowered.plan.steps)
-    run, given = run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden)
-    return keeping(
-        run,
-        lambda: _outputs(lowered, call(lowered, given, run) if call else lowered.execute.results(given, run), lowered.plan.steps),
-        lambda error: _known(lowered, error),
-    )
+    run, given, steps = run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden), lowered.plan.steps
+    call = call or lowered.execute.results
+    return keeping(run, lambda: _outputs(lowered, call(given, run), steps), lambda error: _known(lowered, error))
 
 
 def _outputs(lowered: Lowered, results: Sequence[Any], steps: int, collects: bool = True) -> dict[str, Any]:

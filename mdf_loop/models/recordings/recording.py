@@ -10,7 +10,7 @@ run, none.  Of a graph that is evaluated once, in one pass, iterations are rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -21,13 +21,13 @@ from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.inner_values import Way, collecting, fitting, loops_on, only_one, rows_of, ways_in, with_value
 from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, Key, way_inside
-from mdf_loop.convert.scheduled.loops import Lowered, execute
+from mdf_loop.convert.scheduled.loops import execute
 from mdf_loop.errors import ArgumentError, malformed, unknown_name
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.integrations.engine_runs import run_recorded_in_mdf, with_inputs
 from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
-from mdf_loop.models.model import Found, Model, Wish
+from mdf_loop.models.model import MOST, Found, Model, Wish
 from mdf_loop.models.once import Request, part_of_model
 from mdf_loop.models.recordings.recorded_names import found_in
 from mdf_loop.models.recordings.recorded_rows import LoopRecording, Recorder, filled
@@ -38,9 +38,6 @@ from mdf_loop.readers.mdf.typed import has_conditions
 
 if TYPE_CHECKING:
     from mdf_loop.models.mdf import MdfModel
-
-MOST = 8
-"""For how many recordings it is kept what was made for them."""
 
 
 def recorded_run(model: MdfModel, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
@@ -82,17 +79,6 @@ def _recorded_once(
         for name, value in found.recorded.items():
             if name not in inside:
                 recorder.keep(name, filled([value], name))
-    return found
-
-
-def recorded_at_start(model: Model, wish: Wish, find: Callable[[Sequence[str]], tuple[str, ...]]) -> tuple[str, ...]:
-    """What is recorded and belongs to the start of an iteration, as a function finds it; nothing where a name means nothing."""
-    if not wish.record or wish.steps is not None:
-        return ()
-    try:
-        found: tuple[str, ...] = model.made_for("recorded_at_start", MOST).of(wish.record, lambda: find(wish.record))
-    except ArgumentError:  # the run says it
-        return ()
     return found
 
 
@@ -159,10 +145,7 @@ def _recorded_passes(
                 [rows_of(row[k], loops_on(way) - 1) for row in lowered.rows] for k, way in enumerate(ways.values(), -len(ways))
             ]
             recorder.before = dict(zip(keys, rows, strict=True))
-
-            def call(lowered: Lowered, given: Arguments, run: Run) -> Any:
-                return LoopRecording(lowered.execute, ways, recorder).results(given, run)
-
+            call = None if lowered.loop is None else LoopRecording(lowered.execute, ways, recorder).results
             with recorder.keeping():
                 outputs = execute(lowered, run, call)
             passes = lowered.passes(run)
