@@ -89,3 +89,11 @@ def test_whole_numbers_in_a_folder_become_fractions_where_these_come_later(every
     assert (kept["follower.y"] % 1 > 0).any()
     for name in RECORDED:
         np.testing.assert_array_equal(written[name][...], kept[name])
+
+
+@pytest.mark.parametrize("record", [None, "A.n_A"])
+def test_many_passes_are_said_with_and_without_a_recording(record, monkeypatch):
+    for name in ("integrations.scheduled_loops.MANY_PASSES", "progress.INTERVAL"):
+        monkeypatch.setattr(f"mdf_loop.{name}", 0)
+    with pytest.warns(LoopWarning, match="its conditions of termination do not hold yet"):
+        mdf_loop.run(graph(counter("A"), until=Condition("AfterNPasses", n=5000)), record=record)

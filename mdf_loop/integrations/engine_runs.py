@@ -219,7 +219,7 @@ def run_recorded_in_mdf(
     time_increment: float | None,
     collect: bool,
     keys: Sequence[Key],
-    loops: Mapping[tuple[str, ...], LoopOfNode] = MappingProxyType({}),
+    loops: Watched = MappingProxyType({}),
     places: Places | None = None,
 ) -> tuple[dict[str, Any], list[list[Any]]]:
     """The same, and the values of ports and parameters after each pass; None before their node has run.
@@ -252,11 +252,14 @@ def run_recorded_in_mdf(
 LoopOfNode = Callable[[dict[Any, Any], PreparedLoop, Arguments, Run], Any]
 """Runs the loop that a parameter or function of a node is, and puts what is recorded inside it into a dict, by name."""
 
+Watched = Mapping[tuple[str, ...], LoopOfNode]
+"""What runs the loops that something is recorded in, by node and id."""
+
 
 class _RecordedPasses:
     """Values of nodes after each pass of graph-scheduler."""
 
-    def __init__(self, evaluable: Any, keys: Sequence[Key], loops: Mapping[tuple[str, ...], LoopOfNode]) -> None:
+    def __init__(self, evaluable: Any, keys: Sequence[Key], loops: Watched) -> None:
         self.rows: list[list[Any]] = [[] for _ in keys]
         self._evaluable, self._keys, self._ran = evaluable, keys, set[str]()
         self._latest = dict[Any, Any]()

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
+from mdf_loop.convert.scheduled.lowered_runs import Runner
 from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.errors import (
     IterationError,
@@ -29,7 +31,7 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.integrations.engine_patches import MANY_PASSES, warn_of_passes
-from mdf_loop.integrations.engine_runs import as_given, kept, places_of, run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import Watched, as_given, kept, places_of, run_recorded_in_mdf, with_inputs
 from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.integrations.required_inputs import refuse_missing_inputs
 from mdf_loop.ops.registry import changes
@@ -213,19 +215,39 @@ class ScheduledLoops:
         self.graph, most = graph, _most(graph)
         self._kept, self._shared = Recent[ScheduledLoop](most), Recent[Shared](most)
 
-    def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run, is_once: bool) -> tuple[dict[str, Any], int | None]:
-        """The outputs by name, from the loop or from MDF's engine, and how many passes the loop had.
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        how: Stepping,
+        run: Run,
+        is_once: bool,
+        begin: Callable[[Lowered], Runner | None] = lambda _: None,
+        watched: Callable[[Any], Watched] = lambda _: MappingProxyType({}),
+    ) -> tuple[dict[str, Any], int | None, list[list[Any]]]:
+        """The outputs by name, from the loop or from MDF's engine, the number of passes, as far as it is known, and rows.
 
         Names are those of ONNX in a converted graph.  Of one evaluation, without ``steps=``, many passes are worth a warning, and
-        a run in MDF's engine is not.
+        a run in MDF's engine is not, if nothing is recorded.
+
+        Parameters
+        ----------
+        inputs, how, run, is_once
+        begin : callable
+            Gives what runs the loop, if something is recorded: rows are those of the passes before it.
+        watched : callable
+            Gives what runs loops of nodes of the graph in MDF's engine: rows are those of all passes.
         """
         loop = self.find(inputs, how)
-        lowered = loop.lowered(run, warns=not is_once)
+        lowered = loop.lowered(run, warns=not is_once or bool(how.record))
         if is_once and run.watch is None:
             run.watch = Watch(_passes_noted(), run.position)
-        outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else execute(lowered)
-        passes = None if lowered is None else lowered.passes(run)
-        return {self._names.get(id, id): value for id, value in outputs.items()}, passes
+        if lowered is None:
+            outputs, rows = run_recorded_in_mdf(loop.graph, *loop.how, watched(loop.graph))
+            passes = len(rows[0]) if rows else None
+        else:
+            outputs, rows = execute(lowered, run, begin(lowered)), lowered.recorded
+            passes = lowered.passes(run)
+        return {self._names.get(id, id): value for id, value in outputs.items()}, passes, rows
 
     def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:
         """The loop for some inputs.

@@ -410,7 +410,7 @@ class MdfModel(Model):
             if steps is None and (run.options.trusted or not has_conditions(graph) or has_stepped_loops(graph)):
                 return Found(run_in_mdf(with_inputs(graph, inputs)), *of_outermost(run))
             how = Stepping(1 if steps is None else steps, wish.time_increment, wish.collect)
-            outputs, passes = self.scheduled.run(inputs, how, run, is_once=steps is None)
+            outputs, passes, _ = self.scheduled.run(inputs, how, run, is_once=steps is None)
             if steps is None:
                 return Found(outputs, passes, "condition")
             self._warn_of_steps(steps, wish.collect)

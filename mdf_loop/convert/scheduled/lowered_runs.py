@@ -76,6 +76,12 @@ class Lowered:
         return 0 if self.loop is None else None if passes is None else passes * self.plan.steps - len(self.rows)
 
     @property
+    def recorded(self) -> list[list[Any]]:
+        """What was recorded of the passes that were run one by one, without collected outputs: rows of each."""
+        n = len(self.names) if self.plan.collect else 0
+        return [[row[k] for row in self.rows] for k in range(n, len(self.plan.record))]
+
+    @property
     def execute(self) -> NumpyLoop:
         """What runs the loop."""
         assert self.loop is not None

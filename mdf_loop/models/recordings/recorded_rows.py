@@ -187,7 +187,7 @@ class Recorder:
             yield
         except BaseException as error:
             if keeps_results(error):
-                error.recorded = dict(self.found)
+                error.recorded = getattr(error, "recorded", None) or dict(self.found)
             raise
 
 

@@ -21,12 +21,12 @@ from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.inner_values import Way, collecting, fitting, loops_on, only_one, rows_of, ways_in, with_value
 from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, Key, way_inside
-from mdf_loop.convert.scheduled.loops import execute
+from mdf_loop.convert.scheduled.lowered_runs import Lowered, Runner
 from mdf_loop.errors import ArgumentError, malformed, unknown_name
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.integrations.engine_runs import run_recorded_in_mdf, with_inputs
-from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
+from mdf_loop.integrations.engine_runs import Watched, with_inputs
+from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.model import MOST, Found, Model, Wish
 from mdf_loop.models.once import Request, part_of_model
 from mdf_loop.models.recordings.recorded_names import found_in
@@ -132,40 +132,33 @@ def _recorded_passes(
     """A run of a scheduled model: what is recorded is more that the loop over its passes collects."""
     steps = 1 if wish.steps is None else wish.steps
     how = Stepping(steps, wish.time_increment, wish.collect, tuple(keys.values()))
-    stop = "trip count" if wish.steps else "condition"
     ways = {name: ("", *(way_inside(key) if key[0] == INSIDE else key[2:])) for name, key in keys.items()}
-    with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (model.graph.id,)):
-        loop = model.scheduled.find(inputs, how)
-        lowered = loop.lowered(run)
-        if lowered is None:
-            outputs, rows = _passes_in_mdf(loop, keys)
-            passes = len(rows[0])
-        else:
-            rows = [
-                [rows_of(row[k], loops_on(way) - 1) for row in lowered.rows] for k, way in enumerate(ways.values(), -len(ways))
-            ]
-            recorder.before = dict(zip(keys, rows, strict=True))
-            call = None if lowered.loop is None else LoopRecording(lowered.execute, ways, recorder).results
-            with recorder.keeping():
-                outputs = execute(lowered, run, call)
-            passes = lowered.passes(run)
-        if not recorder.found:
-            recorder.before = {}
-            is_once = wish.steps is None and not has_conditions(model.graph) and passes == 1
-            for (name, key), found in zip(keys.items(), rows, strict=True):
-                recorder.keep(name, filled(found, name) if key[0] != INSIDE else found[0] if is_once else found)
-    return Found(outputs, passes, stop)
+
+    def begin(lowered: Lowered) -> Runner | None:
+        rows = [rows_of(column, loops_on(way)) for column, way in zip(lowered.recorded, ways.values(), strict=True)]
+        recorder.before = dict(zip(keys, rows, strict=True))
+        return None if lowered.loop is None else LoopRecording(lowered.execute, ways, recorder).results
+
+    with part_of(run), random_stream(run.stream), malformed("this graph cannot be run", (model.graph.id,)), recorder.keeping():
+        is_once = wish.steps is None
+        outputs, passes, rows = model.scheduled.run(inputs, how, run, is_once, begin, lambda graph: _watched(graph, keys))
+        if not recorder.found:  # there was no loop
+            recorder.before, is_alone = {}, is_once and not has_conditions(model.graph) and passes == 1
+            for (name, way), found in zip(ways.items(), rows, strict=True):
+                values = rows_of(found, loops_on(way))
+                is_port = keys[name][0] != INSIDE
+                recorder.keep(name, filled(values, name) if is_port else values[0] if is_alone else values)
+    return Found(outputs, passes, "trip count" if wish.steps else "condition")
 
 
-def _passes_in_mdf(loop: ScheduledLoop, keys: Mapping[str, Key]) -> tuple[dict[str, Any], list[list[Any]]]:
-    """The outputs of a model that MDF's engine runs, and what is recorded of each pass."""
-    loops = dict[tuple[str, ...], dict[str, Way]]()
+def _watched(graph: Any, keys: Mapping[str, Key]) -> Watched:
+    """What runs loops of nodes in MDF's engine, where values inside them are recorded."""
+    ways = dict[tuple[str, ...], dict[str, Way]]()
     for name, key in keys.items():
         if key[0] == INSIDE:
-            _refuse_stepped(loop.graph, *key[1:3])
-            loops.setdefault(key[1:3], {})[name] = way_inside(key)
-    watched = {place: partial(_run_watched, ways) for place, ways in loops.items()}
-    return run_recorded_in_mdf(loop.graph, *loop.how[:3], tuple(keys.values()), watched)
+            _refuse_stepped(graph, *key[1:3])
+            ways.setdefault(key[1:3], {})[name] = way_inside(key)
+    return {place: partial(_run_watched, here) for place, here in ways.items()}
 
 
 def _run_watched(ways: Mapping[str, Way], found: dict[str, Any], prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
