@@ -33,6 +33,7 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, room_of, settle
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
+from mdf_loop.execute.wrapped_numbers import warn_of_wrapped_numbers
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
@@ -170,7 +171,7 @@ class NumpyLoop(InterpretedLoop):
             warn_of_shapes_before(error, self, given, run, drawn)
             raise
         self.compared.warn_of_nan(results, given, run, self.lasted)
-        for warn in (warn_of_new_nan, warn_of_new_shapes, self.set_elements.warn):
+        for warn in (warn_of_new_nan, warn_of_new_shapes, warn_of_wrapped_numbers, self.set_elements.warn):
             warn(self, results, given, run, drawn, self.lasted)
         return results
 
