@@ -10,8 +10,8 @@ import numpy as np
 
 from mdf_loop.calls.calling import results_of
 from mdf_loop.execute.graphs import Graph
-from mdf_loop.execute.nan_warnings import Compared
 from mdf_loop.execute.specialised import Specialised
+from mdf_loop.execute.warnings.nan_warnings import Compared
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.once import Given, OnceEvaluation, Request, part_of_model
 from mdf_loop.options import Options, Run

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import weakref
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import LoopInterrupted, let_through
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.run_again import first_iterations, is_inner
+from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
 from mdf_loop.options import Run
 
 LOOKED_AT = 200
@@ -61,8 +61,9 @@ def _first_beyond(
     executor: InterpretedLoop, places: Sequence[int], given: Arguments, run: Run, drawn: Any, count: int
 ) -> tuple[int | None, int]:
     """Which value leaves 64 bits first, and in which iteration."""
+    iterations = first_iterations(executor, given, run, drawn, count)
     try:
-        with np.errstate(all="ignore"), contextlib.closing(first_iterations(executor, given, run, drawn, count)) as iterations:
+        with np.errstate(all="ignore"), closing(iterations):
             for k, (session, _) in enumerate(iterations):
                 for place in places:
                     if np.any(np.abs(session.moment.carried[place]) >= END):
