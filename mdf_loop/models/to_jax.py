@@ -22,7 +22,7 @@ from mdf_loop.convert.scheduled.open_start import open_run
 from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, did_you_mean, let_through
-from mdf_loop.integrations.engine_runs import places_of, with_inputs
+from mdf_loop.integrations.input_places import InputPlaces, with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
@@ -33,7 +33,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
-from mdf_loop.readers.mdf.input_ports import copied_with_room
+from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
@@ -150,13 +150,11 @@ class GraphOnce:
     def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
         """The graph with what is known in its places, and ports for the rest."""
         graph = self._with_known(known, traced)
-        places = places_of(graph, dict.fromkeys(traced))
+        places = InputPlaces(graph)
         asked = [
-            Named(node, owner.id, f"{node}.{owner.id}", attribute == "default_value", None, None)
-            for found in places.values()
-            for node, owner, attribute in found
+            Named(*each.place, ".".join(each.place), each.is_port, None, None) for name in traced for each in places.of(name)
         ]
-        names = {(node, owner.id): name for name, found in places.items() for node, owner, _ in found}
+        names = places.at(traced)
         graph, ports = freed(graph, asked)
         body = read_whole(graph, read)
         return OpenGraph(body, tuple(output_ports(graph)), {id: names[p.node, p.id] for id, p in ports.items()})
@@ -190,14 +188,12 @@ class GraphInSteps(GraphOnce):
 
     def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
         """The first passes and the loop behind them, with places for what is traced."""
-        graph = copied_with_room(self._with_known(known, traced))
-        kinds, inputs = dict[GivenInput, Number](), dict[str, str]()
-        for name, places in places_of(graph, dict.fromkeys(traced)).items():
-            for node, owner, attribute in places:
-                given = GivenInput(node, owner.id)
-                setattr(owner, attribute, given)
-                kinds[given], inputs[f"{node}.{owner.id}"] = _kind_of(traced[name]), name
-        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
+        graph = self._with_known(known, traced)
+        names = InputPlaces(graph).at(traced)
+        given = {place: GivenInput(*place) for place in names}
+        kinds = {given[place]: _kind_of(traced[name]) for place, name in names.items()}
+        inputs = {".".join(place): name for place, name in names.items()}
+        run = open_run(ScheduledLowering(with_values(graph, given), *self.how[:3]), kinds)
         return OpenGraph(run.body, run.names, inputs, run)
 
 

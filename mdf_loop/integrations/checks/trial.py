@@ -21,7 +21,8 @@ from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning,
 from mdf_loop.execute.endless import computing
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.checks.loop_bodies import values_of
-from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
+from mdf_loop.integrations.input_places import free_places, with_inputs
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
 from mdf_loop.integrations.taken_over import cutting_loops
 from mdf_loop.integrations.typed_graph import prepare_typed

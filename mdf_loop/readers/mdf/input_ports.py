@@ -64,14 +64,6 @@ class RoomyPort(InputPort):
     default_value: Any = None
 
 
-def copied_with_room(graph: Any) -> Any:
-    """A copy of a graph whose input ports can hold values."""
-    graph = copy.deepcopy(graph)
-    for node in graph.nodes if not has_defaults() else ():
-        node.input_ports = [port if isinstance(port, RoomyPort) else _with_room(port) for port in node.input_ports]
-    return graph
-
-
 def _with_room(port: Any) -> RoomyPort:
     return RoomyPort(port.id, port.shape, port.type, metadata=port.metadata)
 
