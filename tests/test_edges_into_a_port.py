@@ -5,8 +5,8 @@ import warnings
 import pytest
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopWarning, MalformedBody
-from mdf_loop.integrations.checks.model_file import check
 
 TEXT = """
 m:

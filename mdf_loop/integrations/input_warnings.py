@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.integrations.checks.unread import unread_inputs
+from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_tau

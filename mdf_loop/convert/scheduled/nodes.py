@@ -30,7 +30,6 @@ from mdf_loop.readers.expressions.values import (
 from mdf_loop.readers.mdf.control_functions import captured_by
 from mdf_loop.readers.mdf.input_ports import REDUCTIONS, default_value_of, reduce_of
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
-from mdf_loop.readers.mdf.node_functions import apply_function
 from mdf_loop.readers.mdf.stepped_loops import Steps
 
 
@@ -180,22 +179,8 @@ class ScheduledNode(NodeReader):
                 return Unavailable(str(reason))
         return Unavailable(f"parameter {self.base(parameter)} is read before it has a value")
 
-    def _evaluated(self, parameter: Any) -> Value | Unavailable:
-        if parameter.value is not None:
-            value = self.value(parameter.value, parameter)
-        elif parameter.function:
-            value = apply_function(self, parameter, (*self.path, parameter.id), parameter.function, parameter.args or {}, None)
-        elif parameter.time_derivative is not None:
-            value = self._integrated(parameter)
-        elif parameter.conditions:
-            value = self._so_far(parameter)
-        else:
-            return Unavailable(
-                f"parameter {self.base(parameter)} has only a default_initial_value; MDF's engine makes None of it"
-            )
-        for condition in parameter.conditions:
-            value = self._where(parameter, condition, value)
-        return value
+    def _goes_on(self, parameter: Any, value: Value) -> None:
+        """The store has it."""
 
     def _so_far(self, parameter: Any) -> Value:
         """The value that conditions change: the last one, 0.0 before there was one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import version
 from typing import Any
@@ -72,14 +72,16 @@ def with_values(graph: Any, values: Mapping[tuple[str, str], Any]) -> Any:
     """A graph with other values of ports and parameters, by node and id; it shares everything else with the one that is given."""
     if not values:
         return graph
-    graph = copy.copy(graph)
-    graph.nodes = [_node_with_values(node, values) for node in graph.nodes]
+    graph, fed = copy.copy(graph), {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    graph.nodes = [_node_with_values(node, values, fed) for node in graph.nodes]
     return graph
 
 
-def _node_with_values(node: Any, values: Mapping[tuple[str, str], Any]) -> Any:
+def _node_with_values(node: Any, values: Mapping[tuple[str, str], Any], fed: Container[tuple[str, str]]) -> Any:
     node = copy.copy(node)
-    node.input_ports = [_with_value(port, node.id, "default_value", values) for port in node.input_ports]
+    node.input_ports = [
+        port if (node.id, port.id) in fed else _with_value(port, node.id, "default_value", values) for port in node.input_ports
+    ]
     node.parameters = [
         _with_value(each, node.id, "value" if each.default_initial_value is None else "default_initial_value", values)
         for each in node.parameters
