@@ -11,7 +11,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -90,20 +90,19 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         trial = Trial(graph, given, trial.told)
     loops = [(node, each) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
     yield from trial.odd
-    yield from _told(
-        trial.told, {f" '{node.id}.{each.id}'": (str(graph.id), node.id, each.id) for node, each in loops}, constants
-    )
+    named = {f" '{node.id}.{each.id}'": (str(graph.id), node.id, each.id) for node, each in loops}
+    yield from _placed([] if constants else trial.told, named, str(graph.id))
     for node, thing in loops:
         if thing.function == "onnx::Loop" and (count := trial.iterations.get(f"{node.id}.{thing.id}", MOST)) <= 1:
             yield from _ended_at_once(node, thing, values_of(graph, node, given), count, (str(graph.id), node.id, thing.id))
 
 
-def _told(texts: Iterable[str], loops: Mapping[str, tuple[str, ...]], said: Sequence[Finding]) -> Iterator[Finding]:
-    """What loops warn of, each with the place of the loop that it names, or of the only one; nothing where the cause is said."""
+def _placed(texts: Iterable[str], loops: Mapping[str, tuple[str, ...]], graph: str) -> Iterator[Finding]:
+    """What loops warn of, each with the place of the loop that it names, or of the only one."""
     only = next(iter(loops)) if len(loops) == 1 else ""
-    for text in texts if not said else ():
+    for text in texts:
         name = next((name for name in loops if name in text), only)
-        place = loops.get(name, next(iter(loops.values()))[:1])
+        place = loops.get(name, (graph,))
         yield Finding(WARNING, f"{'/'.join(place)}: {text.replace(name, '', 1)}", place)
 
 
