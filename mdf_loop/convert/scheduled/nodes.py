@@ -28,7 +28,7 @@ from mdf_loop.readers.expressions.values import (
     literal,
 )
 from mdf_loop.readers.mdf.control_functions import captured_by
-from mdf_loop.readers.mdf.input_ports import REDUCTIONS, default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import REDUCTIONS, default_value_of, is_plain, reduce_of, weighted
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
 from mdf_loop.readers.mdf.stepped_loops import Steps
 
@@ -234,37 +234,21 @@ def port_value(
     sent = [part for part in sent if not (part.came.is_known and not part.came.literal)]
     if len(sent) > (1 if reduce == "overwrite" else 2):
         raise NotCompiled(f"{len(sent)} edges end in port {base}, and MDF takes them in no particular order")
+
+    def brought(part: Sent) -> Value:
+        return weighted(builder, base, part.edge, available(part.value), part.is_array, path)
+
     if len(sent) == 2:
-        return _reduced(builder, base, reduce, [_weighted(builder, base, part) for part in sent], sent)
+        return _reduced(builder, base, reduce, [*map(brought, sent)], sent)
     if not sent:
         return _default(store, builder, port, ran, path)
     return builder.computed(
         sent[0].came,
-        lambda: _weighted(builder, base, sent[0]),
+        lambda: brought(sent[0]),
         lambda: builder.array(_default(store, builder, port, ran, path), base),
         base,
         apart=True,  # what has not come has no value to weigh
     )
-
-
-def _weighted(builder: PassBuilder, base: str, sent: Sent) -> Value:
-    """What an edge brings."""
-    edge, value = sent.edge, available(sent.value)
-    if is_plain(edge):
-        return value
-    weight = edge.parameters["weight"]
-    if isinstance(weight, list) and sent.is_array:  # numpy makes an array of it, where Python would repeat the list
-        weight = np.asarray(weight)
-    if not isinstance(weight, bool | int | float | np.ndarray | np.generic):
-        raise NotCompiled(f"the weight of edge {edge.id!r} is a {type(weight).__name__}, no number or array")
-    factor = literal(weight)
-    return builder.node("multiply", [factor, value], base, number=arithmetic("multiply", factor, value))
-
-
-def is_plain(edge: Any) -> bool:
-    """Whether an edge passes on the very same value."""
-    weight = (edge.parameters or {}).get("weight", 1)
-    return type(weight) in (int, float) and weight == 1
 
 
 def _reduced(builder: PassBuilder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:

@@ -238,7 +238,10 @@ def port_value(
         edges = edges[-1:]
     total: Value | None = None
     for edge in edges:
-        value = _weighted(builder, base, edge, values, path)
+        value = available(values[edge.sender, edge.sender_port])
+        if value.items is None and value.literal is None:
+            raise MalformedBody(f"edge {edge.id!r} brings no value: output port {edge.sender}.{edge.sender_port} has none", path)
+        value = value if is_plain(edge) else weighted(builder, base, edge, builder.array(value, base), True, path)
         if total is None:
             total = value
         else:
@@ -248,16 +251,25 @@ def port_value(
     return total
 
 
-def _weighted(
-    builder: BodyBuilder, base: str, edge: Any, values: Mapping[tuple[str, str], Value | Unavailable], path: tuple[str, ...]
-) -> Value:
-    value = available(values[edge.sender, edge.sender_port])
-    if value.items is None and value.literal is None:
-        raise MalformedBody(f"edge {edge.id!r} brings no value: output port {edge.sender}.{edge.sender_port} has none", path)
+def is_plain(edge: Any) -> bool:
+    """Whether an edge passes on the very same value."""
     weight = (edge.parameters or {}).get("weight", 1)
-    if type(weight) in (int, float) and weight == 1:
+    return type(weight) in (int, float) and weight == 1
+
+
+def weighted(builder: BodyBuilder, base: str, edge: Any, value: Value, is_array: bool, path: tuple[str, ...]) -> Value:
+    """What an edge makes of a value; a list times an array is an array, where Python would repeat the list.
+
+    Raises
+    ------
+    MalformedBody
+        The weight is no number or array.
+    """
+    if is_plain(edge):
         return value
-    if not isinstance(weight, bool | int | float | list | np.ndarray | np.generic):
+    weight = edge.parameters["weight"]
+    weight = np.asarray(weight) if isinstance(weight, list) and is_array else weight
+    if not isinstance(weight, bool | int | float | np.ndarray | np.generic):
         raise MalformedBody(f"the weight of edge {edge.id!r} must be a number or an array; got {weight!r}", path)
-    factor, value = builder.array(literal(weight), base), builder.array(value, base)
+    factor = literal(weight)
     return builder.node("multiply", [factor, value], base, number=arithmetic("multiply", factor, value))
