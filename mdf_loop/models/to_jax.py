@@ -16,10 +16,8 @@ from mdf_loop.calls.compiled import Compiled
 from mdf_loop.calls.compiled import compile as compile_body
 from mdf_loop.calls.on_device import LoopAlone, OnDevice, OpenGraph, fitted_to, in_rows, key_of, with_constants
 from mdf_loop.convert.locating import line_of_error, line_of_names
-from mdf_loop.convert.named_values import Named, freed
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.convert.scheduled.open_start import open_run
-from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, did_you_mean, let_through
 from mdf_loop.integrations.input_places import InputPlaces, with_inputs
@@ -33,7 +31,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
-from mdf_loop.readers.mdf.input_ports import with_values
+from mdf_loop.readers.mdf.input_ports import GivenInput, with_values
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
@@ -149,15 +147,15 @@ class GraphOnce:
 
     def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
         """The graph with what is known in its places, and ports for the rest."""
+        graph, names = self._opened(known, traced)
+        return OpenGraph(read_whole(graph, read), tuple(output_ports(graph)), {each.name: names[each] for each in names})
+
+    def _opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> tuple[Any, dict[GivenInput, str]]:
+        """The same, and the names of what is open."""
         graph = self._with_known(known, traced)
-        places = InputPlaces(graph)
-        asked = [
-            Named(*each.place, ".".join(each.place), each.is_port, None, None) for name in traced for each in places.of(name)
-        ]
-        names = places.at(traced)
-        graph, ports = freed(graph, asked)
-        body = read_whole(graph, read)
-        return OpenGraph(body, tuple(output_ports(graph)), {id: names[p.node, p.id] for id, p in ports.items()})
+        names = InputPlaces(graph).at(traced)
+        opened = {place: GivenInput(*place, ".".join(place)) for place in names}
+        return with_values(graph, opened), {opened[place]: name for place, name in names.items()}
 
     def _with_known(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:
         """The graph with what is known in its places."""
@@ -188,13 +186,10 @@ class GraphInSteps(GraphOnce):
 
     def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
         """The first passes and the loop behind them, with places for what is traced."""
-        graph = self._with_known(known, traced)
-        names = InputPlaces(graph).at(traced)
-        given = {place: GivenInput(*place) for place in names}
-        kinds = {given[place]: _kind_of(traced[name]) for place, name in names.items()}
-        inputs = {".".join(place): name for place, name in names.items()}
-        run = open_run(ScheduledLowering(with_values(graph, given), *self.how[:3]), kinds)
-        return OpenGraph(run.body, run.names, inputs, run)
+        graph, names = self._opened(known, traced)
+        kinds = {each: _kind_of(traced[name]) for each, name in names.items()}
+        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
+        return OpenGraph(run.body, run.names, {each.name: name for each, name in names.items()}, run)
 
 
 def _kind_of(type: Type) -> Number:

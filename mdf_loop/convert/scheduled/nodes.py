@@ -20,7 +20,6 @@ from mdf_loop.convert.scheduled.slots import GivenInput, PassBuilder, Store
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.values import (
     NotCompiled,
-    Scope,
     Unavailable,
     Value,
     arithmetic,
@@ -77,9 +76,9 @@ class ScheduledNode(NodeReader):
         super().__init__(node, ports, builder, read_once, path)
         self.store, self.moment, self.calls_loops = store, moment, store.calls_loops
 
-    def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
-        """What MDF evaluates a value to; one that each run is given is in the store."""
-        return self.store.given(source) if isinstance(source, GivenInput) else super().value(source, thing, scope)
+    def given(self, given: GivenInput) -> Value:
+        """What each run is given, which is in the store."""
+        return self.store.given(given)
 
     def run(self) -> None:
         """Evaluate the node; its parameters and output ports are in the store then."""

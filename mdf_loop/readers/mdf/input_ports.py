@@ -68,6 +68,23 @@ def _with_room(port: Any) -> RoomyPort:
     return RoomyPort(port.id, port.shape, port.type, metadata=port.metadata)
 
 
+@record
+class GivenInput:
+    """Stands in a graph in the place of a number or array that each run is given: nothing depends on which it is.
+
+    ``name`` is what it is called in a body that captures it.
+    """
+
+    node: str
+    id: str
+    name: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Its key among the values that live from pass to pass."""
+        return ("given", self.node, self.id)
+
+
 def with_values(graph: Any, values: Mapping[tuple[str, str], Any]) -> Any:
     """A graph with other values of ports and parameters, by node and id; it shares everything else with the one that is given."""
     if not values:

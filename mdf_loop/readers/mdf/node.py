@@ -27,7 +27,7 @@ from mdf_loop.readers.expressions.expression_text import number_in, parse, varia
 from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, NotCompiled, Scope, Unavailable, Value, literal
 from mdf_loop.readers.mdf.by_place import signature_of
 from mdf_loop.readers.mdf.control_functions import BODIES
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import GivenInput, default_value_of
 from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 from mdf_loop.readers.mdf.stepped_loops import Steps
 
@@ -78,9 +78,15 @@ class NodeReader:
         return {port.id: self._output(port) for port in self.node.output_ports}
 
     def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
-        """What MDF evaluates a value or the text of one to."""
+        """What MDF evaluates a value or the text of one to; one that each run is given comes from outside."""
+        if isinstance(source, GivenInput):
+            return self.given(source)
         base, path = self.base(thing), (*self.path, thing.id)
         return evaluated(source, self.scope if scope is None else scope, self.builder, base, path)
+
+    def given(self, given: GivenInput) -> Value:
+        """What each run is given."""
+        return self.builder.capture(given.name)
 
     @property
     def onnx_opset(self) -> int:
