@@ -29,6 +29,7 @@ from mdf_loop.integrations.required_inputs import is_required, missing_values, r
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import PLAIN
 from mdf_loop.models.once import Request, part_of_model
 from mdf_loop.models.results import iterations_of
 from mdf_loop.ops.registry import facts
@@ -152,13 +153,25 @@ class Trial:
         }
         found = model.evaluated_once(given, start_run(), call, {"/".join(key[1:]): key for key in computed})
         if found is None:
-            with run_by(self._shortened):
-                run_in_mdf(with_inputs(model.graph, given))
+            self._run_in_passes(model, given)
             return
         for key, value in zip(computed, found.recorded.values(), strict=True):
             if isinstance(value, float) and not math.isfinite(value):
                 place, odd = (str(model.graph.id), *key[1:]), "nan" if math.isnan(value) else "infinity"
                 self.odd.append(Finding(WARNING, f"{'/'.join(place)}: {excerpt(computed[key])} is {odd}", place))
+
+    def _run_in_passes(self, model: MdfModel, given: Mapping[str, Any]) -> None:
+        """Run what is not evaluated once: in the engine of MDF where loops are to be cut, or to find out where it fails."""
+        things = [each for node in model.graph.nodes for each in (*node.parameters, *node.functions)]
+        if has_conditions(model.graph) and not any(each.function in LOOPS for each in things):
+            try:
+                model.in_other_ways(given, start_run(), PLAIN)
+                return
+            except LoopError as error:
+                if isinstance(error, IterationLimit | LoopTimeout):
+                    raise
+        with run_by(self._shortened):
+            run_in_mdf(with_inputs(model.graph, given))
 
     def _shortened(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
         """The results of a loop, or what it has after so many iterations."""

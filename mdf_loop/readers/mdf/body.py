@@ -71,21 +71,17 @@ def read_mdf_graph(source: Any, read: Read, n_carried: int | None = None, kind: 
     load_kernels()
     graph = as_graph(source)
     with malformed("this graph cannot be read", (str(graph.id),)):
-        return _read(graph, read, n_carried, kind)
-
-
-def _read(graph: Any, read: Read, n_carried: int | None, kind: str) -> Body:
-    check_graph(graph)
-    signature = read_signature(graph, n_carried, kind)
-    read_body = _each_once(read)
-    graph = graph_by_place(graph, read_body)
-    if "types" in (graph.metadata or {}):
-        return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
-    try:
-        body = _compiled(graph, signature, read_body)
-    except NotCompiled as reason:
-        body = engine_body(graph, signature, str(reason))
-    return check_body(body, (graph.id,))
+        check_graph(graph)
+        signature = read_signature(graph, n_carried, kind)
+        read_body = _each_once(read)
+        graph = graph_by_place(graph, read_body)
+        if "types" in (graph.metadata or {}):
+            return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
+        try:
+            body = _compiled(graph, signature, read_body)
+        except NotCompiled as reason:
+            body = engine_body(graph, signature, str(reason))
+        return check_body(body, (graph.id,))
 
 
 def read_whole(graph: Any, read: Read) -> Body:
@@ -101,21 +97,15 @@ def read_whole(graph: Any, read: Read) -> Body:
     """
     load_kernels()
     with malformed("this graph cannot be read", (str(graph.id),)):
-        return _read_whole(graph, read)
-
-
-def _read_whole(graph: Any, read: Read) -> Body:
-    check_graph(graph)
-    metadata = graph.metadata or {}
-    outputs = output_ports(graph)
-    signature = Signature((), {}, tuple(outputs.values()), tuple(outputs), version_in(metadata.get("opset")) or DEFAULT_OPSET)
-    read_body = _each_once(read)
-    graph = graph_by_place(graph, read_body)
-    try:
-        body = _compiled(graph, signature, read_body)
-    except NotCompiled as reason:
-        raise UnsupportedOp(f"{graph.id}: {reason}") from reason
-    return check_body(body, (graph.id,))
+        check_graph(graph)
+        outputs, opset = output_ports(graph), version_in((graph.metadata or {}).get("opset")) or DEFAULT_OPSET
+        read_body = _each_once(read)
+        graph = graph_by_place(graph, read_body)
+        try:
+            body = _compiled(graph, Signature((), {}, tuple(outputs.values()), tuple(outputs), opset), read_body)
+        except NotCompiled as reason:
+            raise UnsupportedOp(f"{graph.id}: {reason}") from reason
+        return check_body(body, (graph.id,))
 
 
 def _each_once(read: Read) -> Read:
