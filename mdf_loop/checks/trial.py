@@ -24,7 +24,7 @@ from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning,
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
-from mdf_loop.integrations.input_places import free_places, with_inputs
+from mdf_loop.integrations.input_places import InputPlaces, with_inputs
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.ir import Body
@@ -227,12 +227,8 @@ def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tupl
     lost = {name for node, port in ports for name in (port, f"{node.id}.{port}")}
     if isinstance(said := (graph.metadata or {}).get("outputs"), list):  # of a graph that says types
         rest.metadata = {**graph.metadata, "outputs": [name for name in said if not isinstance(name, str) or name not in lost]}
-    return rest, {name: value for name, value in given.items() if not gone or _is_in(rest, name)}
-
-
-def _is_in(graph: Any, name: str) -> bool:
-    """Whether an input, which may be called ``node.id``, is one of a graph."""
-    return any(name in (id, f"{node}.{id}") for node, id, *_ in free_places(graph))
+    known = InputPlaces(rest).names if gone else given
+    return rest, {name: value for name, value in given.items() if name in known}
 
 
 def _of_typed(graph: Any) -> Iterator[LoopError]:

@@ -236,7 +236,7 @@ class MdfModel(Model):
     @cached_property
     def _warnings(self) -> InputWarnings:
         """What its runs say of inputs."""
-        return InputWarnings(self.graph, {name: self.full_name(name) for name in self.inputs})
+        return InputWarnings(self.places)
 
     @cached_property
     def units(self) -> Mapping[str, str]:  # type: ignore[override]

@@ -139,7 +139,7 @@ def _ordered(graph: Any) -> tuple[tuple[tuple[str, ...], ...], dict[str, Conditi
     """The nodes in the order in which they run, by sets, and their conditions."""
     waits = _waits(graph)
     sets = _sets(graph, waits)
-    conditions = dict[str, Condition].fromkeys(waits, ALWAYS)  # what waits for nodes that always run always runs
+    conditions: dict[str, Condition] = {**dict.fromkeys(waits, ALWAYS)}  # what waits for nodes that always run always runs
     if has_conditions(graph):
         conditions = _without_what_is_sure(_conditions(graph, waits), _levels(sets), sets)
     return tuple(_order(graph, names, conditions) for names in sets), conditions
