@@ -227,7 +227,7 @@ def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tupl
     lost = {name for node, port in ports for name in (port, f"{node.id}.{port}")}
     if isinstance(said := (graph.metadata or {}).get("outputs"), list):  # of a graph that says types
         rest.metadata = {**graph.metadata, "outputs": [name for name in said if not isinstance(name, str) or name not in lost]}
-    known = InputPlaces(rest).names if gone else given
+    known = InputPlaces(rest).named if gone else given
     return rest, {name: value for name, value in given.items() if name in known}
 
 

@@ -68,24 +68,22 @@ class InputPlaces:
         self.graph, self.free = graph, [*free_places(graph)]
 
     @cached_property
-    def _named(self) -> Mapping[str, list[FreePlace]]:
-        """All places of each name."""
+    def named(self) -> Mapping[str, Sequence[FreePlace]]:
+        """The places that each name means: one, or all required ports of that name; without names that do not say which."""
         found: dict[str, list[FreePlace]] = {}
         for each in self.free:
             for name in dict.fromkeys((each.id, f"{each.node}.{each.id}", *_names_in_onnx(each.owner))):
                 found.setdefault(name, []).append(each)
-        return found
+        clear: dict[str, Sequence[FreePlace]] = {}
+        for name, places in found.items():
+            required = [each for each in places if is_required(each.owner) and name != f"{each.node}.{each.id}"]
+            if required or len(places) == 1:
+                clear[name] = required or places
+        return clear
 
     def of(self, name: str) -> Sequence[FreePlace]:
-        """The places that a name means: one, or all required ports of that name; none where it does not say which."""
-        found = self._named.get(name, ())
-        required = [each for each in found if is_required(each.owner) and name != f"{each.node}.{each.id}"]
-        return required or (found if len(found) == 1 else ())
-
-    @cached_property
-    def names(self) -> set[str]:
-        """All names that mean places."""
-        return {name for name in self._named if self.of(name)}
+        """The places that a name means; none where it does not say which."""
+        return self.named.get(name, ())
 
     def at(self, names: Iterable[str]) -> dict[Place, str]:
         """The places that some names mean, each with its name.
@@ -114,7 +112,7 @@ class InputPlaces:
         """
         if not inputs:
             return {}
-        refuse_options(inputs, self._named)
+        refuse_options(inputs, {*self.named, *(each.id for each in self.free)})
         self.at(inputs)
         values = {name: as_given(value, f"input {name!r}") for name, value in inputs.items()}
         return {each.place: values[name] for name in inputs for each in self.of(name)}
@@ -122,7 +120,7 @@ class InputPlaces:
     def _no_place(self, name: str) -> ArgumentError:
         """What is wrong with a name that means no place."""
         names = [f"{each.node}.{each.id}" for each in self.free if not isinstance(getattr(each.owner, each.attribute), dict)]
-        if name in self._named:  # a dict is the body of a loop
+        if any(name == each.id for each in self.free):  # a dict is the body of a loop
             matching = [full for full in names if full.endswith(f".{name}")]
             return ArgumentError(f"the name {name!r} is not unique; give one of: {', '.join(matching)}")
         ids = [full.rpartition(".")[2] for full in names]

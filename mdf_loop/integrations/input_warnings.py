@@ -28,8 +28,8 @@ class InputWarnings:
     def __init__(self, places: InputPlaces) -> None:
         self._graph, self._unread = places.graph, unread_inputs(places.graph)
         self._takes_two_pi = any(reads_tau(said) for *_, said in equations_in_nodes(places.graph))
-        found = [(name, each) for name in places.names for each in places.of(name)]
-        self._declared = {name: each.owner for name, each in found if each.is_port and _says_kind(each.owner)}
+        named = [(name, each) for name, meant in places.named.items() for each in meant]
+        self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
 
     def warn(self, inputs: Mapping[str, Any], run: Run) -> None:
         """Say what is odd about the inputs of a run, each once."""

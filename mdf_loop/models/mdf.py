@@ -151,9 +151,9 @@ class MdfModel(Model):
     def _known(self) -> set[str]:
         """Every name of an input."""
         if not is_typed(self.graph):
-            return {*self.inputs, *self.places.names}
+            return {*self.inputs, *self.places.named}
         ids = input_ids(self.graph)
-        free = {name for name in self.places.names if any(each.is_port for each in self.places.of(name))}
+        free = {name for name, places in self.places.named.items() if any(each.is_port for each in places)}
         return {*self.inputs, *ids, *ids.values(), *(free if self.typed is None else ())}
 
     def takes(self, name: str) -> bool:
@@ -173,7 +173,7 @@ class MdfModel(Model):
         ------
         ArgumentError
         """
-        self.places.at(name for name in names if name in self.places.names)
+        self.places.at(name for name in names if name in self.places.named)
 
     def refuse_missing(self, names: Collection[str]) -> None:
         """See that each input that has no value is among those that are given, and tell of zeros that MDF takes for others.
@@ -251,7 +251,7 @@ class MdfModel(Model):
                 units = {part.id: said} if isinstance(said, str) else said if isinstance(said, Mapping) else {}
                 found |= {(node.id, id): unit for id, unit in units.items() if isinstance(unit, str)}
             found = {(node.id, id): unit for id, unit in _units_of_results(node).items()} | found
-        named = {name: self.places.of(name)[0].place for name in self.places.names} | output_ports(self.graph)
+        named = {name: places[0].place for name, places in self.places.named.items()} | output_ports(self.graph)
         return {f"{node}.{id}": unit for (node, id), unit in found.items()} | {
             name: found[place] for name, place in named.items() if place in found
         }
