@@ -138,24 +138,31 @@ def _made_ready(model: Any) -> Model | Compiled:
     return prepare(model) if is_model else compile_body(model)
 
 
-class GraphOnce:
-    """A model that is one graph of MDF, evaluated once."""
+class GraphOfMdf:
+    """A model that is one graph of MDF.
 
-    def __init__(self, model: MdfModel) -> None:
-        self.model, self.name = model, model.name
+    Parameters
+    ----------
+    model : MdfModel
+    how : Stepping, optional
+        How it is evaluated many times, or under conditions of graph-scheduler; without it once.
+    """
+
+    def __init__(self, model: MdfModel, how: Stepping | None = None) -> None:
+        self.model, self.name, self.how = model, model.name, how
         self.inputs, self.outputs = model.inputs, model.outputs
 
     def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
-        """The graph with what is known in its places, and ports for the rest."""
-        graph, names = self._opened(known, traced)
-        return OpenGraph(read_whole(graph, read), tuple(output_ports(graph)), {each.name: names[each] for each in names})
-
-    def _opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> tuple[Any, dict[GivenInput, str]]:
-        """The same, and the names of what is open."""
+        """The graph, or its first passes and the loop behind them, with what is known in its places; the rest is open."""
         graph = self._with_known(known, traced)
         names = InputPlaces(graph).at(traced)
-        opened = {place: GivenInput(*place, ".".join(place)) for place in names}
-        return with_values(graph, opened), {opened[place]: name for place, name in names.items()}
+        places = {place: GivenInput(*place, ".".join(place)) for place in names}
+        graph, inputs = with_values(graph, places), {".".join(place): name for place, name in names.items()}
+        if self.how is None:
+            return OpenGraph(read_whole(graph, read), tuple(output_ports(graph)), inputs)
+        kinds = {places[place]: _kind_of(traced[name]) for place, name in names.items()}
+        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
+        return OpenGraph(run.body, run.names, inputs, run)
 
     def _with_known(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:
         """The graph with what is known in its places."""
@@ -175,21 +182,6 @@ class GraphOnce:
     def located(self, error: Exception) -> Exception:
         """An error with the line of the file that it is about."""
         return with_line(error, self.model.source)
-
-
-class GraphInSteps(GraphOnce):
-    """A model that is one graph of MDF, evaluated many times, or under conditions of graph-scheduler."""
-
-    def __init__(self, model: MdfModel, how: Stepping) -> None:
-        super().__init__(model)
-        self.how = how
-
-    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
-        """The first passes and the loop behind them, with places for what is traced."""
-        graph, names = self._opened(known, traced)
-        kinds = {each: _kind_of(traced[name]) for each, name in names.items()}
-        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
-        return OpenGraph(run.body, run.names, {each.name: name for each, name in names.items()}, run)
 
 
 def _kind_of(type: Type) -> Number:
@@ -250,7 +242,7 @@ def source_of(model: Any, how: Mapping[str, Any]) -> Any:
         if how:
             raise ArgumentError(f"{model.name} is an ONNX graph, which is evaluated once; leave out {', '.join(how)}")
         return GraphOfOnnx(model.typed, model)
-    return GraphInSteps(model, Stepping(**how)) if how or goes_in_steps(model.graph) else GraphOnce(model)
+    return GraphOfMdf(model, Stepping(**how) if how or goes_in_steps(model.graph) else None)
 
 
 def goes_in_steps(graph: Any) -> bool:
