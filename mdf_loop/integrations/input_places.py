@@ -110,12 +110,19 @@ class InputPlaces:
         ArgumentError
             As :meth:`at`.
         """
-        if not inputs:
-            return {}
-        refuse_options(inputs, {*self.named, *(each.id for each in self.free)})
-        self.at(inputs)
-        values = {name: as_given(value, f"input {name!r}") for name, value in inputs.items()}
-        return {each.place: values[name] for name in inputs for each in self.of(name)}
+        given: dict[Place, Any] = {}
+        count = 0
+        for name, value in inputs.items():
+            if not (places := self.named.get(name)):
+                refuse_options(inputs, {*self.named, *(each.id for each in self.free)})
+                raise self._no_place(name)
+            kept = value if isinstance(value, bool | int | float | dict) else as_array(value, f"input {name!r}")
+            for node, id, _, _ in places:
+                given[node, id] = kept
+                count += 1
+        if len(given) < count:
+            self.at(inputs)  # says which two
+        return given
 
     def _no_place(self, name: str) -> ArgumentError:
         """What is wrong with a name that means no place."""
@@ -155,11 +162,6 @@ def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
         No port or parameter has that name, or several have.
     """
     return with_values(copy.deepcopy(graph), InputPlaces(graph).given(inputs)) if inputs else graph
-
-
-def as_given(value: Any, what: str = "an input") -> Any:
-    """A value as it stands in a graph."""
-    return value if isinstance(value, bool | int | float | dict) else as_array(value, what)
 
 
 def refuse_options(inputs: Mapping[str, Any], names: Container[str]) -> None:

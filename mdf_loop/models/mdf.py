@@ -348,7 +348,7 @@ class MdfModel(Model):
         if run.options.trusted or self.once is None:
             return None
         given = self.places.given(inputs)
-        if any(isinstance(value, dict) for value in given.values()):  # bodies of loops
+        if dict in map(type, given.values()):  # bodies of loops
             return MdfModel(with_values(self.graph, given), self.name, self.source).evaluated_once({}, run, call, record)
         try:
             evaluation = self.once.made(given, tuple(record.values()))

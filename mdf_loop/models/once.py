@@ -238,10 +238,8 @@ class OnceGraph:
         NotOnce
             Operators cannot express it; or a value that has to be given is not.
         """
-        if any(place not in given for place in self.required):
+        if self.required and not given.keys() >= {*self.required}:
             raise NotOnce("a required input is missing")
-        if any(isinstance(value, dict) for value in given.values()):
-            raise NotOnce("the body of a loop is given")
         return self.of_types(given, record, inside)
 
     def of_types(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:

@@ -168,6 +168,8 @@ class OfNodes:
         """Values by node and id, and what is computed of them."""
         try:
             given = self.model.places.given(inputs)
+            if dict in map(type, given.values()):
+                raise NotTogether("the body of a loop is given")
             return given, self.once.made(given, *self._more)
         except (NotOnce, ArgumentError) as reason:
             raise NotTogether(str(reason)) from reason
