@@ -42,6 +42,9 @@ ALONE = {
     "uniform": "x + numpy.random.uniform(-1, 2)",
     "others": "x * 0.5 + numpy.random.rand() * numpy.random.randn()",
     "no noise": "x * 0.9 + 0.37",
+    "a choice squared": "numpy.where(x > 1, 0.5 * x, x) ** 2 * 0.3 + 0.6",
+    "the root of a choice": "numpy.where(x > 1, 0.5 * x, x) ** 0.5 + 0.3",
+    "one by a choice": "numpy.where(x > 1, 0.5 * x, x) ** -1 * 0.7",
     "an array": "x + 0.1 * numpy.random.normal(0, 1, 3)",
 }
 

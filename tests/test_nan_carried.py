@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop.errors import LoopWarning
-from mdf_loop.execute import nan_warnings
+from mdf_loop.execute.warnings import nan_warnings
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -173,12 +173,12 @@ def test_a_model_says_it_in_each_run_and_in_sweeps_and_trials_once(engine, tmp_p
 
 def test_the_search_has_a_second_for_all_runs_of_a_loop(monkeypatch):
     body = "x: x + k * x / x"
-    monkeypatch.setattr("mdf_loop.execute.nan_warnings.SECONDS", 0.0)
+    monkeypatch.setattr("mdf_loop.execute.warnings.nan_warnings.SECONDS", 0.0)
     for _ in range(2):
         _, said = warned(lambda: mdf_loop.loop(40, True, 0.0, body=body, k=1.0))
         assert [text.partition(" of Loop")[0] for text in said] == ["between iterations 0 and 39"]
     spent = nan_warnings._spent
-    monkeypatch.setattr("mdf_loop.execute.nan_warnings.SECONDS", 1e6)
+    monkeypatch.setattr("mdf_loop.execute.warnings.nan_warnings.SECONDS", 1e6)
     before = sum(spent.values())
     _, said = warned(lambda: mdf_loop.loop(40, True, 0.0, body=body, k=1.0))
     assert [text.partition(" of Loop")[0] for text in said] == ["iteration 0"]

@@ -25,14 +25,12 @@ from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
-from mdf_loop.execute.nan_warnings import Compared, warn_of_new_nan
 from mdf_loop.execute.programs import Completed, Programs, program_values
-from mdf_loop.execute.set_elements import SetElements
-from mdf_loop.execute.shape_warnings import warn_of_new_shapes, warn_of_shapes_before
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, room_of, settle
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
+from mdf_loop.execute.warnings import WARNINGS, Compared, SetElements, warn_of_shapes_before
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
@@ -170,7 +168,7 @@ class NumpyLoop(InterpretedLoop):
             warn_of_shapes_before(error, self, given, run, drawn)
             raise
         self.compared.warn_of_nan(results, given, run, self.lasted)
-        for warn in (warn_of_new_nan, warn_of_new_shapes, self.set_elements.warn):
+        for warn in (*WARNINGS, self.set_elements.warn):
             warn(self, results, given, run, drawn, self.lasted)
         return results
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.integrations.checks.unread import unread_inputs
+from mdf_loop.integrations.input_places import InputPlaces
+from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
@@ -20,16 +21,15 @@ class InputWarnings:
 
     Parameters
     ----------
-    graph : modeci_mdf Graph
-    names : mapping of str to str
-        The inputs of the model, each with its name as ``node.id``.
+    places : InputPlaces
+        What the inputs of the model may set.
     """
 
-    def __init__(self, graph: Any, names: Mapping[str, str]) -> None:
-        self._graph, self._unread = graph, unread_inputs(graph)
-        self._takes_two_pi = any(reads_tau(said) for *_, said in equations_in_nodes(graph))
-        ports = {f"{node.id}.{port.id}": port for node in graph.nodes for port in node.input_ports}
-        self._declared = {name: ports[full] for name, full in names.items() if full in ports and _says_kind(ports[full])}
+    def __init__(self, places: InputPlaces) -> None:
+        self._graph, self._unread = places.graph, unread_inputs(places.graph)
+        self._takes_two_pi = any(reads_tau(said) for *_, said in equations_in_nodes(places.graph))
+        named = [(name, each) for name, meant in places.named.items() for each in meant]
+        self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
 
     def warn(self, inputs: Mapping[str, Any], run: Run) -> None:
         """Say what is odd about the inputs of a run, each once."""

@@ -53,15 +53,16 @@ def power(b, x, y):
     """x ** y; whole numbers of Python's to a negative power are floats, and roots of negative ones complex."""
     if x.type.weak and y.type.weak and y.op == "const" and "f" not in (x.type.kind, y.type.kind) and y.attr < 0:
         return b.pow(b.python(x, float), b.const(float(y.attr)))
-    if x.type.is_array or y.type.is_array:
-        raise ValueError("numpy has other ways for arrays")
     if _may_be_refused(x, y):
         raise ValueError("numpy refuses negative powers of its own whole numbers")
-    if is_number(x):
+    if is_number(x) and not (x.type.is_array or y.type.is_array):
         return b.pow(x, y)
-    if y.op == "const" and y.type.weak and y.attr not in (0, 1) and x.type.kind == "f":
-        return FAST[y.attr](b, x) if y.attr in FAST else b.pow(x, y)
-    raise ValueError("numpy has other ways for single exponents")
+    if y.op == "const" and y.type.weak and x.type.kind == "f":
+        if y.attr in FAST:
+            return FAST[y.attr](b, x)
+        if y.attr not in (0, 1) and not is_number(x):
+            return b.pow(x, y)
+    raise ValueError("numpy has other ways for single exponents of arrays")
 
 
 def _may_be_refused(x: Any, y: Any) -> bool:

@@ -25,7 +25,8 @@ from mdf_loop.convert.scheduled.lowered_runs import Lowered, Runner
 from mdf_loop.errors import ArgumentError, malformed, unknown_name
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.integrations.engine_runs import Watched, with_inputs
+from mdf_loop.integrations.engine_runs import Watched
+from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.model import MOST, Found, Model, Wish
 from mdf_loop.models.once import Request, part_of_model

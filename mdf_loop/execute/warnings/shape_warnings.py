@@ -14,7 +14,7 @@ import numpy as np
 
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.run_again import first_iterations, is_inner
+from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
 from mdf_loop.ir import Body
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import lookup

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 from mdf_loop.errors import LoopInterrupted, PartialResults
@@ -28,7 +28,7 @@ def begun_again(again: InterpretedLoop, given: Arguments, run: Run, drawn: Any) 
 
 def first_iterations(
     executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any, count: int
-) -> Iterator[tuple[Session, Program]]:
+) -> Generator[tuple[Session, Program]]:
     """The state of a loop behind each of its first iterations, interpreted again; none if they cannot be had twice."""
     if not all(map(is_repeatable, executor.loop.body.nodes)):
         return

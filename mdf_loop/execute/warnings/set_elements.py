@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.run_again import first_iterations, is_inner
+from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
 from mdf_loop.ir import Body, Carried
 from mdf_loop.options import Run
 

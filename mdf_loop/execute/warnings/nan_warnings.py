@@ -20,7 +20,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, Session
 from mdf_loop.execute.program import Hidden
-from mdf_loop.execute.run_again import begun_again, is_inner
+from mdf_loop.execute.warnings.run_again import begun_again, is_inner
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, shows_inf, shows_nan, writes_nan

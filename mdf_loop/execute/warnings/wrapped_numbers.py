@@ -1,0 +1,83 @@
+"""A run says that whole numbers became too large for 64 bits: they wrap around then, and look like any others."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopInterrupted, let_through
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
+from mdf_loop.options import Run
+
+LOOKED_AT = 200
+"""Iterations that run again: products leave 64 bits behind 63 of them, Fibonacci's sums behind 92."""
+
+LOOKS, MOST = 5, 1000
+"""How many runs of a loop are looked at that turn out to be right; and how many elements."""
+
+LARGE, END = 2**40, 2.0**63
+"""What nearly all numbers that wrapped around are larger than, those of powers of two apart, which are 0; and where they do."""
+
+_looks = weakref.WeakKeyDictionary[InterpretedLoop, int]()
+
+
+def warn_of_wrapped_numbers(
+    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> None:
+    """Say that carried whole numbers wrapped around: with fractions in their place they leave 64 bits.
+
+    Parameters
+    ----------
+    executor, results, given, run, drawn, lasted
+        As of ``warn_of_new_nan``.
+    """
+    loop = executor.loop
+    if loop.body.typed or lasted < 2 or not run.tells:
+        return
+    odd = [k for k, (before, after) in enumerate(zip(given.carried, results, strict=False)) if _may_have_wrapped(before, after)]
+    if not odd or is_inner(executor, run) or _looks.setdefault(executor, 0) == LOOKS:
+        return
+    carried = [np.asarray(value, np.float64) if k in odd else value for k, value in enumerate(given.carried)]
+    as_fractions = dataclasses.replace(given, carried=carried)
+    k, count = _first_beyond(executor, odd, as_fractions, run, drawn, min(lasted, LOOKED_AT))
+    if k is None:
+        _looks[executor] += 1
+        return
+    name, place = loop.carried[k].input, f"iteration {count} of {loop.name or loop.body.name}"
+    run.warn_once(
+        (id(loop.body), "wrapped"),
+        f"{place}: {loop.body.at(loop.carried[k].output)}{name} became larger than 64 bits hold; whole numbers wrap around "
+        f"there. Begin with a fraction ({name} = 1.0) if its size counts, and not each digit",
+    )
+
+
+def _first_beyond(
+    executor: InterpretedLoop, places: Sequence[int], given: Arguments, run: Run, drawn: Any, count: int
+) -> tuple[int | None, int]:
+    """Which value leaves 64 bits first, and in which iteration."""
+    iterations = first_iterations(executor, given, run, drawn, count)
+    try:
+        with np.errstate(all="ignore"), closing(iterations):
+            for k, (session, _) in enumerate(iterations):
+                for place in places:
+                    if np.any(np.abs(session.moment.carried[place]) >= END):
+                        return place, k
+    except LoopInterrupted:
+        raise
+    except Exception as error:  # what is no fraction: a place in an array, or bits
+        let_through(error)
+    return None, count
+
+
+def _may_have_wrapped(before: Any, after: Any) -> bool:
+    if not all(isinstance(x, int | np.integer | np.ndarray) and np.asarray(x).dtype == np.int64 for x in (before, after)):
+        return False
+    if np.size(after) > MOST or np.size(after) == 0:
+        return False
+    return bool(np.any(np.abs(after) >= LARGE) or np.any((np.equal(after, 0)) & np.not_equal(before, 0).any()))
