@@ -15,7 +15,7 @@ from mdf_loop.backends.llvm.lanes.element_loops import store_all, sweep
 from mdf_loop.backends.llvm.lanes.element_types import INT64
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, number, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.views import row_pointer
+from mdf_loop.backends.llvm.operations.views import literal_or_name, row_pointer
 from mdf_loop.step.records import Value
 
 
@@ -29,7 +29,7 @@ def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dt
     """Values one behind the other along an axis, as the value ``v``."""
     total: Length = 0
     for x in parts:
-        total = _sum(e, total, x.shape[axis])
+        total = literal_or_name(e.text.add(total, x.shape[axis]))
     others = [1 if k == axis else e.same_length([x.shape[k] for x in parts]) for k in range(len(parts[0].shape))]
     shape = (*others[:axis], total, *others[axis + 1 :])
     start, growing = "0", parts[0].growing if v in e.in_place else ""
@@ -48,11 +48,6 @@ def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dt
             _put_part(e, x, whole, axis, start)
         start = e.text.add(start, x.shape[axis])
     return number(dtype, Lanes(e.text).load(dtype, pointer, Place()), shape) if is_one(shape) else whole
-
-
-def _sum(e: Emitter, a: Length, b: Length) -> Length:
-    total = e.text.add(a, b)
-    return int(total) if total.lstrip("-").isdigit() else total
 
 
 def _put_part(e: Emitter, x: Array, whole: Array, axis: int, start: str) -> None:
@@ -131,7 +126,7 @@ def erase(e: Emitter, v: Value) -> Array:
 
 def _with_rows(x: Array, count: str) -> tuple[Length, ...]:
     """The shape of an array with so many rows."""
-    return (int(count) if count.isdigit() else count, *x.shape[1:])
+    return (literal_or_name(count), *x.shape[1:])
 
 
 def _anew(e: Emitter, v: Value, x: Array, shape: tuple[Length, ...]) -> tuple[Array, Array]:

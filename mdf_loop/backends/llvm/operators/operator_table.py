@@ -11,7 +11,7 @@ from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, get
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.views import from_front
+from mdf_loop.backends.llvm.operations.views import from_front, literal_or_name
 from mdf_loop.backends.llvm.operators.foreign import run_outside
 from mdf_loop.ir import Node
 from mdf_loop.kernels.arrays.axes import place
@@ -71,14 +71,6 @@ class Call:
             raise self.refuse(f"with {name} that are computed")
         return [int(n) for n in np.atleast_1d(found)]
 
-    def results(self, *found: Array) -> Array | tuple[Array, ...]:
-        """The results, if they have the types that the Step says."""
-        expected = {0: self.v} if self.v.attr.results == 1 else dict(self.e.items_of(self.v))
-        for k, value in expected.items():
-            if value.type.dtype != found[k].dtype or value.type.rank != len(found[k].shape):
-                raise self.refuse("with a result of another type than is said")
-        return tuple(found) if len(found) > 1 else found[0]
-
     def numbers(self, k: int, name: str = "") -> list[Length]:
         """Whole numbers of an attribute or an input, one by one; those that only the run can tell by their names."""
         if name and self.attrs.get(name) is not None:
@@ -92,11 +84,6 @@ class Call:
         one = Lanes(self.e.text)
         index = [(Place(str(n)),) if x.shape else () for n in range(count)]
         return [literal_or_name(converted(one, get(one, x, at), x.dtype, INT64)) for at in index]
-
-
-def literal_or_name(value: str) -> Length:
-    """A length: the number itself where it is known."""
-    return int(value) if value.lstrip("-").isdigit() else value
 
 
 gives = filling(OPERATORS)

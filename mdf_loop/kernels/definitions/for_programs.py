@@ -1,0 +1,156 @@
+"""Operators for programs in machine code, where a loop over elements costs as much as a call of numpy's, and less than a kernel.
+
+Such programs look when they run whether an axis is empty.  Kernels ask for the lengths, as numpy decides what an empty axis
+gives: traced, they are for lengths that are known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.kernels.arrays.axes import place, places
+from mdf_loop.kernels.definitions.mdf_reductions import accumulated
+from mdf_loop.kernels.definitions.of_shapes import count_along, known
+from mdf_loop.kernels.networks.sliding_windows import Windows, windows
+from mdf_loop.ops.rows import for_programs
+
+
+def _axis(node: Any, x: Any) -> list[int]:
+    if node.opset < 13 or x.type.kind != "f" or x.type.dtype.itemsize < 4:
+        raise ValueError("not along one axis, or rounded after each step")
+    return [place(node.attrs.get("axis", -1), len(x.type.shape or ()))]
+
+
+@for_programs("Softmax")
+def softmax(b, node, x):
+    """exp(x) divided by its sum along the axis."""
+    along = _axis(node, x)
+    y = b.exp(b.sub(x, b.reduce(x, "max", along, True)))
+    return b.div(y, b.reduce(y, "sum", along, True))
+
+
+@for_programs("LogSoftmax")
+def log_softmax(b, node, x):
+    """x less the logarithm of the sum of exp(x) along the axis."""
+    along = _axis(node, x)
+    y = b.sub(x, b.reduce(x, "max", along, True))
+    return b.sub(y, b.log(b.reduce(b.exp(y), "sum", along, True)))
+
+
+_KINDS = {"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "prod"}
+
+
+@for_programs(*_KINDS)
+def reduced(b, node, x, axes=None):
+    """A reduction along some axes, or all."""
+    rank, given = len(x.type.shape or ()), node.attrs.get("axes")
+    if axes is not None and axes.op == "const" and axes.attr is not None:
+        given = np.atleast_1d(axes.attr).tolist()
+    elif axes is not None and axes.op != "const":
+        raise ValueError("axes that are computed")
+    if not given and node.attrs.get("noop_with_empty_axes", 0):
+        return x
+    along = sorted(set(places(given, rank))) if given else list(range(rank))
+    if x.type.kind not in "fiu" or x.type.dtype.itemsize < 4 or not along:
+        raise ValueError("half precision, or nothing to reduce")
+    found = b.reduce(x, _KINDS[node.op], along, bool(node.attrs.get("keepdims", 1)))
+    if node.op != "ReduceMean":
+        return found
+    if x.type.kind != "f":
+        raise ValueError("whole numbers are added up in 64 bits")
+    return b.div(found, count_along(b, x, along))
+
+
+@for_programs("ArgMax", "ArgMin")
+def place_of(b, node, x):
+    """The first place of an extreme."""
+    if node.attrs.get("select_last_index", 0) or x.type.kind not in "fiu":
+        raise ValueError("not the first one")
+    axis = place(node.attrs.get("axis", 0), len(x.type.shape or ()))
+    return b.reduce(x, node.op.lower(), [axis], bool(node.attrs.get("keepdims", 1)))
+
+
+@for_programs("CumSum")
+def running(b, node, x, axis):
+    """The sum of the elements so far along an axis."""
+    (along,) = places(known(axis, "axis"), len(x.type.shape))
+    if x.type.kind not in "fiu" or x.type.dtype.itemsize < 4 or node.attrs.get("exclusive"):
+        raise ValueError("half precision, or without the element itself")
+    turn = [slice(None, None, -1) if k == along and node.attrs.get("reverse") else slice(None) for k in range(len(x.type.shape))]
+    return b.slice(accumulated(b, "add", b.slice(x, turn), along), turn)
+
+
+@for_programs("GatherElements")
+def gather_elements(b, node, x, indices):
+    """For each index the element at that place of the axis: elements by their number, row by row."""
+    shape, wanted = x.type.shape, indices.type.shape
+    axis = place(node.attrs.get("axis", 0), len(shape))
+    lengths = [wanted[k] if k == axis else n for k, n in enumerate(shape)]
+    if not x.type.is_static or not indices.type.is_static or any(m > n for m, n in zip(wanted, lengths, strict=True)):
+        raise ValueError("open lengths, or indices that are longer than the data")
+    steps = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    others = np.ix_(*(np.arange(1 if k == axis else n) * step for k, (n, step) in enumerate(zip(wanted, steps, strict=True))))
+    index = b.cast(indices, np.dtype(np.int64))
+    index = b.select(b.lt(index, 0), b.add(index, shape[axis]), index)
+    is_inside = b.and_(b.ge(index, 0), b.lt(index, shape[axis]))
+    number = b.add(b.mul(index, steps[axis]), b.const(sum(others)))
+    number = b.select(is_inside, number, x.type.size)  # where nothing stands, which ends the program
+    return b.put_in("gather", (b.reshape(x, (x.type.size,)), number), x.type.__class__(x.type.dtype, wanted), 0)
+
+
+@for_programs("MatMul")
+def matmul(b, node, x, y):
+    """Stacks of matrices."""
+    left, right = x.type.shape, y.type.shape
+    if not left or not right or x.type.dtype != y.type.dtype or x.type.kind not in "fiu" or x.type.dtype == np.float16:
+        raise ValueError("numbers, or half precision")
+    return b.dot(x, y)
+
+
+@for_programs("Conv")
+def conv(b, node, x, w, bias=None):
+    """The sum of products of each window with each filter, plus the filter's bias: products of matrices."""
+    (count, channels, *spatial), (filters, terms, *kernel), group = x.type.shape, w.type.shape, node.attrs.get("group", 1)
+    if (
+        not x.type.is_static
+        or not w.type.is_static
+        or x.type.dtype not in (np.float32, np.float64)
+        or w.type.dtype != x.type.dtype
+    ):
+        raise ValueError("open lengths, or half precision")
+    if channels != terms * group or filters % group or tuple(node.attrs.get("kernel_shape") or kernel) != tuple(kernel):
+        raise ValueError("filters that do not fit")
+    names = "auto_pad", "strides", "dilations", "pads"
+    where = windows(spatial, kernel, **{name: node.attrs[name] for name in names if node.attrs.get(name) is not None})
+    if not all((*x.type.shape, *w.type.shape, *where.out)):
+        raise ValueError("nothing to add up")
+    size = terms * math.prod(kernel), math.prod(where.out)
+    columns = b.reshape(_columns(b, _padded(b, x, where), where), (count, group, *size))
+    found = b.dot(b.reshape(w, (group, filters // group, size[0])), columns)
+    found = b.reshape(found, (count, filters, *where.out))
+    return found if bias is None else b.add(found, b.reshape(bias, (filters, *(1 for _ in where.out))))
+
+
+def _padded(b: Any, x: Any, where: Windows) -> Any:
+    """Zeros around an image, as far as the windows reach."""
+    for axis, (reach, (begin, end)) in enumerate(zip(where.reach, where.pads, strict=True), 2):
+        shape = x.type.shape
+        lengths = begin, max(end, reach - shape[axis] - begin)
+        front, behind = (b.const(np.zeros((*shape[:axis], n, *shape[axis + 1 :]), x.type.dtype)) for n in lengths)
+        x = b.concat([part for part in (front, x, behind) if part.type.size], axis)
+    return x
+
+
+def _columns(b: Any, x: Any, where: Windows) -> Any:
+    """What each window sees, one element behind the other in each channel: along one axis after the other."""
+    each = zip(where.kernel, where.strides, where.dilations, where.out, strict=True)
+    for axis, (count, stride, dilation, out) in enumerate(each, 2):
+        cuts = [slice(k * dilation, k * dilation + (out - 1) * stride + 1, stride) for k in range(count)]
+        taps = [b.slice(x, [cut if n == axis else slice(None) for n in range(len(x.type.shape))]) for cut in cuts]
+        samples, channels, *rest = taps[0].type.shape
+        x = b.concat([b.reshape(tap, (samples, channels, 1, *rest)) for tap in taps], 2)
+        x = b.reshape(x, (samples, channels * count, *rest))
+    return x
