@@ -43,7 +43,6 @@ BODIES = {
     "InstanceNormalization": "y = InstanceNormalization(image, three, three)",
     "NonZero": "c = Less(v, half) n = NonZero(c) t = Transpose(n) g = GatherND(v, t) y = ReduceSum<keepdims=0>(g)",
     "a slice that moves": "e = Add(i1, two) s = Slice(v, i1, e) y = ReduceMax<keepdims=0>(s) z = Identity(s)",
-    "Range and Expand": "k = Add(i, one) r = Range(nought, k, one) y = ReduceSum<keepdims=0>(r)",
     "Softmax of what grows": "k = Add(i1, two) s = Slice(v, zeros, k) p = Softmax(s) q = Mul(p, s) y = ReduceSum<keepdims=0>(q)",
     "nothing": "y = NonZero(none) z = Add(none, none)",
     "products of nothing": "y = MatMul(thin, wide) z = MatMul(wide, thin)",

@@ -31,7 +31,10 @@ def inlined(region: Region) -> Region:
 
 
 class ProgramBuilder(Builder):
-    """Makes the values of a program; products of matrices are numpy's own, a call of BLAS, where that is faster."""
+    """Makes the values of a program.
+
+    Products of matrices are numpy's own, a call of BLAS, where that is faster.  The place of an extreme gets the extreme as well.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +50,8 @@ class ProgramBuilder(Builder):
         """A value, as it is said."""
         if op == "dot" and type.kind == "f" and type.is_static and _are_large(*[x.type.shape or () for x in args]):
             op, attr = "apply", NUMPYS
+        elif op == "reduce" and attr.kind.startswith("arg"):
+            args = (*args, self.reduce(args[0], attr.kind.removeprefix("arg"), attr.axes))
         return super().put_in(op, args, type, attr)
 
 

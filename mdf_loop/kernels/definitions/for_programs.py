@@ -110,6 +110,10 @@ def matmul(b, node, x, y):
     return b.dot(x, y)
 
 
+MOST_TAPS = 32
+"""Elements of a window up to which each has code of its own."""
+
+
 @for_programs("Conv")
 def conv(b, node, x, w, bias=None):
     """The sum of products of each window with each filter, plus the filter's bias: products of matrices."""
@@ -125,8 +129,8 @@ def conv(b, node, x, w, bias=None):
         raise ValueError("filters that do not fit")
     names = "auto_pad", "strides", "dilations", "pads"
     where = windows(spatial, kernel, **{name: node.attrs[name] for name in names if node.attrs.get(name) is not None})
-    if not all((*x.type.shape, *w.type.shape, *where.out)):
-        raise ValueError("nothing to add up")
+    if not all((*x.type.shape, *w.type.shape, *where.out)) or math.prod(kernel) > MOST_TAPS:
+        raise ValueError("nothing to add up, or too many elements of a window")
     size = terms * math.prod(kernel), math.prod(where.out)
     columns = b.reshape(_columns(b, _padded(b, x, where), where), (count, group, *size))
     found = b.dot(b.reshape(w, (group, filters // group, size[0])), columns)
@@ -145,12 +149,12 @@ def _padded(b: Any, x: Any, where: Windows) -> Any:
 
 
 def _columns(b: Any, x: Any, where: Windows) -> Any:
-    """What each window sees, one element behind the other in each channel: along one axis after the other."""
-    each = zip(where.kernel, where.strides, where.dilations, where.out, strict=True)
-    for axis, (count, stride, dilation, out) in enumerate(each, 2):
-        cuts = [slice(k * dilation, k * dilation + (out - 1) * stride + 1, stride) for k in range(count)]
-        taps = [b.slice(x, [cut if n == axis else slice(None) for n in range(len(x.type.shape))]) for cut in cuts]
-        samples, channels, *rest = taps[0].type.shape
-        x = b.concat([b.reshape(tap, (samples, channels, 1, *rest)) for tap in taps], 2)
-        x = b.reshape(x, (samples, channels * count, *rest))
-    return x
+    """What each window sees, one element behind the other in each channel."""
+    samples, channels, *_ = x.type.shape
+    taps = []
+    for tap in np.ndindex(*where.kernel):
+        each = zip(tap, where.strides, where.dilations, where.out, strict=True)
+        cuts = [slice(k * dilation, k * dilation + (out - 1) * stride + 1, stride) for k, stride, dilation, out in each]
+        seen = b.slice(x, [slice(None), slice(None), *cuts])
+        taps.append(b.reshape(seen, (samples, channels, 1, *where.out)))
+    return b.concat(taps, 2)

@@ -5,7 +5,6 @@ Sums of a row have eight accumulators, as numpy's have, so that short ones are t
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
-from mdf_loop.backends.llvm.lanes import arithmetic
+from mdf_loop.backends.llvm.lanes import arithmetic, casts
 from mdf_loop.backends.llvm.lanes.element_loops import chunks, rows, sweep, widths_of
 from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, get_flat, in_memory, is_one, number, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.elementwise import computed
 from mdf_loop.step.records import Value
+
+INT32 = np.dtype(np.int32)
 
 PAIRED, FEW = 8, 8
 """Accumulators of numpy's sums; terms up to which a reduction is written without a loop."""
@@ -90,27 +92,27 @@ def reduce(e: Emitter, v: Value) -> Array:
             raise CannotCompile("a reduction of nothing has no compiled form")
         if isinstance(x.shape[axis], str):
             e.leave_if(e.text.new(f"icmp eq i64 {x.shape[axis]}, 0"))
-    room = functools.partial(e.place_for, v, dtype)
-    if not how.kind.startswith("arg"):
-        return reduced(e, x, how.kind, dtype, how.axes, how.keep, room)
-    places = _places_of(e, x, how.kind.removeprefix("arg"), how.axes[0])
-    return reduced(e, places, "min", INT64, how.axes, how.keep, room)
+    if how.kind.startswith("arg"):
+        return _place(e, x, e.of(v.args[1]), how.axes[0], how.keep)
+    return reduced(e, x, how.kind, dtype, how.axes, how.keep, lambda shape: e.place_for(v, dtype, shape))
 
 
-def _places_of(e: Emitter, x: Array, kind: str, axis: int) -> Array:
-    """Along an axis the places of elements that are the extreme, and its length elsewhere; nan is beyond all numbers."""
-    x = x if x.value or x.memory or x.register else e.materialised(x)
-    best, dtype, length = reduced(e, x, kind, x.dtype, [axis]), x.dtype, x.shape[axis]
+def _place(e: Emitter, x: Array, best: Array, axis: int, keep: bool) -> Array:
+    """Along an axis the first place of an element that is the extreme; nan is beyond all numbers."""
+    dtype, length = x.dtype, x.shape[axis]
+    counts = INT32 if isinstance(length, int) and length < 1 << 31 and x.widest < 8 else INT64
 
     def at(lanes: Lanes, index: Index) -> str:
-        value, extreme = get(lanes, x, index), get(lanes, best, index)
+        value, extreme = get(lanes, x, index), get(lanes, best, (*index[:axis], *index[axis + 1 :]))
         found = arithmetic.written(lanes, "eq", dtype, [value, extreme])
         if element(dtype).kind in "fh":
             is_nan = arithmetic.written(lanes, "ne", dtype, [value, value])
             found = lanes.text.new(f"or {lanes.of('i1')} {found}, {is_nan}")
-        return lanes.select(INT64, found, lanes.number_of(index[axis]), lanes.splat_place(str(length)))
+        place = casts.converted(lanes, lanes.number_of(index[axis]), INT64, counts)
+        return lanes.select(counts, found, place, lanes.splat(counts, str(length)))
 
-    return Array(INT64, x.shape, at, widest=8)
+    places = reduced(e, Array(counts, x.shape, at, widest=counts.itemsize), "min", counts, [axis], keep)
+    return computed(e, INT64, [places], lambda lanes, place: casts.converted(lanes, place, counts, INT64))
 
 
 def reduced(
@@ -228,6 +230,9 @@ def _folded_row(r: _Reducing, length: Length, read: Element) -> str:
     e, folding = r.e, r.folding
     may_overlap = r.kind not in ("sum", "prod")
     widths = widths_of(e, length, r.x.widest, may_overlap)
+    if [length] == widths:  # one register
+        full = Lanes(e.text, widths[0])
+        return folding.across(full, read(full, Place("0", 1)))
     accumulators = {width: _Sum(e, Lanes(e.text, width), folding) for width in widths}
     for lanes, place in chunks(e, length, r.x.widest, may_overlap):
         value = read(lanes, place)
