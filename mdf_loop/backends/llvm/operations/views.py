@@ -204,7 +204,7 @@ def row_pointer(e: Emitter, x: Array, places: Sequence[Length]) -> str:
 
 @writes("pack")
 def pack(e: Emitter, v: Value) -> Array:
-    """A vector of numbers: in memory, and known one by one."""
+    """A vector of numbers."""
     dtype = type_of(v)
     numbers = [e.number_of(x, dtype) for x in v.args]
     if len(numbers) == 1:
@@ -213,16 +213,7 @@ def pack(e: Emitter, v: Value) -> Array:
     lanes = Lanes(e.text)
     for k, x in enumerate(numbers):
         lanes.store(dtype, x, pointer, Place(str(k)))
-    found = in_memory(dtype, (len(numbers),), pointer)
-    in_order = found.at
-
-    def at(lanes: Lanes, index: Index) -> str:
-        (place,) = index
-        is_known = place.is_same and place.base.isdigit() and int(place.base) < len(numbers)
-        return lanes.splat(dtype, numbers[int(place.base)]) if is_known else in_order(lanes, index)
-
-    found.at = at
-    return found
+    return in_memory(dtype, (len(numbers),), pointer)
 
 
 @writes("length")
