@@ -216,10 +216,8 @@ UNKNOWN_COUNT = -1
 
 def in_primitives(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:
     """What an operator is in primitives; None if it is not one of these."""
-    define, node = FOR_PROGRAMS.get(attr.node.op), attr.node
-    if define is None or node.domain or not lookup(node.op, node.opset).built_in or not args:
-        return None
-    if args[0].type.shape is None or args[0].type.dtype is None or not allows(node, [x.type for x in args]):
+    define = FOR_PROGRAMS.get(attr.node.op)
+    if define is None or not args or not args[0].type.is_known or not is_onnxs(attr.node, args):
         return None
     mark = b.mark()
     try:
@@ -227,3 +225,9 @@ def in_primitives(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | Non
     except ValueError:
         b.rewind(mark)
         return None
+
+
+def is_onnxs(node: Node, args: Sequence[Value]) -> bool:
+    """Whether a node is ONNX's, may be given such values, and its kernel has not been replaced by a user's."""
+    types = [None if x.type.dtype is None else x.type for x in args]
+    return not node.domain and lookup(node.op, node.opset).built_in and allows(node, types)

@@ -10,6 +10,7 @@ from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.operations.views import viewed
 from mdf_loop.backends.llvm.operators.operator_table import Call, gives
+from mdf_loop.kernels.arrays.axes import place
 
 MOST = 128
 """Elements up to which putting each where it belongs is fast enough."""
@@ -20,7 +21,7 @@ def top_k(call: Call) -> tuple[Array, Array]:
     """The k best elements along an axis and their places, the best first, equal ones by place."""
     e, x = call.e, call.input(0)
     (k,) = call.known(1, "k") or [0]
-    axis = call.axis(len(x.shape), -1)
+    axis = place(int(call.attrs.get("axis", -1)), len(x.shape))
     if element(x.dtype).kind not in "fiu" or not 0 < k <= MOST:
         raise call.refuse(f"of {k} elements")
     length = x.shape[axis]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_loops import rows, sweep
-from mdf_loop.backends.llvm.lanes.element_types import element
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, offset
+from mdf_loop.backends.llvm.lanes.element_types import INT64, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operators.operator_table import Call, gives, whole_place
+from mdf_loop.backends.llvm.operations.views import from_front
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 
 
 def _base(call: Call) -> tuple[Array, Array, Array]:
@@ -46,9 +49,15 @@ def scatter_nd(call: Call) -> Array:
     for n, m in zip(updates.shape, (*batch, *rest), strict=True):
         e.same_length([n, m])
     with rows(e, batch) as index:
-        where = [whole_place(e, indices, [*index, Place(str(k))], whole.shape[k]) for k in range(width)]
-        _put_slice(call, whole, updates, [Place(i) for i in where], index)
+        where = [_place(e, indices, (*index, Place(str(k))), whole.shape[k]) for k in range(width)]
+        _put_slice(call, whole, updates, where, index)
     return e.settled(in_memory(whole.dtype, whole.shape, whole.memory))
+
+
+def _place(e: Emitter, indices: Array, index: Index, count: Length) -> Place:
+    """One index, counted from the front."""
+    one = Lanes(e.text)
+    return Place(from_front(e, one, converted(one, get(one, indices, index), indices.dtype, INT64), count))
 
 
 def _put_slice(call: Call, whole: Array, updates: Array, where: Sequence[Place], index: Sequence[Place]) -> None:
