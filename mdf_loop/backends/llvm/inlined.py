@@ -18,8 +18,8 @@ from mdf_loop.ir import Node
 from mdf_loop.ops.registry import lookup
 from mdf_loop.ops.rows import FOR_PROGRAMS
 from mdf_loop.step.before_lowering import allows
-from mdf_loop.step.build import Builder
-from mdf_loop.step.check import checked
+from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.check import checked, same
 from mdf_loop.step.primitives import broadcast_shape
 from mdf_loop.step.records import Apply, BranchRegion, Length, LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import Uses, may_end, uses_of
@@ -90,7 +90,7 @@ class _Rewriting:
             self.now[value] = self.b.put_in("branch", [self.of(value.args[0])], value.type, BranchRegion(then, other))
         elif isinstance(attr, Apply) and attr.definition is not None:
             self._definition(value, attr)
-        elif isinstance(attr, Apply) and (found := in_primitives(self.b, attr, [self.of(x) for x in value.args])) is not None:
+        elif isinstance(attr, Apply) and (found := in_primitives(self.b, value, [self.of(x) for x in value.args])) is not None:
             self.now[value] = found
         elif value not in self.now and (value.op != "item" or value.args[0] in self.now):
             self.now[value] = self._put(value)
@@ -214,17 +214,21 @@ UNKNOWN_COUNT = -1
 """The number of iterations of a loop that is known when it begins."""
 
 
-def in_primitives(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:
-    """What an operator is in primitives; None if it is not one of these."""
-    define = FOR_PROGRAMS.get(attr.node.op)
-    if define is None or not args or not args[0].type.is_known or not is_onnxs(attr.node, args):
+def in_primitives(b: Builder, value: Value, args: Sequence[Value]) -> Value | None:
+    """What an operator is in primitives; None if it is not one of these, or is of another type than was inferred."""
+    node: Node = value.attr.node
+    define, given = FOR_PROGRAMS.get(node.op), [None if x.op == "const" and x.attr is None else x for x in args]
+    if define is None or any(x is not None and not x.type.is_known for x in given) or not is_onnxs(node, args):
         return None
     mark = b.mark()
     try:
-        return define(b, attr.node, *args)
-    except ValueError:
-        b.rewind(mark)
-        return None
+        found = define(b, node, *given)
+        if not value.type.is_known or same(found.type, value.type):
+            return found
+    except (ValueError, CannotLower):
+        pass
+    b.rewind(mark)
+    return None
 
 
 def is_onnxs(node: Node, args: Sequence[Value]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.kernels.definitions.mdf_reductions import accumulated
-from mdf_loop.kernels.definitions.of_shapes import count_along, known
+from mdf_loop.kernels.definitions.of_shapes import count_along, go_together, known
 from mdf_loop.kernels.networks.sliding_windows import Windows, windows
 from mdf_loop.ops.rows import for_programs
 
@@ -87,6 +87,8 @@ def running(b, node, x, axis):
 def gather_elements(b, node, x, indices):
     """For each index the element at that place of the axis: elements by their number, row by row."""
     shape, wanted = x.type.shape, indices.type.shape
+    if len(shape) != len(wanted):
+        raise ValueError("two ranks")
     axis = place(node.attrs.get("axis", 0), len(shape))
     lengths = [wanted[k] if k == axis else n for k, n in enumerate(shape)]
     if not x.type.is_static or not indices.type.is_static or any(m > n for m, n in zip(wanted, lengths, strict=True)):
@@ -107,6 +109,8 @@ def matmul(b, node, x, y):
     left, right = x.type.shape, y.type.shape
     if not left or not right or x.type.dtype != y.type.dtype or x.type.kind not in "fiu" or x.type.dtype == np.float16:
         raise ValueError("numbers, or half precision")
+    if not go_together(b, left[-1], right[max(len(right) - 2, 0)]):
+        raise ValueError("lengths that do not go together")
     return b.dot(x, y)
 
 
@@ -117,16 +121,13 @@ MOST_TAPS = 32
 @for_programs("Conv")
 def conv(b, node, x, w, bias=None):
     """The sum of products of each window with each filter, plus the filter's bias: products of matrices."""
-    (count, channels, *spatial), (filters, terms, *kernel), group = x.type.shape, w.type.shape, node.attrs.get("group", 1)
-    if (
-        not x.type.is_static
-        or not w.type.is_static
-        or x.type.dtype not in (np.float32, np.float64)
-        or w.type.dtype != x.type.dtype
-    ):
+    if not x.type.is_static or not w.type.is_static or x.type.dtype not in (np.float32, np.float64) or x.type.rank != w.type.rank:
         raise ValueError("open lengths, or half precision")
+    (count, channels, *spatial), (filters, terms, *kernel), group = x.type.shape, w.type.shape, node.attrs.get("group", 1)
     if channels != terms * group or filters % group or tuple(node.attrs.get("kernel_shape") or kernel) != tuple(kernel):
         raise ValueError("filters that do not fit")
+    if bias is not None and bias.type.shape != (filters,):
+        raise ValueError("biases that do not fit")
     names = "auto_pad", "strides", "dilations", "pads"
     where = windows(spatial, kernel, **{name: node.attrs[name] for name in names if node.attrs.get(name) is not None})
     if not all((*x.type.shape, *w.type.shape, *where.out)) or math.prod(kernel) > MOST_TAPS:
@@ -144,7 +145,7 @@ def _padded(b: Any, x: Any, where: Windows) -> Any:
         shape = x.type.shape
         lengths = begin, max(end, reach - shape[axis] - begin)
         front, behind = (b.const(np.zeros((*shape[:axis], n, *shape[axis + 1 :]), x.type.dtype)) for n in lengths)
-        x = b.concat([part for part in (front, x, behind) if part.type.size], axis)
+        x = b.concat([front, x, behind], axis)
     return x
 
 

@@ -260,7 +260,8 @@ class Product:
         with rows(self.e, (count,)) as (r,):
             row = text.add(first, r.base)
             a, out = text.element_pointer(self.type, self.a, text.mul(row, self.k)), text.mul(row, self.n)
-            with rows(self.e, (full,)) if full else contextlib.nullcontext([]) as registers:
+            around: contextlib.AbstractContextManager[list[Place]] = rows(self.e, (full,)) if full else contextlib.nullcontext([])
+            with around as registers:
                 for at in registers:
                     offset = text.mul(at.base, self.width)
                     self._register(tile.lanes[0], base, offset, a, text.add(out, text.add(tile.columns[0], offset)), split)
