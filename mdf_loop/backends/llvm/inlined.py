@@ -48,7 +48,7 @@ class ProgramBuilder(Builder):
 
     def put_in(self, op: str, args: Sequence[Value], type: Type, attr: Any = None) -> Value:
         """A value, as it is said."""
-        if op == "dot" and type.kind == "f" and type.is_static and _are_large(*[x.type.shape or () for x in args]):
+        if op == "dot" and type.kind == "f" and type.is_static and are_large(*[x.type.shape or () for x in args]):
             op, attr = "apply", NUMPYS
         elif op == "reduce" and attr.kind.startswith("arg"):
             args = (*args, self.reduce(args[0], attr.kind.removeprefix("arg"), attr.axes))
@@ -151,7 +151,7 @@ NUMPYS = Apply(Node("numpy.matmul", ("x", "y"), ("product",), domain="mdf"), np.
 """That product."""
 
 
-def _are_large(left: Sequence[Length], right: Sequence[Length]) -> bool:
+def are_large(left: Sequence[Length], right: Sequence[Length]) -> bool:
     """Whether matrices have so many rows, terms and columns."""
     lengths = [n for n in (*left[-2:], *right[-1:]) if isinstance(n, int)]
     return len(lengths) == 3 and len(right) > 1 and min(lengths) >= FEWEST_ROWS and math.prod(lengths) >= LARGE

@@ -14,7 +14,6 @@ import numpy as np
 from mdf_loop.kernels.arrays.axes import place, places
 from mdf_loop.kernels.definitions.mdf_reductions import accumulated
 from mdf_loop.kernels.definitions.of_shapes import count_along, go_together, known
-from mdf_loop.kernels.networks.sliding_windows import Windows, windows
 from mdf_loop.ops.rows import for_programs
 
 
@@ -112,50 +111,3 @@ def matmul(b, node, x, y):
     if not go_together(b, left[-1], right[max(len(right) - 2, 0)]):
         raise ValueError("lengths that do not go together")
     return b.dot(x, y)
-
-
-MOST_TAPS = 32
-"""Elements of a window up to which each has code of its own."""
-
-
-@for_programs("Conv")
-def conv(b, node, x, w, bias=None):
-    """The sum of products of each window with each filter, plus the filter's bias: products of matrices."""
-    if not x.type.is_static or not w.type.is_static or x.type.dtype not in (np.float32, np.float64) or x.type.rank != w.type.rank:
-        raise ValueError("open lengths, or half precision")
-    (count, channels, *spatial), (filters, terms, *kernel), group = x.type.shape, w.type.shape, node.attrs.get("group", 1)
-    if channels != terms * group or filters % group or tuple(node.attrs.get("kernel_shape") or kernel) != tuple(kernel):
-        raise ValueError("filters that do not fit")
-    if bias is not None and bias.type.shape != (filters,):
-        raise ValueError("biases that do not fit")
-    names = "auto_pad", "strides", "dilations", "pads"
-    where = windows(spatial, kernel, **{name: node.attrs[name] for name in names if node.attrs.get(name) is not None})
-    if not all((*x.type.shape, *w.type.shape, *where.out)) or math.prod(kernel) > MOST_TAPS:
-        raise ValueError("nothing to add up, or too many elements of a window")
-    size = terms * math.prod(kernel), math.prod(where.out)
-    columns = b.reshape(_columns(b, _padded(b, x, where), where), (count, group, *size))
-    found = b.dot(b.reshape(w, (group, filters // group, size[0])), columns)
-    found = b.reshape(found, (count, filters, *where.out))
-    return found if bias is None else b.add(found, b.reshape(bias, (filters, *(1 for _ in where.out))))
-
-
-def _padded(b: Any, x: Any, where: Windows) -> Any:
-    """Zeros around an image, as far as the windows reach."""
-    for axis, (reach, (begin, end)) in enumerate(zip(where.reach, where.pads, strict=True), 2):
-        shape = x.type.shape
-        lengths = begin, max(end, reach - shape[axis] - begin)
-        front, behind = (b.const(np.zeros((*shape[:axis], n, *shape[axis + 1 :]), x.type.dtype)) for n in lengths)
-        x = b.concat([front, x, behind], axis)
-    return x
-
-
-def _columns(b: Any, x: Any, where: Windows) -> Any:
-    """What each window sees, one element behind the other in each channel."""
-    samples, channels, *_ = x.type.shape
-    taps = []
-    for tap in np.ndindex(*where.kernel):
-        each = zip(tap, where.strides, where.dilations, where.out, strict=True)
-        cuts = [slice(k * dilation, k * dilation + (out - 1) * stride + 1, stride) for k, stride, dilation, out in each]
-        seen = b.slice(x, [slice(None), slice(None), *cuts])
-        taps.append(b.reshape(seen, (samples, channels, 1, *where.out)))
-    return b.concat(taps, 2)

@@ -261,7 +261,11 @@ FREE = Entries("mdf_run_free", "mdf_run_if_free", "mdf_run_many_free")
 DRAWN = "mdf_word", "mdf_fraction"
 """Functions that numpy's own call: the next number of 64 bits, and the next one from 0 to 1."""
 
-NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, CALL, *DRAWN, *HOLDING, *FREE)
+BEYOND = {bits: f"mdf_beyond_{bits}" for bits in (16, 32, 64)}
+"""Functions that look whether one of some floats, of so many bits each, is beyond a limit: bits without the sign are in the order
+of sizes, infinity behind all numbers, and nan behind that."""
+
+NAMES = (GROW, LOOK, NUMBER, ARRAY, ROOM, CALL, *BEYOND.values(), *DRAWN, *HOLDING, *FREE)
 
 
 def around() -> str:
@@ -271,7 +275,56 @@ def around() -> str:
     known = {"object_layout": object_layout, **places, **counts}
     holding = _ENTRIES.format(name="", release="inttoptr i64 0 to ptr", take="", **known)
     free = _ENTRIES.format(name="_free", release=RELEASE, take=TAKE, **known)
-    return (call_forms.TEXT + _HELPERS).format(**known) + _STREAM.format(multiplier=MULTIPLIER) + holding + free
+    looking = "".join(_BEYOND.format(bits=bits, bytes=bits // 8, lanes=512 // bits, most=(1 << bits - 1) - 1) for bits in BEYOND)
+    return (call_forms.TEXT + _HELPERS).format(**known) + _STREAM.format(multiplier=MULTIPLIER) + looking + holding + free
+
+
+_BEYOND = """
+declare i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1>)
+
+define i1 @mdf_beyond_{bits}(ptr %floats, i64 %count, i{bits} %limit) nounwind {{
+entry:
+  %first_most = insertelement <{lanes} x i{bits}> poison, i{bits} {most}, i64 0
+  %most = shufflevector <{lanes} x i{bits}> %first_most, <{lanes} x i{bits}> poison, <{lanes} x i32> zeroinitializer
+  %first_limit = insertelement <{lanes} x i{bits}> poison, i{bits} %limit, i64 0
+  %limits = shufflevector <{lanes} x i{bits}> %first_limit, <{lanes} x i{bits}> poison, <{lanes} x i32> zeroinitializer
+  %whole = and i64 %count, -{lanes}
+  %is_short = icmp eq i64 %whole, 0
+  br i1 %is_short, label %rest, label %many
+many:
+  %k = phi i64 [0, %entry], [%following, %many]
+  %seen = phi <{lanes} x i1> [zeroinitializer, %entry], [%found, %many]
+  %at = getelementptr i{bits}, ptr %floats, i64 %k
+  %bits = load <{lanes} x i{bits}>, ptr %at, align {bytes}
+  %sizes = and <{lanes} x i{bits}> %bits, %most
+  %are = icmp ugt <{lanes} x i{bits}> %sizes, %limits
+  %found = or <{lanes} x i1> %seen, %are
+  %following = add i64 %k, {lanes}
+  %more = icmp ult i64 %following, %whole
+  br i1 %more, label %many, label %looked
+looked:
+  %is = call i1 @llvm.vector.reduce.or.v{lanes}i1(<{lanes} x i1> %found)
+  br i1 %is, label %yes, label %rest
+rest:
+  %begin = phi i64 [0, %entry], [%whole, %looked]
+  br label %next
+next:
+  %j = phi i64 [%begin, %rest], [%behind, %one]
+  %is_left = icmp ult i64 %j, %count
+  br i1 %is_left, label %one, label %no
+one:
+  %one_at = getelementptr i{bits}, ptr %floats, i64 %j
+  %one_bits = load i{bits}, ptr %one_at
+  %one_size = and i{bits} %one_bits, {most}
+  %one_is = icmp ugt i{bits} %one_size, %limit
+  %behind = add i64 %j, 1
+  br i1 %one_is, label %yes, label %next
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+"""
 
 
 _STREAM = """

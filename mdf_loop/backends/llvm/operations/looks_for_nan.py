@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import numpy as np
+
 from mdf_loop.backends.llvm.emitter import Emitter, writes
-from mdf_loop.backends.llvm.lanes.arithmetic import written
-from mdf_loop.backends.llvm.lanes.element_types import BOOL
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, number
-from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
-from mdf_loop.backends.llvm.operations.elementwise import computed
-from mdf_loop.backends.llvm.operations.reductions import reduced
+from mdf_loop.backends.llvm.lanes.element_types import BOOL, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, is_one, number
+from mdf_loop.backends.llvm.linking.prologue import BEYOND
 from mdf_loop.step.records import Value
 from mdf_loop.step.structure import is_always_true
 
@@ -39,10 +38,14 @@ def _one_is(e: Emitter, values: Sequence[Value], what: str) -> str:
 
 
 def _is(e: Emitter, x: Array, what: str) -> str:
-    """Whether an element of a value is nan, or not finite: infinity less itself is nan too."""
-
-    def differs(lanes: Lanes, value: str) -> str:
-        value = value if what == "nan" else written(lanes, "sub", x.dtype, [value, value])
-        return written(lanes, "ne", x.dtype, [value, value])
-
-    return e.number_of(reduced(e, computed(e, BOOL, [x], differs), "any", BOOL, range(len(x.shape))))
+    """Whether an element of a value is nan, or not finite: its bits without the sign are beyond a limit."""
+    text, row = e.text, element(x.dtype)
+    bits = 8 * row.size
+    infinity = int(np.array(np.inf, x.dtype).view(f"u{row.size}"))
+    limit = infinity if what == "nan" else infinity - 1
+    if x.value or is_one(x.shape):
+        found = text.new(f"bitcast {row.register} {e.number_of(x)} to i{bits}")
+        size = text.new(f"and i{bits} {found}, {(1 << bits - 1) - 1}")
+        return text.new(f"icmp ugt i{bits} {size}, {limit}")
+    call = text.declare(BEYOND[bits], "i1", "ptr", "i64", f"i{bits}", pure=False)
+    return text.new(f"{call}(ptr {e.memory_of(x)}, i64 {e.product_of(x.shape)}, i{bits} {limit})")
