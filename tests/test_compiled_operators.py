@@ -32,6 +32,8 @@ BODIES = {
     "GatherElements": "y = GatherElements<axis=1>(m, w0)",
     "GatherND": "y = GatherND(m, row)",
     "CumSum": "y = CumSum(m, one) z = CumSum<reverse=1>(m, nought)",
+    "ArgMax of nan, zeros and equal numbers": "y = ArgMax<axis=1, keepdims=0>(odd) z = ArgMin<axis=0>(odd)",
+    "ArgMin of nan, zeros and equal numbers": "f = Cast<to=1>(odd) y = ArgMin<axis=1>(f) z = ArgMax<axis=0, keepdims=0>(f)",
     "MatMul of stacks": "y = MatMul(stack, other) t = Transpose<perm=[0,1,3,2]>(stack) z = MatMul(stack, t)",
     "Conv": "y = Conv<pads=[1,0,1,1], strides=[2,1]>(image, filters, bias) z = Conv<dilations=[2,1]>(image, filters)",
     "Conv of groups": "y = Conv<group=6, pads=[2,0]>(line, single)",
@@ -54,6 +56,7 @@ EXTRA = {
     "three": np.array([1.0, 2.0, 3.0]),
     "square": X[None, :, :4],
     "none": np.zeros((0,)),
+    "odd": np.array([[-0.0, 0.0, -3, 0, -3], [3, np.nan, 1, np.nan, 3], [-np.inf] * 5, [7, 7, np.inf, 7, np.inf]]),
     "thin": np.zeros((3, 0)),
     "wide": np.zeros((0, 3)),
 }
