@@ -130,6 +130,13 @@ def test_random_numbers_of_computed_bounds_are_standard_ones_moved_and_scaled(op
     assert drawn.std() > 0.2
 
 
+def test_random_numbers_of_open_lengths_are_refused():
+    node = Operator("numpy.random.normal", ("mean",), ("y",), {}, "y", 1, "mdf")
+    body = Body("b", (), ("y",), (node,), {}, ("mean",), opsets={"": 18, "mdf": 1}, typed=False)
+    with pytest.raises(UnsupportedOp, match=r"^b/y: numpy.random.normal has no ONNX operator: of a size that is computed$"):
+        lower(body, {"mean": (np.zeros(3), ValueType(np.dtype(float), (None,)))})
+
+
 def test_arrays_of_unknown_rank_are_reduced_whole_and_not_along_an_axis():
     x, shape = np.array([1.0, 2.0, 5.0]), np.array([3, 1])
     declared = {"x": (x, ValueType(x.dtype, (None,))), "s": (shape, ValueType(shape.dtype, (None,)))}

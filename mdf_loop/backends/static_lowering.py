@@ -145,8 +145,11 @@ class StaticLowering(Lowering):
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         """What MDF's engine does around operators, choices between values of two types, and draws, have forms of their own."""
-        if (drawn := scaled_draw(self.b, node, args)) is not None:
-            return [drawn]
+        try:
+            if (drawn := scaled_draw(self.b, node, args)) is not None:
+                return [drawn]
+        except CannotLower as error:
+            self.refused = str(error)
         given = [x for x in args if x is not None]
         if node.domain == DOMAIN and all(x.type.dtype is not None for x in given):
             if node.op == "fit":
@@ -358,7 +361,7 @@ def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value
         return None
     given, size = [x for x in inputs[:2] if x is not None], [*inputs, None, None, None][2]
     if any(not x.type.is_static for x in given) or (size is not None and size.op != "const"):
-        raise CannotLower(f"{node.op} of a size that is computed")
+        raise CannotLower("of a size that is computed")
     shape = (
         np.broadcast_shapes(*(cast(tuple[int, ...], x.type.shape) for x in given))
         if size is None
