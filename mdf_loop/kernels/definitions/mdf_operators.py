@@ -149,9 +149,6 @@ def _extreme(kind: str, primitive: str) -> Call:
             raise ValueError("either an array or a number")
         dtype = b.common_type(*inputs)
         alike = [b.strong(x, dtype) for x in inputs]
-        if not b.takes_open:
-            shape = np.broadcast_shapes(*(x.type.shape for x in inputs))
-            alike = [b.broadcast(x, shape) for x in alike]
         return functools.reduce(lambda x, y: b.select(b.element(primitive, y, x), y, x), alike)
 
     return extreme
