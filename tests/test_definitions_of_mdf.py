@@ -152,7 +152,9 @@ def assert_as_kernel(op, args, attrs=None):
     return len(found) > 1 and not isinstance(found[1], Exception)
 
 
-OF_ARRAYS = {f"mdf_loop.kernels.definitions.{name}" for name in ("mdf_reductions", "mdf_shapes", "mdf_matrices")}
+OF_ARRAYS = {
+    f"mdf_loop.kernels.definitions.{name}" for name in ("mdf_reductions", "mdf_shapes", "mdf_matrices", "mdf_open_lengths")
+}
 """What these modules define wants arrays and attributes: see test_definitions_of_mdf_arrays.py and test_matrices.py."""
 
 OF_NUMBERS = [op for op in DEFINED if op not in INDICES and definition_of(KERNELS["mdf", op][-1]).__module__ not in OF_ARRAYS]

@@ -12,7 +12,9 @@ from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir import Node as Operator
 from mdf_loop.kernels import load_kernels
+from mdf_loop.kernels.definitions import mdf_open_lengths
 from mdf_loop.ops.registry import bind
+from mdf_loop.ops.rows import FUNCTIONS
 
 load_kernels()
 
@@ -67,10 +69,72 @@ MATRIX, HALF = np.arange(6.0).reshape(2, 3), np.array([0.5, 1.5], np.float16)
         ("numpy.expand_dims", (MATRIX,), {"axis": (0, 2)}),
         ("numpy.ndim", (MATRIX,), {}),
         ("numpy.dot", (2.0, MATRIX), {}),
+        ("numpy.trace", (np.array([[1.0, np.inf], [np.nan, 3.0]]),), {}),
+        ("numpy.tile", (MATRIX, np.array([2, 3])), {}),
+        ("numpy.repeat", (MATRIX, np.array(3)), {"axis": 1}),
+        ("numpy.roll", (MATRIX, np.array(-4)), {}),
+        ("numpy.sort", (-MATRIX,), {"axis": None}),
+        ("numpy.median", (MATRIX,), {"axis": 0}),
+        ("numpy.arange", (np.array(1), np.array(7), 2), {}),
+        ("numpy.arange", (np.array(3),), {"dtype": np.dtype(float)}),
+        ("numpy.linspace", (np.array(1.0), np.array(2.0)), {"num": 5, "endpoint": False}),
+        ("numpy.zeros", (np.array([2, 3]),), {"dtype": np.dtype(int)}),
+        ("numpy.ones", (np.array(4),), {}),
+        ("numpy.full", (np.array([2, 3]), np.array(0.5)), {}),
+        ("builtins.sum", (MATRIX, 1.5), {}),
+        ("builtins.round", (np.array(0.125), 2), {}),
+        ("numpy.round", (HALF,), {"decimals": 0}),
+        ("numpy.round", (np.float32([0.25, 1.75]),), {"decimals": 1}),
+        ("matmul", (np.ones((4, 2, 3)), MATRIX.T), {}),
+        ("choose", (np.array(True), np.float32([1, 2]), 0.5), {}),
+        ("index", (MATRIX,), {"index": (..., None, 1)}),
+        ("index", (MATRIX,), {"index": (-1, ..., slice(None, None, -2))}),
+        ("getitem", (MATRIX, MATRIX > 2), {"index": ("value", 0)}),
+        ("getitem", (MATRIX, np.array(1), np.array(-1)), {"index": ("tuple", ("slice", None, ("value", 0), None), ("value", 1))}),
     ],
 )
 def test_arrays_of_which_the_rank_is_declared_are_written_by_their_definitions(op, inputs, attrs, is_open):
     assert_gives_the_same_in_onnxruntime(op, inputs, attrs, is_open)
+
+
+def test_functions_that_are_operators_of_onnx_are_tried_here():
+    ours = {op for op, made in FUNCTIONS.items() if made.__module__ == mdf_open_lengths.__name__}
+    groups = test_arrays_of_which_the_rank_is_declared_are_written_by_their_definitions.pytestmark
+    tried = {case[0] for mark in groups if mark.args[0] == "group" for group in mark.args[1] for case in group}
+    assert ours <= tried | {op.removeprefix("mdf::") for op, *_ in SAMPLES}
+
+
+def test_an_index_behind_axes_of_an_unknown_number_is_refused():
+    """It was the first axis instead of the last one."""
+    x = np.arange(6.0).reshape(2, 3)
+    nodes = (
+        Operator("numpy.reshape", ("x", "s"), ("z",), {}, "z", 1, "mdf"),
+        Operator("index", ("z",), ("y",), {"index": (..., 0)}, "y", 1, "mdf"),
+    )
+    body = Body("b", (), ("y",), nodes, {}, ("x", "s"), opsets={"": 18, "mdf": 1}, typed=False)
+    kinds = {"x": (x, ValueType(x.dtype, (None, None))), "s": (np.array([2, 3]), ValueType(np.dtype(int), (None,)))}
+    with pytest.raises(UnsupportedOp, match="the rank is not known"):
+        lower(body, kinds)
+
+
+@pytest.mark.parametrize("op", ["numpy.random.normal", "numpy.random.uniform"])
+def test_random_numbers_of_computed_bounds_are_standard_ones_moved_and_scaled(op):
+    node = Operator(op, ("low", "high"), ("y",), {}, "y", 1, "mdf")
+    body = Body("b", (), ("y",), (node,), {}, ("low", "high"), opsets={"": 18, "mdf": 1}, typed=False)
+    given = {"low": np.full(1000, 1000.0), "high": np.full(1000, 1001.0)}
+    kinds = {name: (x, ValueType(x.dtype, x.shape)) for name, x in given.items()}
+    given["high"] = given["high"] if op.endswith("uniform") else np.full(1000, 0.25)
+    (drawn,) = by_onnxruntime(write_checked(lower(body, kinds)), given).values()
+    assert drawn.shape == (1000,)
+    assert (np.abs(drawn - 1000.5) <= 0.5).all() if op.endswith("uniform") else (np.abs(drawn - 1000) < 2).all()
+    assert drawn.std() > 0.2
+
+
+def test_random_numbers_of_open_lengths_are_refused():
+    node = Operator("numpy.random.normal", ("mean",), ("y",), {}, "y", 1, "mdf")
+    body = Body("b", (), ("y",), (node,), {}, ("mean",), opsets={"": 18, "mdf": 1}, typed=False)
+    with pytest.raises(UnsupportedOp, match=r"^b/y: numpy.random.normal has no ONNX operator: of a size that is computed$"):
+        lower(body, {"mean": (np.zeros(3), ValueType(np.dtype(float), (None,)))})
 
 
 def test_arrays_of_unknown_rank_are_reduced_whole_and_not_along_an_axis():

@@ -14,9 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from mdf_loop.errors import UnsupportedOp
+from mdf_loop.errors import KindError, UnsupportedOp
 from mdf_loop.ir import Body, Carried, Loop, Node
-from mdf_loop.ops.registry import facts
+from mdf_loop.kernels.definitions.mdf_operators import DOMAIN, to_onnx, truth
+from mdf_loop.ops.registry import Kernel, facts
 from mdf_loop.ops.rows import Bound
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.fixpoint import Fixpoint
@@ -30,6 +31,12 @@ from mdf_loop.types.required import Asked
 
 IS_FIRST, IS_NOT_FIRST = "is first", "is not first"
 """A carried value where hidden ones have no value before the first iteration: whether it is that one."""
+
+CHOICES = {"choose": (0, 1, 2), "and": (0, 1, 0), "or": (0, 0, 1)}
+"""Operators that give one of their inputs: the places of what is asked, and of what is given if it is true and if not."""
+
+PYTHONS = {"b": bool, "i": int}
+"""Python's numbers by kind; all others are floats."""
 
 MOST_WIDER = 8
 """How often the types of carried values are widened."""
@@ -61,6 +68,10 @@ class StaticBuilder(Builder):
         """A number as an array without dimensions, which is what a number is there."""
         return self.strong(x)
 
+    def has_no_end(self, x: Value) -> bool:
+        """Whole numbers of Python's have 64 bits there."""
+        return False
+
     def of_type(self, type: Type) -> Value:
         """Any value of a type."""
         shape = [n if isinstance(n, int) else 0 for n in type.shape or ()]
@@ -79,6 +90,9 @@ class StaticLowering(Lowering):
     """
 
     has_copies = False  # a graph that others read says each node once
+
+    fitted_as = 1.0
+    """Which number stands for all others where it is asked whether a body takes them: a whole one fits in whole numbers."""
 
     def __init__(self, path: tuple[str, ...], obey: bool = False) -> None:
         super().__init__(obey)
@@ -126,6 +140,33 @@ class StaticLowering(Lowering):
             dtype = _promoted(previous.type, first.type)
             previous, first = self.b.cast(previous, dtype), self.b.cast(first, dtype)
         return [self.b.select(names[IS_FIRST], first, previous)]
+
+    # Operators
+
+    def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        """What MDF's engine does around operators, choices between values of two types, and draws, have forms of their own."""
+        try:
+            if (drawn := scaled_draw(self.b, node, args)) is not None:
+                return [drawn]
+        except CannotLower as error:
+            self.refused = str(error)
+        given = [x for x in args if x is not None]
+        if node.domain == DOMAIN and all(x.type.dtype is not None for x in given):
+            if node.op == "fit":
+                try:
+                    return fitted_values(self.b, given, number=self.fitted_as, **node.attrs)
+                except KindError as error:
+                    raise self.refusal(node, error) from error
+            if node.op == "to_onnx":
+                return [to_onnx(self.b, given[0])]
+            if node.op in CHOICES:
+                test, x, y = (given[place] for place in CHOICES[node.op])
+                return [one_of_two(self.b, truth(self.b, test), x, y)]
+        return self.as_a_whole(node, bound, entry, args, names)
+
+    def as_a_whole(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        """An operator of which nothing is known but its kernel."""
+        return super()._applied(node, bound, entry, args, names)
 
     # Control flow
 
@@ -236,7 +277,7 @@ def _strong(type: Type) -> Type:
 
 def _number(type: Type, number: int = 1) -> bool | int | float:
     """A number of Python's of a type; one of which only the run can tell is a float."""
-    return {"b": bool, "i": int}.get(type.kind, float)(number)
+    return PYTHONS.get(type.kind, float)(number)
 
 
 def _holds(x: Value, type: Type) -> bool:
@@ -276,8 +317,9 @@ def computed_in(value: Value) -> tuple[np.dtype, ...]:
         return tuple(dtype_of(type) for type in types)  # type: ignore[misc]
     if row.is_question:
         result = np.result_type(*map(sample, types))
-    elif row.is_python and result.kind in "bi" and not all(type.kind in "bi" for type in types):
-        result = FLOAT64
+    elif row.is_python and result.kind in "bi":
+        is_whole = value.op != "python.round" and result.kind == "i" and all(type.kind in "bi" for type in types)
+        result = result if is_whole else FLOAT64
     return (result,) * len(types)
 
 
@@ -294,7 +336,7 @@ def one_of_two(b: Builder, test: Value, x: Value, y: Value) -> Value:
     """One of two values in the element type that holds both: element by element if they have one shape, else by a branch."""
     both_weak = x.type.weak and y.type.weak
     dtype = np.result_type(*((dtype_of if both_weak else sample)(z.type) for z in (x, y)))
-    x, y = b.cast(x, dtype), b.cast(y, dtype)
+    x, y = (b.python(z, PYTHONS.get(dtype.kind, float)) if both_weak else b.cast(z, dtype) for z in (x, y))
     if test.op == "const":
         return x if test.attr else y
     if x.type.shape == y.type.shape:
@@ -319,7 +361,7 @@ def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value
         return None
     given, size = [x for x in inputs[:2] if x is not None], [*inputs, None, None, None][2]
     if any(not x.type.is_static for x in given) or (size is not None and size.op != "const"):
-        raise CannotLower(f"{node.op} of a size that is computed")
+        raise CannotLower("of a size that is computed")
     shape = (
         np.broadcast_shapes(*(cast(tuple[int, ...], x.type.shape) for x in given))
         if size is None
@@ -328,7 +370,7 @@ def scaled_draw(b: Builder, node: Node, inputs: Sequence[Value | None]) -> Value
     op, attrs = draws(0.0, 1.0, shape or None) or (None, {})
     if op is None:
         return None
-    drawing = Apply(Node(op, (), node.outputs, {**attrs, "shape": shape}, node.name, 1), _never, needs_run=True)
+    drawing = Apply(Node(op, (), node.outputs, {**attrs, "shape": shape}, "", 1), _never, needs_run=True)
     (drawn,) = b.apply(drawing, (), [Type(FLOAT64, shape, weak=not shape)])
     first, second = [*given, *map(b.const, (0.0, 1.0)[len(given) :])]
     return b.add(b.mul(drawn, b.sub(second, first) if "high" in attrs else second), first)

@@ -23,7 +23,6 @@ from mdf_loop.step.primitives import (
     dtype_of_result,
     either_kind,
     joined_shape,
-    promoted,
     type_of_result,
 )
 from mdf_loop.step.python_values import OfLists, OfWeak, number_text
@@ -262,13 +261,6 @@ class Builder(OfLists, OfWeak):
         """A number as an array without dimensions."""
         return self.put_in("as_array", (x,), Type(x.type.dtype, (), is_array=True))
 
-    def common(self, *given: Value) -> list[Value]:
-        """Values brought to their common element type, as numpy promotes them."""
-        dtype = promoted([x.type for x in given])
-        if dtype is None or all(x.type.weak for x in given):
-            return list(given)
-        return [self.cast(x, dtype) for x in given]
-
     def select(self, condition: Value, x: Given, y: Given) -> Value:
         """x where the condition is true, y elsewhere."""
         like = x if isinstance(x, Value) else y
@@ -443,6 +435,10 @@ class Builder(OfLists, OfWeak):
         if operator.results == 1:
             return (self.put_in("apply", args, types[0], operator),)
         return self.items(self.put_in("apply", args, UNKNOWN, operator), types)
+
+    def onnx(self, op: str, *inputs: Any, **attrs: Any) -> Any:
+        """What an operator of ONNX gives, where a back end writes those; elsewhere the kernel is called as a whole."""
+        raise CannotLower("lengths, or values, that only the run knows")
 
     def items(self, whole: Value, types: Sequence[Type]) -> tuple[Value, ...]:
         """The results of a value that has several."""

@@ -195,7 +195,7 @@ class Lowering(OfBranches):
             mark = self.b.mark()
             try:
                 results = self._defined(node, bound, entry, args, make, mark)
-            except (CannotLower, ValueError) as error:
+            except (CannotLower, ValueError, IndexError) as error:
                 self.b.rewind(mark)  # what is wrong with it, if anything is, the kernel will say
                 self.refused = str(error)
             else:

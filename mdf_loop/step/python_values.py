@@ -47,6 +47,13 @@ class OfWeak:
             raise ValueError("an int or a float")
         return found
 
+    def common(self, *given: Value) -> list[Value]:
+        """Values brought to their common element type, as numpy promotes them."""
+        dtype = promoted([x.type for x in given])
+        if dtype is None or all(x.type.weak for x in given):
+            return list(given)
+        return [self.cast(x, dtype) for x in given]
+
     def fitted(self, inputs: Sequence[Value], dtypes: Sequence[np.dtype]) -> list[Value]:
         """Values in these element types; weak whole numbers have to be some of numpy's first, where only they become floats."""
         meets_floats = any(x.type.kind == "f" and not x.type.weak for x in inputs)
@@ -64,7 +71,7 @@ class OfWeak:
         is_weak = True in [t.weak for t in types]
         if not (is_weak or (found.shape == () and _are_mixed(types, found))):
             return args
-        if PRIMITIVES[name].bounded and any(t.shape or t.is_array for t in types) and any(map(_has_no_end, args)):
+        if PRIMITIVES[name].bounded and any(t.shape or t.is_array for t in types) and any(map(self.has_no_end, args)):
             raise ValueError("a whole number without end beside an array: the kernel sees that it is not too long")
         dtypes = dtypes_of(ufunc, types)[:-1]
         if not is_weak and not (NATIVE.issuperset(dtypes) and all(t.kind not in "uc" for t in types)):
@@ -72,6 +79,10 @@ class OfWeak:
         if any(dtype is None for dtype in dtypes):  # to numpy None is float64 as well
             raise ValueError("an int or a float")
         return self.fitted(args, dtypes)  # type: ignore[arg-type]
+
+    def has_no_end(self, x: Value) -> bool:
+        """Whether a whole number of Python's may have more than 64 bits."""
+        return x.type.weak and x.type.kind in "iO" and (x.op != "const" or bool(abs(x.attr) >> 63))
 
     def as_floats(self, name: str, args: Sequence[Value], found: Type) -> Sequence[Value]:
         """What may be a whole number as a float, where a primitive takes it as one: beside floats, or compared with numbers."""
@@ -113,11 +124,6 @@ _ALIKE = {"add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne"}
 def number_text(x: Value) -> str | bytes:
     """What is the same for constant numbers of one type that are the same."""
     return repr(x.attr) if x.type.weak else x.attr.tobytes()
-
-
-def _has_no_end(x: Value) -> bool:
-    """Whether a whole number of Python's may have more than 64 bits."""
-    return x.type.weak and x.type.kind in "iO" and (x.op != "const" or bool(abs(x.attr) >> 63))
 
 
 def _are_mixed(types: Sequence[Type], found: Type) -> bool:

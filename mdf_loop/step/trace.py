@@ -268,24 +268,9 @@ class TracedArray(Traced):
         return self.trace.wrap(self.trace.builder.bitcast(self.value, np.dtype(dtype)))
 
     def __getitem__(self, index: Any) -> Any:
-        parts = list(index) if isinstance(index, tuple) else [index]
-        if not parts and self.value.type.shape == ():
+        if isinstance(index, tuple) and not index and self.value.type.shape == ():
             return TracedArray(self.value, self.trace)
-        if not any(part is None or part is Ellipsis for part in parts):
-            return super().__getitem__(index)
-        if not all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
-            raise self._refused("has an index of several kinds")
-        there = [part for part in parts if part is not None and part is not Ellipsis]
-        k = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
-        parts[k : k + 1] = [slice(None)] * (len(self.shape) - len(there))
-        plain = tuple(part for part in parts if part is not None)
-        found = super().__getitem__(plain) if plain else self
-        lengths = iter(found.shape)
-        shape = [1 if part is None else next(lengths) for part in parts if not isinstance(part, int)]
-        if not shape:
-            raise self._refused("makes an array without dimensions")
-        self.is_fresh = False
-        return self.trace.wrap(self.trace.builder.reshape(found.value, shape))
+        return super().__getitem__(index)
 
     def __setitem__(self, *_: Any) -> None:
         raise self._refused("changes an element")

@@ -15,10 +15,9 @@ from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
 from mdf_loop.backends.jax.walked import How, Walk
-from mdf_loop.backends.static_lowering import StaticLowering, dtype_of, fitted_values, one_of_two, scaled_draw
-from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.backends.static_lowering import CHOICES, StaticLowering
+from mdf_loop.errors import ArgumentError
 from mdf_loop.ir import Body, Loop, Node, ValueType
-from mdf_loop.kernels.definitions.mdf_operators import to_onnx, truth
 from mdf_loop.ops.registry import Kernel, facts
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.readers import read
@@ -45,12 +44,10 @@ TURN_ON = 'JAX has 32 bits until one says jax.config.update("jax_enable_x64", Tr
 WIDE = (np.dtype(np.float64), np.dtype(np.complex128))
 
 
-CHOICES = {"choose": (0, 1, 2), "and": (0, 1, 0), "or": (0, 0, 1)}
-"""Operators that give one of their inputs: the places of what is asked, and of what is given if it is true and if not."""
-
-
 class JaxLowering(StaticLowering):
     """One graph on its way into a Step for JAX."""
+
+    fitted_as = 1.5
 
     may_be_empty = False
     """Whether the loop that is lowered may have no iteration."""
@@ -63,21 +60,10 @@ class JaxLowering(StaticLowering):
         return super()._defined(node, bound, entry, args, make, mark)
 
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
-        if (drawn := scaled_draw(self.b, node, args)) is not None:
-            return [drawn]
-        if node.op == "fit" and all(x is not None and x.type.dtype is not None for x in args):
-            try:
-                return fitted_values(self.b, cast(Sequence[Value], args), number=1.5, **node.attrs)
-            except KindError as error:
-                raise self.refusal(node, error) from error
-        if node.op == "to_onnx" and node.domain == DOMAIN and args[0] is not None:
-            return [to_onnx(self.b, args[0])]
         if node.op in CHOICES and node.domain == DOMAIN:
-            test, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
+            _, x, y = (cast(Value, args[place]) for place in CHOICES[node.op])
             if is_open(x) or is_open(y):
                 return [y if is_open(x) else x]
-            if all(z.type.dtype is not None for z in (test, x, y)):
-                return [self._chosen(truth(self.b, test), x, y)]
         if not entry.native and (body := self._written_out(node, args)) is not None:
             return self.body(body, dict(zip(body.inputs, [x for x in args if x is not None], strict=True)))
         mark = self.b.mark()
@@ -132,14 +118,6 @@ class JaxLowering(StaticLowering):
             if type is not None and type.is_static and name in names and is_open(names[name]):
                 found[name] = self.b.of_type(type)
         return found
-
-    def _chosen(self, test: Value, x: Value, y: Value) -> Value:
-        """One of two values; of two numbers of Python's one of these."""
-        if not (x.type.weak and y.type.weak):
-            return one_of_two(self.b, test, x, y)
-        kind = np.result_type(*(dtype_of(z.type) for z in (x, y))).kind
-        x, y = (self.b.python(z, {"b": bool, "i": int}.get(kind, float)) for z in (x, y))
-        return self.b.select(test, x, y)
 
     def fixpoint(self, record: Loop, carried: Sequence[Value], scanned: Sequence[Value], scope: Mapping[str, Value]) -> Fixpoint:
         """The body of a loop; a number that becomes an array is one from the start, where its elements are worked on alone."""

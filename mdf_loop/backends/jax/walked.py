@@ -277,7 +277,8 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
     if is_draw(v):
         return numbers_of(v, w.draws, args)
     if how.needs_run or how.node.captures:
-        raise w.how.refusal(v, f"{how.node.op} has no form in JAX: it draws random numbers, or runs a graph that has none")
+        why = how.why or "it draws random numbers, or runs a graph that has none"
+        raise w.how.refusal(v, f"{how.node.op} has no form in JAX: {why}")
     if any(x.type.weak for x in v.args) and len({jnp.result_type(x) for x in args if x is not None}) > 1:
         raise w.how.refusal(v, f"{how.node.op} has no form in JAX for a number of Python's beside arrays of another type")
     try:

@@ -13,10 +13,10 @@ import numpy as np
 
 from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.templates import TEMPLATES, Formulas
-from mdf_loop.backends.static_lowering import dtype_of, sample
+from mdf_loop.backends.static_lowering import computed_in, dtype_of
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node, ValueType
-from mdf_loop.step.primitives import BOOL, FLOAT64, INT64, PRIMITIVES
+from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Shape, Type, Value
 from mdf_loop.types.elements import CODES
 
@@ -141,7 +141,9 @@ class GraphPrinter:
         if name not in TEMPLATES:
             node = self.origins.get(value)
             raise self.refusal(value, f"{name if node is None else node.op} has no ONNX operator")
-        dtype, result = self._computed_in(value, name), dtype_of(value.type)
+        (dtype, *others), result = computed_in(value), dtype_of(value.type)
+        assert result is not None
+        dtype = INT64 if dtype == BOOL and name in ("lt", "le", "gt", "ge") else dtype if {dtype}.issuperset(others) else result
         formulas = Formulas(self.e, dtype)
         if name == "round":
             x, *digits = value.args
@@ -150,17 +152,6 @@ class GraphPrinter:
             made = TEMPLATES[name](formulas, *(self.of(x, dtype) for x in value.args))
         given = BOOL if PRIMITIVES[value.op].is_question or name in ("isnan", "isinf", "isfinite") else dtype
         return made if given == result else self.e.op("Cast", made, to=self.code(value, result))
-
-    def _computed_in(self, value: Value, name: str) -> np.dtype:
-        """The element type in which a primitive is computed."""
-        result = dtype_of(value.type)
-        assert result is not None
-        if PRIMITIVES[value.op].is_question:
-            dtype = np.result_type(*(sample(x.type) for x in value.args))
-            return INT64 if dtype == BOOL and name in ("lt", "le", "gt", "ge") else dtype
-        if PRIMITIVES[value.op].is_python and result.kind in "bi" and name not in ("whole", "pow", "gcd", "lcm"):
-            return FLOAT64
-        return result
 
     # Shapes
 

@@ -1,7 +1,7 @@
 """From a body to a Step whose operators are ONNX's, and on to a body in operators of ONNX alone.
 
-Nodes that are ONNX already stay as they are.  What MDF's expressions compute becomes what it is defined as in primitives; where
-no definition fits, :mod:`mdf_loop.backends.onnx.rewritten` says it in operators of ONNX.
+Nodes that are ONNX already stay as they are.  What MDF's expressions compute becomes what it is defined as: in primitives, and
+where only the run knows lengths, or a value that says how to arrange, in operators of ONNX (``b.onnx`` of the builder).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.onnx import arranging, open_lengths, structural  # noqa: F401  (they fill tables)
+from mdf_loop.backends.onnx import structural  # noqa: F401  (it fills a table)
 from mdf_loop.backends.onnx.emission import Emission
 from mdf_loop.backends.onnx.graph_printer import GraphPrinter, declared
-from mdf_loop.backends.onnx.rewritten import REWRITTEN, OnnxBuilder, kept
+from mdf_loop.backends.onnx.whole_operators import OnnxBuilder, kept
 from mdf_loop.backends.static_lowering import StaticLowering
 from mdf_loop.errors import malformed
 from mdf_loop.ir import Body, Node, ValueType
@@ -136,16 +136,13 @@ class OnnxLowering(StaticLowering):
     def _applied(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
         if node.domain not in INTERNAL_DOMAINS:
             return self._kept(node, args, names)
-        because = "" if node.op in REWRITTEN or not self.refused else f": {self.refused}"
+        return super()._applied(node, bound, entry, args, names)
+
+    def as_a_whole(self, node: Node, bound: Bound, entry: Kernel, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        """An operator that has no form."""
+        because = f": {self.refused}" if self.refused else ""
         why = node.attrs.get("reason", f"{node.op} has no ONNX operator{because}")
         is_known = all(x is None or x.type.dtype is not None for x in args)
-        if node.op in REWRITTEN and is_known:
-            try:
-                found = REWRITTEN[node.op](self.b, *args, **node.attrs)
-            except (CannotLower, ValueError) as error:
-                why = f"{why}: {error}"
-            else:
-                return found if isinstance(found, tuple) else (found,)
         self.first_refused = why if is_known else self.first_refused or why
         return self.b.unwritten(node, self.first_refused, [x for x in args if x is not None])
 

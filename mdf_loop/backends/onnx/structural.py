@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.backends.onnx.graph_printer import FIRST, LAST, STRUCTURE, GraphPrinter, declared
-from mdf_loop.backends.onnx.rewritten import Unwritten
+from mdf_loop.backends.onnx.whole_operators import Unwritten
 from mdf_loop.backends.static_lowering import dtype_of
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned, ValueType
 from mdf_loop.readers.mdf.control_functions import rename_captures

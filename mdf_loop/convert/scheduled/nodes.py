@@ -114,7 +114,7 @@ class ScheduledNode(NodeReader):
         value = inputs[place]
         assert value is not None
         if schema.name == "Reshape" and place == 1:
-            value = self.builder.node("flattened", [value], base)
+            value = self.builder.node("numpy.ravel", [value], base)
         return self.builder.node("to_onnx", [value], base)
 
     def onnx_result(self, value: Value, base: str) -> Value:

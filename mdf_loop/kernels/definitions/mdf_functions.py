@@ -193,11 +193,11 @@ def _rounding(name: str) -> None:
             return x
         if x.type.kind == "f" and decimals == 0:
             return b.rint(x)
-        if x.type.dtype != FLOAT64 or abs(decimals) > MOST_DECIMALS:
+        if (x.type.dtype != FLOAT64 and not b.takes_open) or abs(decimals) > MOST_DECIMALS:
             raise ValueError("numpy rounds it in its own way")
         scale = np.float64(10.0 ** abs(decimals))
         there, back = (b.mul, b.div) if decimals > 0 else (b.div, b.mul)
-        return back(b.rint(there(x, scale)), scale)
+        return b.cast(back(b.rint(there(b.cast(x, FLOAT64), scale)), scale), x.type.dtype)
 
 
 for _name in ("round", "around"):

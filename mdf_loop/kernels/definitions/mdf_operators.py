@@ -15,10 +15,10 @@ import numpy as np
 from mdf_loop.kernels.definitions.of_shapes import is_number
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN
 from mdf_loop.ops.registry import definition
-from mdf_loop.ops.rows import Call, numpys, of_given
+from mdf_loop.ops.rows import FUNCTIONS, Call, numpys, of_given
 from mdf_loop.types.elements import kind_of
 
-BOOL, FLOAT64 = np.dtype(np.bool_), np.dtype(np.float64)
+BOOL, INT64, FLOAT64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float64)
 
 
 def of_python(op: str) -> Call:
@@ -53,7 +53,7 @@ def power(b, x, y):
     """x ** y; whole numbers of Python's to a negative power are floats, and roots of negative ones complex."""
     if x.type.weak and y.type.weak and y.op == "const" and "f" not in (x.type.kind, y.type.kind) and y.attr < 0:
         return b.pow(b.python(x, float), b.const(float(y.attr)))
-    if _may_be_refused(x, y):
+    if _may_be_refused(x, y) and not b.takes_open:
         raise ValueError("numpy refuses negative powers of its own whole numbers")
     if is_number(x) and not (x.type.is_array or y.type.is_array):
         return b.pow(x, y)
@@ -62,6 +62,8 @@ def power(b, x, y):
             return FAST[y.attr](b, x)
         if y.attr not in (0, 1) and not is_number(x):
             return b.pow(x, y)
+    if b.takes_open:
+        return b.pow(x, y)
     raise ValueError("numpy has other ways for single exponents of arrays")
 
 
@@ -96,10 +98,10 @@ def ldexp(b, x, y):
 def truth(b: Any, x: Any) -> Any:
     """Whether a number, or the only element of an array, is not zero, as a truth value of Python's."""
     if not is_number(x):
-        if not x.type.is_static or math.prod(x.type.shape) != 1:
+        if x.type.size != 1 or not (x.type.is_static or b.takes_open):
             raise ValueError("an array of many elements is neither true nor false")
         x = b.reshape(x, ())
-    return b.python(x, bool)
+    return b.const(bool(x.attr)) if x.op == "const" else b.python(x, bool)
 
 
 def one_of(b: Any, condition: Any, x: Any, y: Any) -> Any:
@@ -135,23 +137,25 @@ def not_(b, x):
     return b.eq(truth(b, x), b.const(False))
 
 
-def _extreme(primitive: str) -> Call:
+def _extreme(kind: str, primitive: str) -> Call:
     def extreme(b: Any, *inputs: Any) -> Any:
-        if len(inputs) < 2 or not all(x.type.is_static and math.prod(x.type.shape) == 1 for x in inputs):
+        if b.takes_open and len(inputs) == 1:
+            return b.reduce(b.reshape(*inputs, (-1,)), kind, [0])
+        if len(inputs) < 2 or not (b.takes_open or all(x.type.is_static and math.prod(x.type.shape) == 1 for x in inputs)):
             raise ValueError("an array is gone through by Python")
-        if all(map(is_number, inputs)):
+        if all(map(is_number, inputs)) and not (b.takes_open and len({x.type for x in inputs}) > 1):
             return functools.reduce(lambda x, y: one_of(b, b.element(primitive, y, x), y, x), inputs)
-        if any(map(is_number, inputs)):
+        if any(map(is_number, inputs)) and not b.takes_open:
             raise ValueError("either an array or a number")
-        dtype, shape = b.common_type(*inputs), np.broadcast_shapes(*(x.type.shape for x in inputs))
-        alike = [b.broadcast(b.strong(x, dtype), shape) for x in inputs]
+        dtype = b.common_type(*inputs)
+        alike = [b.strong(x, dtype) for x in inputs]
         return functools.reduce(lambda x, y: b.select(b.element(primitive, y, x), y, x), alike)
 
     return extreme
 
 
-of_python("builtins.min")(_extreme("lt"))
-of_python("builtins.max")(_extreme("gt"))
+of_python("builtins.min")(_extreme("min", "lt"))
+of_python("builtins.max")(_extreme("max", "gt"))
 
 
 @of_python("initially")
@@ -198,7 +202,9 @@ def float_(b, x):
 
 @of_python("builtins.round")
 def round_(b, x, digits=None):
-    """Python's ``round``; without digits it gives a whole number."""
+    """Python's ``round``; without digits it gives a whole number, and with them of a number of numpy's what numpy rounds."""
+    if digits is not None and digits.op == "const" and is_number(x) and not x.type.weak and x.type.kind in "iuf":
+        return FUNCTIONS["numpy.round"](b, x, decimals=digits.attr)
     if (
         not is_number(x)
         or (x.type.kind == "b" and not x.type.weak)
@@ -239,7 +245,9 @@ def _made(name: str) -> None:
     def make(b, x, *, dtype=None):
         """The value as an array."""
         if dtype is not None and np.dtype(dtype) != x.type.dtype:
-            raise ValueError("a conversion")
+            if x.type.weak and not b.takes_open:
+                raise ValueError("a number that may be too large")
+            x = b.cast(x, np.dtype(dtype))
         return x if not is_number(x) or x.type.is_array else b.as_array(b.strong(x))
 
 
@@ -250,7 +258,7 @@ for _name in ("array", "asarray"):
 def to_onnx(b, x):
     """A value as MDF hands it to an operator of ONNX: 32 bits of 64, whole numbers the other way round.
 
-    It is for JAX alone: machine code adds up the products behind it in another order than MDF's engine.
+    It is for ONNX and JAX: machine code adds up the products behind it in another order than MDF's engine.
     """
     if x.type.dtype is None or x.type.kind not in "biuf":
         raise ValueError("the element type is known only when it runs")

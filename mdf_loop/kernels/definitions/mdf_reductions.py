@@ -39,28 +39,28 @@ def truth_of(b: Any, x: Any) -> Any:
     return x if x.type.kind == "b" else b.ne(x, x.type.dtype.type(0))
 
 
-def _added_up(b: Any, x: Any) -> Any:
+def added_up(b: Any, x: Any) -> Any:
     """Elements in the type in which numpy adds and multiplies them: short whole numbers in long ones."""
     if x.type.kind in "bi":
         return b.cast(x, INT64)
     return b.cast(x, UINT64) if x.type.kind == "u" else x
 
 
-def _in_floats(b: Any, x: Any) -> Any:
+def in_floats(b: Any, x: Any) -> Any:
     """Elements as numpy's means take them."""
     return x if x.type.kind == "f" else b.cast(x, FLOAT64)
 
 
 def _sum(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
-    return b.reduce(_added_up(b, x), "sum", axes, keep)
+    return b.reduce(added_up(b, x), "sum", axes, keep)
 
 
 def _prod(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
-    return b.reduce(_added_up(b, x), "prod", axes, keep)
+    return b.reduce(added_up(b, x), "prod", axes, keep)
 
 
 def _mean(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
-    x = _in_floats(b, x)
+    x = in_floats(b, x)
     return b.div(b.reduce(x, "sum", axes, keep), count_along(b, x, axes))
 
 
@@ -108,7 +108,7 @@ def _of_numbers(reduce: Callable[..., Any], neutral: float) -> Callable[..., Any
 def _mean_of_numbers(b: Any, x: Any, axes: Sequence[int], keep: bool) -> Any:
     if not b.takes_open:
         raise ValueError("numpy warns of it")
-    x = _in_floats(b, x)
+    x = in_floats(b, x)
     return b.div(_without_nan(_sum, 0.0)(b, x, axes, keep), _numbers(b, x, axes, keep))
 
 
@@ -165,7 +165,7 @@ def count_nonzero(b, x, *, axis=None, keepdims=False):
 def var(b, x, *, axis=None, ddof=0, keepdims=False):
     """The mean of the squares of what is beyond the mean."""
     x, axes = _reduced(b, x, axis, keepdims)
-    x = _in_floats(b, x)
+    x = in_floats(b, x)
     count = count_along(b, x, axes)
     count = count - ddof if isinstance(count, int) else b.sub(count, ddof)
     if isinstance(count, int) and count <= 0 and not b.takes_open:
@@ -186,11 +186,11 @@ def norm(b, x, *, ord=None, axis=None, keepdims=False):
     if isinstance(axis, tuple) or not (ord is None or (ord == 2 and (axis is not None or rank_of(x) == 1))):
         raise ValueError("another norm")
     x, axes = _reduced(b, x, axis, keepdims)
-    x = _in_floats(b, x)
+    x = in_floats(b, x)
     return b.sqrt(b.reduce(b.mul(x, x), "sum", axes, bool(keepdims)))
 
 
-def _in_a_row(b: Any, x: Any, axis: Any) -> tuple[Any, int]:
+def in_a_row(b: Any, x: Any, axis: Any) -> tuple[Any, int]:
     """The array and one of its axes; all elements in a row where none is said."""
     if axis is None:
         return b.reshape(x, (in_all(x.type.shape),)), 0
@@ -204,7 +204,7 @@ def _place_of(kind: str) -> Call:
         is_known = x.type.shape and x.type.is_static and x.type.kind in "iuf"
         if not (is_known or b.takes_open) or (axis is None and keepdims):
             raise ValueError("not numbers along an axis")
-        x, axis = _in_a_row(b, b.cast(x, INT64) if x.type.kind == "b" else b.strong(x), axis)
+        x, axis = in_a_row(b, b.cast(x, INT64) if x.type.kind == "b" else b.strong(x), axis)
         along(b, x, axis)
         return b.reduce(x, kind, [axis], keepdims)
 
@@ -217,7 +217,11 @@ for _name in ("argmax", "argmin"):
 
 def _running(primitive: str) -> Call:
     def running(b: Any, x: Any, *, axis: Any = None) -> Any:
-        return accumulated(b, primitive, *_in_a_row(b, _added_up(b, array_of(b, x)), axis))
+        x = added_up(b, array_of(b, x))
+        x, axis = (x, axis) if x.type.shape is None and axis is not None else in_a_row(b, x, axis)
+        if primitive == "add" and b.takes_open:
+            return b.onnx("CumSum", x, np.array(axis))
+        return accumulated(b, primitive, x, axis)
 
     return running
 
@@ -239,7 +243,7 @@ for _name, _primitive in (("cumsum", "add"), ("cumprod", "mul")):
 @numpys("numpy.diff")
 def diff(b, x, *, n=1, axis=-1):
     """Differences of neighbours, n times."""
-    x, axis = _in_a_row(b, array_of(b, x, "iuf"), axis)
+    x, axis = in_a_row(b, array_of(b, x, "iuf"), axis)
     if not 0 <= n < (x.type.shape[axis] if x.type.is_static else n + 1):
         raise ValueError("nothing is left")
     for _ in range(n):
@@ -273,7 +277,12 @@ def _product(b: Any, x: Any, y: Any) -> Any:
     return product(b, x, y)
 
 
-numpys("matmul")(_product)
+@numpys("matmul")
+def matmul(b, x, y):
+    """The product; of stacks of matrices too, where these are broadcast."""
+    if b.takes_open and not {x.type.rank, y.type.rank} <= {1, 2}:
+        return b.onnx("MatMul", *_together(b, x, y))
+    return _product(b, x, y)
 
 
 @numpys("numpy.dot")

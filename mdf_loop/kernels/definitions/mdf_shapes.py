@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.kernels.arrays.axes import place, places
-from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, of_python
-from mdf_loop.kernels.definitions.of_places import entry, from_front, gather
+from mdf_loop.kernels.definitions.mdf_operators import FLOAT64, INT64, of_python
+from mdf_loop.kernels.definitions.of_places import gather, places_along
 from mdf_loop.kernels.definitions.of_shapes import go_together, in_all, is_number, known, rank_of, squeezed, unsqueeze_1
 from mdf_loop.ops.rows import Call, numpys
 
@@ -42,6 +41,18 @@ def lengths_of(b: Any, x: Any) -> tuple[Any, ...]:
     return x.type.shape if b.takes_open and x.type.is_known else static(x)
 
 
+def _is_open(b: Any, *inputs: Any) -> bool:
+    """Whether not all is known of an array's lengths and the numbers that say how to arrange it; the builder takes those."""
+    x, *numbers = inputs
+    return b.takes_open and not (x.type.shape and x.type.is_static and all(n.op == "const" for n in numbers))
+
+
+def _vector(b: Any, x: Any) -> Any:
+    """A shape that is computed, as a vector of int64."""
+    x = b.cast(b.strong(x), INT64)
+    return b.pack([x]) if is_number(x) else x
+
+
 def _rank_of(b: Any, x: Any) -> int:
     """The number of axes; numbers, of which numpy makes arrays without dimensions, are refused outside of kernels."""
     if is_number(x) and not (b.traces or b.takes_open):
@@ -56,6 +67,8 @@ def _axes(axis: Any, rank: int) -> list[int]:
 @numpys("numpy.reshape")
 def reshape(b, x, shape):
     """The same elements in another shape; -1 is what is left."""
+    if _is_open(b, x, shape):
+        return b.onnx("Reshape", b.strong(x), _vector(b, shape))
     size, wanted = 1 if is_number(x) and b.traces else math.prod(static(x)), known(shape, "lengths")
     rest = math.prod(n for n in wanted if n != -1)
     if wanted.count(-1) > 1 or min(wanted, default=0) < -1 or not rest or size % rest or (-1 not in wanted and rest != size):
@@ -104,6 +117,8 @@ def expand_dims(b, x, *, axis):
 @numpys("numpy.squeeze")
 def squeeze(b, x, *, axis=None):
     """Without axes of length 1."""
+    if axis is not None and _is_open(b, x):
+        return b.onnx("Squeeze", x, np.atleast_1d(axis))
     rank = _rank_of(b, x)
     found = squeezed(b, x, None if axis is None else _axes(axis, rank))
     return b.as_array(found) if is_number(found) and not b.traces else found
@@ -120,16 +135,19 @@ def flip(b, m, *, axis=None):
 @numpys("numpy.roll")
 def roll(b, x, shift, *, axis=None):
     """Elements moved on, those that fall off at the end come in at the start."""
-    shape, (count, *more) = static(x), known(shift, "the distance")
-    if more or isinstance(axis, tuple):
+    if isinstance(axis, tuple):
         raise ValueError("several distances")
-    flat = x if axis is not None else b.reshape(x, (math.prod(shape),))
-    along = place(0 if axis is None else axis, rank_of(flat))
+    flat, along = (ravel(b, x), 0) if axis is None else (x, axis)
+    if _is_open(b, x, shift) and is_number(shift):
+        count = b.length(flat, along)
+        moved = take(b, flat, b.mod(b.sub(places_along(b, count), b.strong(shift)), count), axis=along)
+        return moved if axis is not None else b.onnx("Reshape", moved, b.onnx("Shape", x))
+    whole, (count,), along = static(x), known(shift, "the distance"), place(along, rank_of(flat))
     if not (length := flat.type.shape[along]):
         return x
     cut = -count % length
     parts = [b.slice(flat, [s if k == along else slice(None) for k in range(rank_of(flat))]) for s in _halves(cut)]
-    return b.reshape(b.concat(parts, along) if cut else flat, shape)
+    return b.reshape(b.concat(parts, along) if cut else flat, whole)
 
 
 def _halves(cut: int) -> tuple[slice, slice]:
@@ -139,6 +157,11 @@ def _halves(cut: int) -> tuple[slice, slice]:
 @numpys("numpy.tile")
 def tile(b, A, reps):
     """The whole array several times."""
+    if _is_open(b, A, reps):
+        counts = _vector(b, reps)
+        if not go_together(b, *counts.type.shape, rank_of(A)):
+            raise ValueError("needs a number for each axis")
+        return b.onnx("Tile", A, counts)
     shape, counts = static(A), known(reps, "counts")
     rank = max(len(shape), len(counts))
     shape, counts = (1,) * (rank - len(shape)) + shape, [1] * (rank - len(counts)) + counts
@@ -154,19 +177,20 @@ def tile(b, A, reps):
 @numpys("numpy.repeat")
 def repeat(b, x, repeats, *, axis=None):
     """Each element several times."""
-    shape, (count, *more) = static(x), known(repeats, "counts")
-    if more or count < 1:
-        raise ValueError("a count for each element")
-    flat = x if axis is not None else b.reshape(x, (math.prod(shape),))
-    along, whole = place(0 if axis is None else axis, rank_of(flat)), flat.type.shape
-    apart = b.reshape(flat, (*whole[: along + 1], 1, *whole[along + 1 :]))
-    several = b.broadcast(apart, (*whole[: along + 1], count, *whole[along + 1 :]))
-    return b.reshape(several, (*whole[:along], whole[along] * count, *whole[along + 1 :]))
+    if not b.takes_open and (not static(x) or min(known(repeats, "counts")) < 1):
+        raise ValueError("nothing is left")
+    flat, along = (ravel(b, x), 0) if axis is None else (x, axis)
+    count = b.reshape(b.cast(b.strong(repeats), INT64), ())
+    places = b.floordiv(places_along(b, b.mul(b.length(flat, along), count)), count)
+    return take(b, flat, places, axis=along)
 
 
 @numpys("numpy.take")
 def take(b, x, indices, *, axis=None):
     """Elements at these places."""
+    if b.takes_open:
+        x, axis = (ravel(b, x), 0) if axis is None else (x, axis)
+        return b.onnx("Gather", x, b.cast(b.strong(indices), INT64), axis=axis)
     shape = static(x)
     if indices.type.kind != "i" or indices.type.weak or not indices.type.shape:
         raise ValueError("places that are no array of whole numbers")
@@ -242,14 +266,20 @@ def atleast_1d(b, x):
 # New arrays
 
 
-def _filled(b: Any, shape: Sequence[int], value: Any, dtype: np.dtype) -> Any:
+def _filled(b: Any, shape: Any, value: Any, dtype: np.dtype) -> Any:
+    """One value in all places; the shape is known, or a vector."""
+    if hasattr(shape, "type"):
+        return b.onnx("Expand", b.cast(b.strong(value), dtype), shape)
     if value.type.weak and dtype.kind in "iu" and dtype != np.int64:
         raise ValueError("a whole number that may be too large")
     return b.broadcast(b.cast(b.strong(value), dtype), shape)
 
 
 def _filled_like(b: Any, like: Any, value: Any, dtype: Any) -> Any:
+    like = b.strong(like) if b.takes_open else like
     wanted = like.type.dtype if dtype is None else np.dtype(dtype)
+    if b.takes_open:
+        return _filled(b, shape(b, like), value, wanted)
     if is_number(like) and not b.traces:  # of a number numpy makes an array without dimensions
         return b.as_array(_filled(b, (), value, wanted))
     return _filled(b, static(like), value, wanted)
@@ -269,7 +299,7 @@ numpys("numpy.ones_like")(_like(1))
 @numpys("numpy.full_like")
 def full_like(b, a, fill_value, *, dtype=None):
     """An array of the same shape and type, one value in all places."""
-    if not is_number(fill_value) or fill_value.type.kind not in "bif":
+    if not b.takes_open and (not is_number(fill_value) or fill_value.type.kind not in "bif"):
         raise ValueError("not one number")
     return _filled_like(b, a, fill_value, dtype)
 
@@ -277,10 +307,13 @@ def full_like(b, a, fill_value, *, dtype=None):
 @numpys("numpy.full")
 def full(b, shape, fill_value, *, dtype=None):
     """An array of this shape, one value in all places."""
+    wanted = b.strong(fill_value).type.dtype if dtype is None else np.dtype(dtype)
+    if b.takes_open:
+        return _filled(b, _vector(b, shape), fill_value, wanted)
     lengths = known(shape, "lengths")
     if not is_number(fill_value) or fill_value.type.kind not in "bif" or not lengths or min(lengths) < 0:
         raise ValueError("not one number")
-    return _filled(b, lengths, fill_value, b.strong(fill_value).type.dtype if dtype is None else np.dtype(dtype))
+    return _filled(b, lengths, fill_value, wanted)
 
 
 # Asked for
@@ -289,12 +322,16 @@ def full(b, shape, fill_value, *, dtype=None):
 @numpys("numpy.shape")
 def shape(b, a):
     """The length of each axis."""
+    if _is_open(b, a):
+        return b.onnx("Shape", b.strong(a))
     return b.const(np.array(static(a), np.int64))
 
 
 @numpys("numpy.size")
 def size(b, a):
     """The number of elements."""
+    if _is_open(b, a):
+        return b.onnx("Size", b.strong(a))
     return b.const(math.prod(static(a)))
 
 
@@ -354,44 +391,3 @@ def len_(b, x):
     if not x.type.shape:
         raise ValueError("a number has no length")
     return dimension(b, x, axis=0)
-
-
-@of_python("index")
-def index(b, x, *, index):
-    """``x[index]`` with whole numbers and slices that are known."""
-    parts = index if type(index) is tuple else (index,)
-    shape = x.type.shape
-    if not shape or not x.type.is_static or len(parts) > len(shape) or any(type(p) not in (int, slice) for p in parts):
-        raise ValueError("an index of other things")
-    if all(type(p) is int for p in parts):
-        return _entry_of(b, x, [b.const(p) for p in parts])
-    slices = [slice(None)] * len(shape)
-    for k, part in enumerate(parts):
-        slices[k] = part if type(part) is slice else slice(place(part, shape[k]), place(part, shape[k]) + 1)
-    found = b.slice(x, slices)
-    gone = {k for k, part in enumerate(parts) if type(part) is int}
-    return b.reshape(found, [n for k, n in enumerate(found.type.shape) if k not in gone])
-
-
-@of_python("getitem")
-def getitem(b, x, *values, index):
-    """``x[i]`` and ``x[i, j]`` with whole numbers that only the run knows."""
-    template = index[1:] if index[0] == "tuple" else (index,)
-    parts = [values[part[1]] if type(part) is tuple and part[0] == "value" else part for part in template]
-    parts = [b.const(part) if type(part) is int else part for part in parts]
-    if not x.type.shape or not x.type.is_static or len(parts) > len(x.type.shape):
-        raise ValueError("lengths that are not known")
-    if any(type(part) is slice or not hasattr(part, "type") or not _is_place(part) for part in parts):
-        raise ValueError("an index of other things")
-    return _entry_of(b, x, parts)
-
-
-def _is_place(x: Any) -> bool:
-    return is_number(x) and x.type.kind in "iu"
-
-
-def _entry_of(b: Any, x: Any, parts: list[Any]) -> Any:
-    """One entry of the leading axes."""
-    for part in parts:
-        x = entry(b, x, from_front(b, part, x.type.shape[0]))
-    return x

@@ -21,6 +21,13 @@ def from_front(b: Any, index: Any, length: Any) -> Any:
     return b.put_in("place_in", (b.cast(index, np.dtype(np.int64)), b.const(np.int64(length))), b.const(np.int64(0)).type)
 
 
+def places_along(b: Any, length: Any) -> Any:
+    """All places along an axis of some length."""
+    if length.op == "const":
+        return b.const(np.arange(length.attr))
+    return b.onnx("Range", np.array(0), length, np.array(1))
+
+
 FEW = 4
 """Places up to which they are read one by one out of an array that holds them."""
 

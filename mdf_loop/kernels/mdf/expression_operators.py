@@ -391,12 +391,6 @@ def from_onnx(y):
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
-@kernel("flattened", domain=DOMAIN)
-def flattened(x):
-    """A shape as MDF hands it to Reshape."""
-    return np.asarray(x).flatten()
-
-
 @kernel("fit", domain=DOMAIN)
 def fit(*values, names, asked):
     """The values with the element types that a body asks of its inputs and captures of these names."""

@@ -1,21 +1,16 @@
-"""What MDF's expressions compute where no definition in primitives fits, in operators of ONNX.
-
-Here what MDF's engine does around operators of ONNX, and choices between values of several types; arrays are in
-:mod:`mdf_loop.backends.onnx.open_lengths`, indices in :mod:`mdf_loop.backends.onnx.arranging`.
-"""
+"""A builder of Steps whose operators as a whole are ONNX's, and nodes that are ONNX's already."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.static_lowering import StaticBuilder, fitted_values, one_of_two, sample
+from mdf_loop.backends.static_lowering import StaticBuilder, sample
 from mdf_loop.ir import Node, entity
 from mdf_loop.ops.registry import lookup
-from mdf_loop.ops.rows import filling
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
@@ -60,7 +55,8 @@ class OnnxBuilder(StaticBuilder):
         if x.type.rank and not x.type.is_static and [n for n in shape if n != 1] == list(x.type.shape or ()):
             return self.onnx("Unsqueeze", x, np.array([k for k, n in enumerate(shape) if n == 1]))
         if sum(not isinstance(n, int) or n < 0 for n in shape) == 1 and 0 not in shape:
-            return shaped(self, x, *(n if isinstance(n, int) else -1 for n in shape))
+            wanted = np.array([n if isinstance(n, int) else -1 for n in shape], np.int64)
+            return self.onnx("Reshape", self.strong(x), wanted)  # type: ignore[no-any-return]
         return super().reshape(x, shape, lengths)
 
     def onnx(self, op: str, *inputs: Any, results: int = 1, **attrs: Any) -> Any:
@@ -144,111 +140,3 @@ def _common_types(node: Node, inputs: Sequence[Value | None]) -> list[np.dtype |
     return [
         common.get(text) if x is not None and x.type.dtype is not None else None for text, x in zip(texts, inputs, strict=True)
     ]
-
-
-REWRITTEN: dict[str, Callable[..., Any]] = {}
-"""By operator of MDF's expressions: ``rewrite(builder, *inputs, **attributes)`` gives its result."""
-
-
-rewrites = filling(REWRITTEN)
-"""Registers what writes some operators."""
-
-
-# What MDF's engine does with values around an operator of ONNX
-
-
-@rewrites("to_onnx")
-def _to_onnx(b: OnnxBuilder, x: Value) -> Value:
-    is_number = x.type.weak and x.type.kind != "b"
-    x = b.strong(x)
-    handed = {FLOAT64: FLOAT, np.dtype(np.int32): INT64}
-    x = b.cast(x, handed.get(x.type.dtype, x.type.dtype))  # type: ignore[arg-type]
-    return b.pack([x]) if is_number else x
-
-
-@rewrites("from_onnx")
-def _from_onnx(b: OnnxBuilder, y: Value) -> Value:
-    return b.cast(y, FLOAT64) if y.type.dtype == FLOAT else y
-
-
-@rewrites("fit")
-def _fit(b: OnnxBuilder, *inputs: Value, names: Sequence[str], asked: Any) -> tuple[Value, ...]:
-    """Values in the element types that a body asks for."""
-    return fitted_values(b, inputs, names, asked)
-
-
-@rewrites("flattened")
-def _flattened(b: OnnxBuilder, x: Value) -> Value:
-    return shaped(b, x, -1)
-
-
-# Choices
-
-
-def truth(b: OnnxBuilder, x: Value) -> Value:
-    """A condition: one boolean without axes."""
-    x = truth_of(b, b.strong(x))
-    return b.reshape(x, ()) if x.type.rank else x
-
-
-@rewrites("choose")
-def chosen(b: OnnxBuilder, condition: Value, x: Value, y: Value) -> Value:
-    """One of two values."""
-    return one_of_two(b, truth(b, condition), x, y)
-
-
-REWRITTEN["and"] = lambda b, x, y: chosen(b, x, y, x)
-REWRITTEN["or"] = lambda b, x, y: chosen(b, x, x, y)
-
-
-@rewrites("numpy.array", "numpy.asarray")
-def _strong(b: OnnxBuilder, x: Value, *, dtype: Any = None) -> Value:
-    return b.strong(x) if dtype is None else b.cast(x, dtype)
-
-
-@rewrites("builtins.round")
-def _round(b: OnnxBuilder, x: Value, digits: Value) -> Value:
-    count = int(digits.attr)
-    scale = 10.0 ** abs(count)
-    there, back = (b.mul, b.div) if count > 0 else (b.div, b.mul)
-    rounded = b.rint(there(b.cast(x, FLOAT64), scale))
-    return b.cast(back(rounded, scale), x.type.dtype if x.type.kind != "O" else FLOAT64)  # type: ignore[arg-type]
-
-
-def shaped(b: OnnxBuilder, x: Value, *shape: int) -> Value:
-    """A value in another shape, of which one length may be -1."""
-    return b.onnx("Reshape", b.strong(x), np.array(shape, np.int64))
-
-
-def in_one_type(b: OnnxBuilder, arrays: Sequence[Value]) -> list[Value]:
-    """Values in the element type of all of them together."""
-    strong = [b.strong(x) for x in arrays]
-    dtype = np.result_type(*[x.type.dtype for x in strong])
-    return [b.cast(x, dtype) for x in strong]
-
-
-def truth_of(b: OnnxBuilder, x: Value) -> Value:
-    return x if x.type.dtype == BOOL else b.ne(x, x.type.dtype.type(0))  # type: ignore[union-attr]
-
-
-def _in_64_bits(primitive: str) -> Callable[..., Value]:
-    """Whole numbers of Python's have no end, those of ONNX have 64 bits."""
-
-    def computed(b: OnnxBuilder, x: Value, y: Value) -> Value:
-        return b.element(primitive, *in_one_type(b, (x, y)))
-
-    return computed
-
-
-REWRITTEN |= {op: _in_64_bits(name) for op, name in {"multiply": "mul", "left_shift": "shl", "power": "pow"}.items()}
-
-
-def lengths_in(b: OnnxBuilder, x: Value) -> Value:
-    """A shape that came as a value."""
-    x = b.cast(b.strong(x), INT64)
-    return x if x.type.rank else b.pack([x])
-
-
-def length(b: OnnxBuilder, x: Value, axis: int) -> Value:
-    """The length of an axis, as an array of one element."""
-    return b.onnx("Gather", b.onnx("Shape", x), np.array([axis]), axis=0)
