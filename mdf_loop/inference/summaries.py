@@ -149,7 +149,7 @@ class Unseen:
         return ""
 
 
-class Range(NamedTuple):
+class ValueRange(NamedTuple):
     """Values that simulations of some observations reach: those near a code, or of a sign."""
 
     low: float
@@ -162,14 +162,14 @@ class Range(NamedTuple):
         return found
 
 
-def _ranges(values: np.ndarray) -> list[Range]:
+def _ranges(values: np.ndarray) -> list[ValueRange]:
     """What observations have: each frequent code, or each sign."""
     if not _has_few(values):
-        signs = Range(-np.inf, 0, "below 0"), Range(0, np.inf, "above 0")
+        signs = ValueRange(-np.inf, 0, "below 0"), ValueRange(0, np.inf, "above 0")
         return [each for each in signs if each.within(values).any()]
     codes, counts = np.unique(values, return_counts=True)
     room = GAP * np.ptp(codes) if len(codes) > 1 else 0.5 * (abs(codes[0]) or 1.0)
-    return [Range(code - room, code + room, f"{code:.4g}") for code in codes[counts >= LEAST]]
+    return [ValueRange(code - room, code + room, f"{code:.4g}") for code in codes[counts >= LEAST]]
 
 
 def means_of_parts(values: np.ndarray) -> np.ndarray:

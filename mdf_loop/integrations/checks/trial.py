@@ -19,6 +19,7 @@ from mdf_loop.calls.calling import run_loop
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.execute.endless import computing
+from mdf_loop.execute.warnings.inverted_conditions import INVERTED
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.checks.loop_bodies import values_of
 from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_in_mdf, with_inputs
@@ -102,9 +103,7 @@ def _ended_at_once(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
         if none is not None and thing.id not in none:
             yield Finding(WARNING, f"{'/'.join(place)}: no iteration runs: cond, the condition to go on, is false", place)
         elif one is not None and thing.id not in one and said is not None and said.going and not _goes_on(said, known):
-            wrong = "while is the condition to go on, and false at the beginning, so only one iteration runs"
-            meant = f"if it is meant to end the loop, write while: not ({said.going})"
-            yield Finding(WARNING, f"{'/'.join(place)}: {wrong}; {meant}", place)
+            yield Finding(WARNING, f"{'/'.join(place)}: while {INVERTED}write while: not ({said.going})", place)
 
 
 def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
@@ -113,7 +112,8 @@ def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
     carried = [known.get(name) for name in said.carried]
     try:
         captured = {name: known[name] for name in read_once(body, len(carried), "loop").captures if name in known}
-        with options(engine="interpret", max_iterations=1):
+        with warnings.catch_warnings(), options(engine="interpret", max_iterations=1):
+            warnings.simplefilter("ignore")  # this is about the same
             run_loop(None, True, carried, body, captured)
     except LoopError as error:
         return isinstance(error, IterationLimit)
