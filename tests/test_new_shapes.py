@@ -59,6 +59,16 @@ def test_values_that_are_meant_to_grow_are_not(engine, name, n):
     assert run_by(engine, body, n, **values) == []
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("body", ["x: x + s", "x: 0.9 * x + 0.1 * s", "let d: s - x\nx: x + d * w"])
+@pytest.mark.parametrize("n", [2, 500])
+def test_a_number_that_gets_all_elements_of_a_series_is_warned_of(engine, body, n):
+    (told,) = run_by(engine, body, n, x=0.0, s=np.ones(n), **({"w": 0.5} if "w" in body else {}))
+    assert f"x has shape [] at first and becomes [{n}]; s has as many elements as there are iterations" in told
+    assert told.endswith("for the one of an iteration write s[i]")
+    assert run_by(engine, body.replace("s", "s[i]"), n, x=0.0, s=np.ones(n), **({"w": 0.5} if "w" in body else {})) == []
+
+
 def test_bodies_of_onnx_declare_what_they_mean():
     text = "b (int64 i, bool go, double[n] x) => (bool go, double[n] y) { y = Add (x, w) }"
     assert run_by("interpret", text, 3, x=np.ones(1), w=np.ones(3)) == []

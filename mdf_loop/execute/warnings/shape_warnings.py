@@ -1,7 +1,8 @@
 """A run says where a carried value silently got another shape: ``F * m`` in the place of ``F @ m``, or a broadcast.
 
 Values may grow: lists to which each iteration appends, and a number to which an array is added, which is the same number for
-all elements.  Nearly always a mistake are another number of axes, and axes of one element that the first iteration lengthens.
+all elements.  Nearly always a mistake are another number of axes, axes of one element that the first iteration lengthens, and an
+array with an element for each iteration that is added to a number as a whole.
 Bodies of ONNX declare what they mean.
 """
 
@@ -50,7 +51,8 @@ def warn_of_new_shapes(
     else:
         return
     shapes = [(_shape(before), _shape(after)) for before, after in zip(given.carried, results, strict=False)]
-    odd = [k for k, (before, after) in enumerate(shapes) if _may_be_odd(before, after, loop.body, loop.carried[k].output)]
+    hints = [_hint(*shape, loop.body, loop.carried[k].output, given, lasted) for k, shape in enumerate(shapes)]
+    odd = [k for k, hint in enumerate(hints) if hint]
     if not odd or is_inner(executor, run):
         return
     behind_first = None if lasted == 1 else next(first_iterations(executor, given, run, drawn, 1), None)
@@ -62,7 +64,7 @@ def warn_of_new_shapes(
             continue  # it grows in later iterations too, or it is not known whether it does
         when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {lasted - 1}", after)
         name, place = loop.carried[k].input, f"{when} of {loop.name or loop.body.name}: {loop.body.at(loop.carried[k].output)}"
-        said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {_HINT}"
+        said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {hints[k]}"
         run.warn_once((id(loop.body), "shape", name), said)
 
 
@@ -82,6 +84,17 @@ _HINT = (
 def _shape(value: Any) -> Any:
     """The shape of a number or an array; None for anything else."""
     return value.shape if isinstance(value, np.ndarray | np.generic) else () if isinstance(value, int | float) else None
+
+
+def _hint(before: Shape | None, after: Shape | None, body: Body, output: str, given: Arguments, lasted: int) -> str:
+    """What to do about another shape if it looks like a mistake; empty if not."""
+    if before == () and after and _is_elementwise(body, output):
+        count = lasted if given.trip_count is None else given.trip_count
+        series = [name for name, value in zip(body.captures, given.captured, strict=True) if _shape(value) == after]
+        if series and after[0] == count > 1:
+            name = series[0]
+            return f"{name} has as many elements as there are iterations: for the one of an iteration write {name}[i]"
+    return _HINT if _may_be_odd(before, after, body, output) else ""
 
 
 def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: str) -> bool:
