@@ -47,7 +47,9 @@ _RANKS = re.compile("invalid index to scalar|too many indices")
 _ODD = re.compile("nan|infinite")
 """What a run warns of that its loops compute, and that more iterations may change."""
 
-_TYPES = re.compile("has shape .* at first and becomes|begins as a boolean|whole numbers, which cuts it off")
+_TYPES = re.compile(
+    "has shape .* at first and becomes|begins as a boolean|whole numbers, which cuts it off|gives one number, which is added"
+)
 """What it warns of whatever the numbers are, or however many iterations there are."""
 
 
