@@ -351,7 +351,7 @@ class MdfModel(Model):
         if given is None:  # bodies of loops, or names that are wrong
             return MdfModel(with_inputs(self.graph, inputs), self.name, self.source).evaluated_once({}, run, call, record)
         try:
-            evaluation = self.once.made(given, tuple(record.values()))
+            evaluation = self.once.made(given, (*record.values(), *self._warnings.sent))
         except NotOnce:
             return None
         ended: list[tuple[str, int, str]] = []
@@ -364,7 +364,8 @@ class MdfModel(Model):
 
         with malformed("this graph cannot be run", (self.graph.id,)):
             outputs, recorded = evaluation.evaluate(given, run, noting)
-        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=True)) if record else {})
+        self._warnings.warn_of_sent(recorded[len(record) :], run)
+        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=False)))
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
         """Values by node and id; None where a name is not that of one place, two are, or a value is no number."""

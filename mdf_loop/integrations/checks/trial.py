@@ -10,7 +10,7 @@ import copy
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ from mdf_loop.execute.endless import computing
 from mdf_loop.execute.warnings.inverted_conditions import INVERTED
 from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.integrations.checks.loop_bodies import values_of
-from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_in_mdf, run_recorded_in_mdf, with_inputs
+from mdf_loop.integrations.input_warnings import sent_to_declared, wrong_when_sent
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
 from mdf_loop.integrations.taken_over import cutting_loops
 from mdf_loop.integrations.typed_graph import prepare_typed
@@ -76,7 +77,7 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         return
     constants = [*wrong_with_constants(graph, given)]
     yield from constants
-    end, told = time.monotonic() + SECONDS, list[str]()
+    end, told = time.monotonic() + SECONDS, dict[str, tuple[str, ...]]()
     while graph.nodes and time.monotonic() < end and (error := _evaluated(graph, given, told)) is not None:
         yield error
         failed = getattr(error, "mdf_node", "")
@@ -84,8 +85,9 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
             return
         graph, given = without([failed], graph, given)
     loops = [(node.id, each.id) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
-    place = (str(graph.id), *(loops[0] if len(loops) == 1 else ()))
-    yield from (Finding(WARNING, f"{'/'.join(place)}: {text}", place) for text in told if not constants)
+    for text, place in told.items() if not constants else ():
+        place = (str(graph.id), *(place or (loops[0] if len(loops) == 1 else ())))
+        yield Finding(WARNING, f"{'/'.join(place)}: {text}", place)
     if not has_conditions(graph):
         yield from _ended_at_once(graph, given)
 
@@ -134,13 +136,16 @@ def _cut_at(graph: Any, given: Mapping[str, Any], most: int) -> list[str] | None
     return cut
 
 
-def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopError | None:
-    """What one evaluation ends with, loops cut short; nan and infinity that loops warn of are noted where none was cut."""
+def _evaluated(graph: Any, given: Mapping[str, Any], told: dict[str, tuple[str, ...]]) -> LoopError | None:
+    """What one evaluation ends with, loops cut short; what it warns of is noted, each with its place where that is known.
+
+    nan and infinity of loops, and the shapes that edges bring, are those of a run where none was cut.
+    """
 
     def note(message: Warning | str, *_: Any) -> None:
         is_odd = _TYPES.search(str(message)) or (_ODD.search(str(message)) and not cut)
-        if is_odd and str(message) not in told:
-            told.append(str(message))
+        if is_odd:
+            told[str(message)] = ()
 
     with warnings.catch_warnings(), cutting_loops() as cut:
         warnings.simplefilter("ignore")
@@ -148,12 +153,20 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: list[str]) -> LoopErr
         warnings.showwarning = note  # type: ignore[assignment]
         try:
             with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
-                run_in_mdf(with_inputs(graph_by_place(graph, read_once), given))
+                sent = sent_to_declared(graph)
+                _, rows = run_recorded_in_mdf(with_inputs(graph_by_place(graph, read_once), given), 1, None, False, [*sent])
+            told |= _wrong_when_sent(sent, [row[-1] for row in rows]) if not cut else {}
         except (IterationLimit, LoopTimeout):
             return None
         except LoopError as error:
             return error if not cut or _is_of_kinds(error) else None
     return None
+
+
+def _wrong_when_sent(sent: Mapping[Any, Mapping[str, Any]], values: Sequence[Any]) -> dict[str, tuple[str, ...]]:
+    """What edges bring that is not what their ports declare, with the node and the port."""
+    pairs = [(name, port, value) for ports, value in zip(sent.values(), values, strict=True) for name, port in ports.items()]
+    return {said: tuple(name.split(".")) for name, port, value in pairs if (said := wrong_when_sent(name, value, port))}
 
 
 def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
