@@ -174,7 +174,7 @@ m:
         (
             "run.v",
             "t + 1",
-            "there is no value 't' here; the body of a loop has it inside: it is a result, such as run.t of a loop",
+            "there is no value 't' here; the body of a loop has it inside: it is a result, write run.t",
         ),
     ],
 )
