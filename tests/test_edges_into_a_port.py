@@ -132,3 +132,16 @@ def test_a_default_that_is_not_what_its_port_declares_is_a_warning_of_runs_that_
     with warnings.catch_warnings():
         warnings.simplefilter("error", LoopWarning)
         mdf_loop.run(path, x=[1.0, 2.0, 3.0])
+
+
+WEIGHTS = {"[[1.0, 0.0], [0.0, 1.0]]": 1, "[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]": 1, "[1.0, 2.0]": 0, "[[1.0], [2.0]]": 0}
+"""Weights of an edge that brings a vector of two, and how many notes there are."""
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_a_matrix_as_a_weight_that_could_be_meant_as_one_of_a_product_is_noted(tmp_path, weight):
+    path = tmp_path / "m.yaml"
+    text = SENT.replace("DECLARED", "").replace("SENT", "[1.0, 2.0]")
+    path.write_text(text.replace("receiver_port: x}", f"receiver_port: x, parameters: {{weight: {weight}}}}}"))
+    found = [(each.kind, each.line) for each in check(path) if "element by element" in each.message and "w @ x" in each.message]
+    assert found == [("note", 8)] * WEIGHTS[weight]

@@ -10,7 +10,7 @@ import copy
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,9 @@ from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 MOST, SECONDS = 1000, 2.0
 """Iterations after which a loop is cut short, and how long all may take: less than people wait for."""
 
+
+Told = dict[str, tuple[str, tuple[str, ...]]]
+"""What is to be reported: its kind, and a place in the graph, empty where it is not known."""
 
 _RANKS = re.compile("invalid index to scalar|too many indices")
 """What numpy says of an index that is wrong whatever the lengths are."""
@@ -77,7 +80,7 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         return
     constants = [*wrong_with_constants(graph, given)]
     yield from constants
-    end, told = time.monotonic() + SECONDS, dict[str, tuple[str, ...]]()
+    end, told = time.monotonic() + SECONDS, Told()
     while graph.nodes and time.monotonic() < end and (error := _evaluated(graph, given, told)) is not None:
         yield error
         failed = getattr(error, "mdf_node", "")
@@ -85,9 +88,9 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
             return
         graph, given = without([failed], graph, given)
     loops = [(node.id, each.id) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
-    for text, place in told.items() if not constants else ():
+    for text, (kind, place) in told.items() if not constants else ():
         place = (str(graph.id), *(place or (loops[0] if len(loops) == 1 else ())))
-        yield Finding(WARNING, f"{'/'.join(place)}: {text}", place)
+        yield Finding(kind, f"{'/'.join(place)}: {text}", place)
     if not has_conditions(graph):
         yield from _ended_at_once(graph, given)
 
@@ -136,7 +139,7 @@ def _cut_at(graph: Any, given: Mapping[str, Any], most: int) -> list[str] | None
     return cut
 
 
-def _evaluated(graph: Any, given: Mapping[str, Any], told: dict[str, tuple[str, ...]]) -> LoopError | None:
+def _evaluated(graph: Any, given: Mapping[str, Any], told: Told) -> LoopError | None:
     """What one evaluation ends with, loops cut short; what it warns of is noted, each with its place where that is known.
 
     nan and infinity of loops, and the shapes that edges bring, are those of a run where none was cut.
@@ -145,7 +148,7 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: dict[str, tuple[str, 
     def note(message: Warning | str, *_: Any) -> None:
         is_odd = _TYPES.search(str(message)) or (_ODD.search(str(message)) and not cut)
         if is_odd:
-            told[str(message)] = ()
+            told[str(message)] = WARNING, ()
 
     with warnings.catch_warnings(), cutting_loops() as cut:
         warnings.simplefilter("ignore")
@@ -153,9 +156,9 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: dict[str, tuple[str, 
         warnings.showwarning = note  # type: ignore[assignment]
         try:
             with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
-                sent = sent_to_declared(graph)
-                _, rows = run_recorded_in_mdf(with_inputs(graph_by_place(graph, read_once), given), 1, None, False, [*sent])
-            told |= _wrong_when_sent(sent, [row[-1] for row in rows]) if not cut else {}
+                keys = list(dict.fromkeys([*sent_to_declared(graph), *_by_matrices(graph)]))
+                _, rows = run_recorded_in_mdf(with_inputs(graph_by_place(graph, read_once), given), 1, None, False, keys)
+            told |= _of_edges(graph, {key: row[-1] for key, row in zip(keys, rows, strict=True)}) if not cut else {}
         except (IterationLimit, LoopTimeout):
             return None
         except LoopError as error:
@@ -163,10 +166,27 @@ def _evaluated(graph: Any, given: Mapping[str, Any], told: dict[str, tuple[str, 
     return None
 
 
-def _wrong_when_sent(sent: Mapping[Any, Mapping[str, Any]], values: Sequence[Any]) -> dict[str, tuple[str, ...]]:
-    """What edges bring that is not what their ports declare, with the node and the port."""
-    pairs = [(name, port, value) for ports, value in zip(sent.values(), values, strict=True) for name, port in ports.items()]
-    return {said: tuple(name.split(".")) for name, port, value in pairs if (said := wrong_when_sent(name, value, port))}
+def _by_matrices(graph: Any) -> dict[tuple[str, str, str], tuple[Any, tuple[int, ...]]]:
+    """Output ports, as keys of what is recorded, with an edge away from them whose weight is a matrix, and its shape."""
+    weights = [(edge, np.shape((edge.parameters or {}).get("weight", 1))) for edge in graph.edges]
+    return {("output", edge.sender, edge.sender_port): (edge, shape) for edge, shape in weights if len(shape) == 2}
+
+
+def _of_edges(graph: Any, sent: Mapping[tuple[str, str, str], Any]) -> Told:
+    """What edges bring that is not what their ports declare, and weights that could be meant as those of a matrix product."""
+    found = Told()
+    for key, ports in sent_to_declared(graph).items():
+        wrong = {name: wrong_when_sent(name, sent[key], port) for name, port in ports.items()}
+        found |= {said: (WARNING, tuple(name.split("."))) for name, said in wrong.items() if said}
+    for key, (edge, shape) in _by_matrices(graph).items():
+        value = np.shape(sent[key])
+        if value and value[0] == value[-1] == shape[1]:
+            said = (
+                f"edge {edge.id!r} multiplies what it brings, an array of shape {[*value]}, element by element by its weight of "
+            )
+            said += f"shape {[*shape]}, as MDF does; for a product of matrices compute w @ x in a node, with the parameter w"
+            found[said] = NOTE, (edge.receiver, edge.receiver_port)
+    return found
 
 
 def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
