@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +14,7 @@ import numpy as np
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
+from mdf_loop.convert.scheduled.run_order import thresholds
 from mdf_loop.convert.scheduled.slots import GivenInput, RunNode, interpreted
 from mdf_loop.errors import (
     IterationError,
@@ -191,14 +192,14 @@ class ScheduledLoop:
         return self._alone.lowered({}, run_node)
 
 
-def _passes_noted() -> Callable[[Report], None]:
-    """What is told how many passes one evaluation has had, and warns once if they are many."""
+def _passes_noted(waits: Callable[[], Sequence[str]]) -> Callable[[Report], None]:
+    """What is told how many passes one evaluation has had, and warns once if they are many; ``waits`` says for what."""
     said = list[int]()
 
     def note(report: Report) -> None:
         if not said and report.iteration >= MANY_PASSES:
             said.append(report.iteration)
-            warn_of_passes(report.iteration)
+            warn_of_passes(report.iteration, waits())
 
     return note
 
@@ -225,7 +226,7 @@ class ScheduledLoops:
         loop = self.find(inputs, how)
         lowered = loop.lowered(run, warns=not is_once)
         if is_once and run.watch is None:
-            run.watch = Watch(_passes_noted(), run.position)
+            run.watch = Watch(_passes_noted(lambda: () if lowered is None else thresholds(loop.graph)), run.position)
         outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else execute(lowered)
         passes = None if lowered is None else lowered.passes(run)
         return {self._names.get(id, id): value for id, value in outputs.items()}, passes
