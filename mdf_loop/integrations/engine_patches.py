@@ -103,10 +103,10 @@ def ending_passes(original: Callable[..., Any], self: Any, *args: Any, **kwargs:
 
 def warn_of_passes(passes: int, waits: Sequence[str] = ()) -> None:
     """Say that the end of an evaluation may never come, with the thresholds that it may wait for."""
-    cause = f"look whether {', '.join(waits)} can be reached" if waits else "perhaps it needs inputs that are not 0"
+    cause = f"look whether it reaches {', '.join(waits)}; perhaps" if waits else "perhaps"
     warn_user(
-        f"one evaluation of the model has had {passes} passes, and its conditions of termination do not hold yet; {cause}; "
-        "options(timeout=...) ends it"
+        f"one evaluation of the model has had {passes} passes, and its conditions of termination do not hold yet; {cause} it "
+        "needs inputs that are not 0; options(timeout=...) ends it"
     )
 
 
