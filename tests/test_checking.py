@@ -297,14 +297,6 @@ def test_an_element_of_the_only_result_is_reported(form, value, tmp_path, capsys
         assert "a loop with one result is that result: write run" in said
 
 
-@pytest.mark.parametrize("written", ["trial[3]", "trial[0] + trial[3]"])
-def test_a_result_that_is_not_there_says_how_many_there_are(tmp_path, written):
-    path = tmp_path / "m.yaml"
-    path.write_text((ROOT / "examples/drift_diffusion.yaml").read_text().replace("value: trial[1]", f"value: {written}"))
-    with pytest.raises(LoopError, match=r"; trial has 3 results, from trial\[0\] on"):
-        mdf_loop.run(path)
-
-
 @pytest.mark.parametrize(("value", "is_there"), [("run[0]", True), ("run[1]", True), (" run [2]", False), ("2 * run[1]", True)])
 def test_a_result_that_a_loop_does_not_have_is_reported(value, is_there, tmp_path):
     path = tmp_path / "one.yaml"

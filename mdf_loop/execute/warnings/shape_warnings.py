@@ -130,7 +130,7 @@ def _shape(value: Any) -> Any:
 
 def _hint(before: Shape | None, after: Shape | None, body: Body, output: str, given: Arguments, lasted: int) -> str:
     """What to do about another shape if it looks like a mistake; empty if not."""
-    if before == () and after and _is_elementwise(body, output):
+    if before == () and after and output in body.places and _is_elementwise(body, output):
         count = lasted if given.trip_count is None else given.trip_count
         series = [name for name, value in zip(body.captures, given.captured, strict=True) if _shape(value) == after]
         if series and after[0] == count > 1:
