@@ -33,8 +33,8 @@ class InputWarnings:
         ports = {f"{node.id}.{port.id}": port for node in graph.nodes for port in node.input_ports}
         self._declared = {name: (full, ports[full]) for name, full in names.items() if full in ports and _says_kind(ports[full])}
         self._defaults = {name: _wrong_default(name, port) for name, (_, port) in self._declared.items()}
-        self._of_edges: list[str] = []
-        self.sent = sent_to_declared(graph)
+        self._of_edges: dict[str, None] = {}
+        self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(graph)
 
     def warn(self, inputs: Mapping[str, Any], run: Run) -> None:
         """Say what is odd about the inputs of a run, each once."""
@@ -49,12 +49,22 @@ class InputWarnings:
             if said:
                 run.warn_once((id(self._graph), name), said)
 
-    def warn_of_sent(self, values: Sequence[Any], run: Run) -> None:
-        """Say what edges bring that is not what their ports declare; ``values`` are those of ``sent``, at which one run looks."""
-        for ports, value in zip(self.sent.values(), values, strict=True):
-            self._of_edges += filter(None, (wrong_when_sent(name, value, port) for name, port in ports.items()))
-        self.sent = {}
-        for said in self._of_edges:
+    def warn_of_sent(self, sent: Mapping[Key, Mapping[str, Any]], values: Sequence[Any], run: Run) -> None:
+        """Say what edges bring that is not what their ports declare.
+
+        Parameters
+        ----------
+        sent : mapping
+            What ``sent`` was before the run: one run looks.
+        values : sequence
+            What was recorded of its keys.
+        run : Run
+        """
+        for ports, value in zip(sent.values(), values, strict=True):
+            self._of_edges |= {wrong_when_sent(name, value, port): None for name, port in ports.items()}
+        if sent:
+            self.sent = {}
+        for said in filter(None, [*self._of_edges]):
             run.warn_once((id(self._graph), said), said)
 
 

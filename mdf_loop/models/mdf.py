@@ -351,9 +351,12 @@ class MdfModel(Model):
         if given is None:  # bodies of loops, or names that are wrong
             return MdfModel(with_inputs(self.graph, inputs), self.name, self.source).evaluated_once({}, run, call, record)
         try:
-            evaluation = self.once.made(given, (*record.values(), *self._warnings.sent))
+            evaluation = self.once.made(given, (*record.values(), *(sent := self._warnings.sent)))
         except NotOnce:
-            return None
+            if not sent:
+                return None
+            self._warnings.sent = {}  # perhaps it cannot be recorded, but passed on
+            return self.evaluated_once(inputs, run, call, record)
         ended: list[tuple[str, int, str]] = []
 
         def noting(request: Request, run: Run) -> Any:
@@ -364,7 +367,7 @@ class MdfModel(Model):
 
         with malformed("this graph cannot be run", (self.graph.id,)):
             outputs, recorded = evaluation.evaluate(given, run, noting)
-        self._warnings.warn_of_sent(recorded[len(record) :], run)
+        self._warnings.warn_of_sent(sent, recorded[len(record) :], run)
         return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=False)))
 
     def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
