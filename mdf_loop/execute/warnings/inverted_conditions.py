@@ -14,6 +14,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLo
 from mdf_loop.execute.warnings.run_again import is_inner
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
+from mdf_loop.plan.comparisons import shows_nan
 from mdf_loop.plan.invariants import is_pure
 
 INVERTED = "is the condition to go on, and false at the beginning, so only one iteration runs; if it is meant to end the loop, "
@@ -64,8 +65,11 @@ def _goes_on(condition: InterpretedBody, loop: Loop, given: Arguments, run: Run)
     """Whether the condition is true of the initial values, or not known of them."""
     known = dict(zip(loop.body.captures, given.captured, strict=True))
     known |= {name: value for c, value in zip(loop.carried, given.carried, strict=True) for name in (c.input, c.output)}
+    values = [known[name] for name in condition.body.inputs]
+    if any(map(shows_nan, values)):  # for which no comparison holds
+        return True
     try:
         with np.errstate(all="ignore"):
-            return truth(condition([known[name] for name in condition.body.inputs], (), run)[0], "the condition")
+            return truth(condition(values, (), run)[0], "the condition")
     except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
         return True

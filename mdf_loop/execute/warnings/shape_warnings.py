@@ -106,7 +106,7 @@ def _shared_draws(executor: InterpretedLoop, given: Arguments, run: Run, drawn: 
             if name and not np.ndim(value) and (reads_number or _draws_of_itself(node, body)):
                 numbers.update(node.outputs)
             elif name and reads_number and node.op in ("add", "subtract") and np.size(value) > 1:
-                said = f"a draw without an array gives one number, which is added to all {np.size(value)} elements of {name}"
+                said = f"a draw without an array gives one number, which is added to all elements of {name}"
                 cure = f"noise({name}) and uniform({name}) draw one for each, noise({name}[0]) one for all"
                 found[name] = f"{body.at(node.outputs[0])}{said}; {cure}"
     return found
