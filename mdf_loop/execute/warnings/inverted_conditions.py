@@ -14,7 +14,6 @@ from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLo
 from mdf_loop.execute.warnings.run_again import is_inner
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
-from mdf_loop.plan.comparisons import shows_nan
 from mdf_loop.plan.invariants import is_pure
 
 INVERTED = "is the condition to go on, and false at the beginning, so only one iteration runs; if it is meant to end the loop, "
@@ -44,6 +43,8 @@ def warn_of_inverted(
     if executor not in _conditions:
         _conditions[executor] = _of_carried(loop)
     condition = _conditions[executor]
+    if (id(loop.body), "nan") in run.warned:  # for which no comparison holds
+        return
     if condition is None or is_inner(executor, run) or _goes_on(condition, loop, given, run):
         return
     what = f"while {INVERTED}write while: not (...)" if loop.body.ends else f"what the body returns first {INVERTED}negate it"
@@ -65,11 +66,8 @@ def _goes_on(condition: InterpretedBody, loop: Loop, given: Arguments, run: Run)
     """Whether the condition is true of the initial values, or not known of them."""
     known = dict(zip(loop.body.captures, given.captured, strict=True))
     known |= {name: value for c, value in zip(loop.carried, given.carried, strict=True) for name in (c.input, c.output)}
-    values = [known[name] for name in condition.body.inputs]
-    if any(map(shows_nan, values)):  # for which no comparison holds
-        return True
     try:
         with np.errstate(all="ignore"):
-            return truth(condition(values, (), run)[0], "the condition")
+            return truth(condition([known[name] for name in condition.body.inputs], (), run)[0], "the condition")
     except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
         return True
