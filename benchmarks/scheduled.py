@@ -25,7 +25,7 @@ import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
 from mdf_loop.execute.numpy_engine import watched_loops
 from mdf_loop.execute.programs import watched_programs
-from mdf_loop.integrations.engine_runs import with_inputs
+from mdf_loop.integrations.input_places import with_inputs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 

@@ -234,14 +234,14 @@ def run_kept(
 
     ``as_values`` makes values as the executor wants them of what is given.
     """
-    struck = None
+    struck, run.finish = None, handed_out_partly
     try:
         if (results := execute.again(given, run)) is not None:
             return results
     except MemoryError:
         pass  # there may be less to do in another way
     except BaseException as error:
-        if not is_from_outside(error):
+        if not (isinstance(error, PartialResults) or is_from_outside(error)):
             raise
         struck = error
     return _run_kept(execute, given, run, as_values, struck)
@@ -255,7 +255,6 @@ def _run_kept(
     struck: BaseException | None,
 ) -> tuple[Any, ...]:
     """The same if it has not been run just so before, or something ``struck`` while it was."""
-    run.finish = handed_out_partly
     drawn, env = run.stream.save(), list[Any]()
 
     def begin() -> list[Any]:

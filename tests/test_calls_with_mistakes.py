@@ -10,8 +10,8 @@ import pytest
 from test_plain_messages import MODEL, model, told
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopError, LoopWarning, MalformedBody
-from mdf_loop.integrations.checks.model_file import check
 
 LINEAR = "v: v + dt\nwhile: v < 1"
 

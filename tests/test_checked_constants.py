@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopWarning
-from mdf_loop.integrations.checks.model_file import check
 
 PSYNEULINK = Path(__file__).parent / "models" / "psyneulink"
 

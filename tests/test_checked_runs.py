@@ -11,8 +11,8 @@ import yaml
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.checks.model_file import check
 
 EQUATIONS = """
 m:

@@ -9,8 +9,8 @@ import yaml
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.integrations.checks.model_file import check
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = [("examples", "*.yaml"), ("examples", "*.json"), ("tests/models", "*.onnx")]

@@ -4,10 +4,11 @@ import re
 import warnings
 
 import pytest
+from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopWarning, MalformedBody
-from mdf_loop.integrations.checks.model_file import check
 
 TEXT = """
 m:
@@ -65,6 +66,17 @@ def test_check_says_of_a_parameter_of_an_edge_that_nothing_reads_it(model):
     (found,) = check(model("reduce: add", "weights"))
     assert (found.kind, found.line) == ("warning", 13)
     assert found.message.startswith("g: nothing reads weights of edge 'f': an edge has a weight")
+
+
+def test_a_parameter_that_is_called_as_a_port_gives_the_port_no_default():
+    sender = Node(id="a", output_ports=[OutputPort(id="o", value="3.0")])
+    ports = {"input_ports": [InputPort(id="x")], "output_ports": [OutputPort(id="y", value="x * 2")]}
+    receiver = Node(id="b", parameters=[Parameter(id="x", value=5.0)], **ports)
+    edge = Edge(id="e", sender="a", sender_port="o", receiver="b", receiver_port="x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as that the nodes do not wait for each other
+        graph = Graph(id="g", nodes=[sender, receiver], edges=[edge])
+        assert (mdf_loop.run(graph)["y"], mdf_loop.run(graph, x=7.0)["y"]) == (10, 14)
 
 
 SENT = """

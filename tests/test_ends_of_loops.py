@@ -9,8 +9,8 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning
-from mdf_loop.integrations.checks.model_file import check
 
 ENGINES = ["interpret", "numpy", "jit", "auto"]
 HUGE = 2**63 - 1

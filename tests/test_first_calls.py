@@ -348,3 +348,21 @@ def test_a_short_run_does_without_a_plan(request):
     (loop_,) = made.graph.program.loops
     assert written(made)
     assert "plan" not in vars(loop_)
+
+
+@pytest.mark.parametrize(
+    ("in_blocks", "is_usual", "share", "is_ordered"),
+    [(True, False, 1.5, True), (True, False, 0.5, False), (False, False, 1.5, False), (False, True, 1.5, True)],
+    ids=["blocks", "short", "written", "Python"],
+)
+def test_more_calls_are_expected_where_python_makes_them_no_shorter(model, in_blocks, is_usual, share, is_ordered):
+    made, check = model
+    check()
+    graph, account = made.graph, made.graph._account
+    (loop_,) = graph.program.loops
+    loop_.lasted = 1 << 20 if in_blocks else 5
+    graph._programs.latest = None if in_blocks else mock.Mock()
+    account.latest = account.seconds = share * account.cost / paying.AGAIN
+    account.is_usual = is_usual
+    with options(engine="auto") as chosen:
+        assert graph._pays(chosen) == is_ordered

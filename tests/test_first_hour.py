@@ -14,7 +14,7 @@ import yaml
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.integrations.checks.model_file import check
+from mdf_loop.checks.model_file import check
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = (ROOT / "docs" / "quickstart.rst").read_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdf_loop.integrations.checks.model_file import check
+from mdf_loop.checks.model_file import check
 
 GALLERY = Path(__file__).parent.parent / "examples" / "gallery"
 SCRIPTS = sorted(GALLERY.glob("*.py"))

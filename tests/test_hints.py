@@ -6,8 +6,8 @@ import pytest
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopError, LoopWarning
-from mdf_loop.integrations.checks.model_file import check
 from mdf_loop.readers.onnx.onnx_text import hint
 
 

@@ -12,9 +12,9 @@ from modeci_mdf.utils import load_mdf
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.convert.file_text import parse
 from mdf_loop.errors import ArgumentError, LoopWarning
-from mdf_loop.integrations.checks.model_file import check
 
 LOOP = {
     "body": {"value": {"carried": {"x": "x / 2"}, "while": "x > 1"}},

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.convert.locating import line_of_error
 from mdf_loop.errors import LoopError, LoopWarning, MissingCapture
-from mdf_loop.integrations.checks.model_file import check
 from mdf_loop.readers.expressions.equation_texts import equations_in
 from mdf_loop.readers.expressions.expression_text import refuse_decimal_comma
 

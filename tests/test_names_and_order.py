@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.cli.writing import STARTER
-from mdf_loop.integrations.checks.model_file import check
 from mdf_loop.settings.engines import settled_engine
 
 ROOT = Path(__file__).parent.parent

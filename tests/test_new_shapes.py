@@ -10,8 +10,8 @@ import pytest
 from engines import ENGINES
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopError, LoopWarning
-from mdf_loop.integrations.checks.model_file import check
 
 F = 0.9 * np.eye(2)
 

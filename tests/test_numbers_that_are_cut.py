@@ -8,8 +8,8 @@ import pytest
 from engines import ENGINES
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopWarning
-from mdf_loop.integrations.checks.model_file import check
 
 REWARDS = np.array([1.0, 0.0, 1.0, 1.0])
 

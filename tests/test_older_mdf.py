@@ -12,8 +12,9 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Mode
 import mdf_loop
 from mdf_loop.cli import main
 from mdf_loop.errors import LoopError
-from mdf_loop.integrations.engine_runs import run_in_mdf, with_inputs
-from mdf_loop.readers.mdf.input_ports import copied_with_room, has_defaults
+from mdf_loop.integrations.engine_runs import run_in_mdf
+from mdf_loop.integrations.input_places import with_inputs
+from mdf_loop.readers.mdf.input_ports import has_defaults, with_values
 
 ENGINES = ("interpret", "numpy", "jit")
 
@@ -55,9 +56,9 @@ def test_inputs_are_given_in_mdfs_own_engine():
     made = model()
     made.graphs[0].conditions = ConditionSet(node_specific={"b": Condition("EveryNCalls", dependency="a", n=2)})
     assert run_in_mdf(with_inputs(made.graphs[0], {"x": 3.0, "step": 0.5}))["total"] == 6.5
-    graph = copied_with_room(model().graphs[0])
-    for port, value in zip(graph.nodes[0].input_ports, (3.0, 0.5), strict=True):
-        port.default_value = value
+    (graph,) = model().graphs
+    ids = [(graph.nodes[0].id, port.id) for port in graph.nodes[0].input_ports]
+    graph = with_values(graph, dict(zip(ids, (3.0, 0.5), strict=True)))
     evaluable = EvaluableGraph(graph, verbose=False)
     for total in (6.5, 13.0):
         evaluable.evaluate()

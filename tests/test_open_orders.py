@@ -6,8 +6,8 @@ from modeci_mdf.mdf import InputPort, Node, OutputPort, Parameter
 from scheduled_models import edge, graph
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopWarning
-from mdf_loop.integrations.checks.model_file import check
 
 IN_SOME_ORDER = {
     "a chain": ("A->B B->C", ["A", "B", "C"], {"A": 2, "B": 12, "C": 112}),

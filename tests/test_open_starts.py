@@ -13,7 +13,7 @@ import mdf_loop
 from mdf_loop.errors import LoopError, LoopWarning
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.integrations.scheduled_loops import Stepping
-from mdf_loop.models.to_jax import GraphInSteps
+from mdf_loop.models.to_jax import GraphOfMdf
 from mdf_loop.options import start_run
 from mdf_loop.step.records import Type
 
@@ -53,7 +53,7 @@ def opened(model, how, inputs):
         name: Type(np.asarray(x).dtype, np.shape(x), weak=isinstance(x, int | float) and not isinstance(x, np.generic))
         for name, x in inputs.items()
     }
-    made = GraphInSteps(model, Stepping(**how)).opened({}, kinds)
+    made = GraphOfMdf(model, Stepping(**how)).opened({}, kinds)
     given = [inputs[made.inputs[id]] for id in made.body.inputs]
     return collected(made.history, InterpretedBody(made.body)(given, (), start_run()))
 

@@ -7,9 +7,9 @@ import textwrap
 import pytest
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.convert.locating import line_of_error
 from mdf_loop.errors import ArgumentError, IterationError, LoopError, MalformedBody, MissingOutput
-from mdf_loop.integrations.checks.model_file import check
 
 MODEL = """\
 m:

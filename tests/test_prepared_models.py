@@ -13,7 +13,8 @@ from scheduled_models import assert_same
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopTimeout, MalformedBody
-from mdf_loop.integrations.engine_runs import run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import run_in_mdf
+from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.models import opening
 from mdf_loop.models.verifying import verify
 from mdf_loop.options import random_stream

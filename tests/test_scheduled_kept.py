@@ -14,7 +14,7 @@ import mdf_loop
 from mdf_loop.convert.scheduled import loops as scheduled
 from mdf_loop.convert.scheduled.lowered_runs import execute
 from mdf_loop.errors import LoopError, LoopWarning
-from mdf_loop.integrations.engine_runs import with_inputs
+from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.ops.registry import KERNELS, register
 from mdf_loop.options import part_of, random_stream, start_run

@@ -8,7 +8,7 @@ import yaml
 pytest.importorskip("xarray", reason="labelled results need it: pip install mdf-loop[sweep]")
 
 import mdf_loop
-from mdf_loop.integrations.checks.model_file import check
+from mdf_loop.checks.model_file import check
 
 DDM, FITZHUGH = "examples/drift_diffusion.yaml", "examples/gallery/fitzhugh_nagumo.yaml"
 

@@ -12,8 +12,8 @@ from test_stepped import DOUBLING, graph, loop_node
 
 import mdf_loop
 from mdf_loop import backend, openvino, options
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning, NeverEnds
-from mdf_loop.integrations.checks.model_file import check
 from mdf_loop.integrations.engine_runs import run_in_mdf
 from mdf_loop.options import start_run
 from mdf_loop.progress import Watch

@@ -39,6 +39,17 @@ def test_a_model_gives_what_it_gives_interpreted():
         np.testing.assert_allclose(found[name], want[name], rtol=1e-11)
 
 
+LINEAR = {"function": "linear", "args": {"variable0": "count", "slope": 2, "intercept": 1}}
+
+
+@pytest.mark.parametrize("how", [{"value": "count + 1"}, LINEAR])
+def test_the_start_of_a_parameter_with_a_state_may_be_traced(how):
+    parameters = [Parameter(id="count", default_initial_value=1.0, **how)]
+    model = Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=[OutputPort(id="o", value="count * 2")])])
+    for given in ({}, {"count": 5.0}):
+        assert mdf_loop.to_jax(model)(**given)["o"] == interpreted(model, **given)["o"]
+
+
 def test_gradients_and_second_derivatives_are_those_of_differences():
     f = mdf_loop.to_jax(FHN, outputs=["voltage"])
 

@@ -10,9 +10,9 @@ import yaml
 from test_cli import run_main
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.convert.locating import line_of_error
 from mdf_loop.errors import LoopError, MalformedBody
-from mdf_loop.integrations.checks.model_file import check
 
 ARGS = {"M": "steps", "x": 1.0, "body": "body"}
 

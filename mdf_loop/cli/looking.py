@@ -27,8 +27,8 @@ def check(
     Keys and names that are not there (with what was probably meant), functions, bodies, declared types, inputs without a
     value, and what nothing reads or reaches; then what a run would refuse, with loops cut short after 1,000 iterations.
     """
-    from mdf_loop.integrations.checks.model_file import ERROR
-    from mdf_loop.integrations.checks.model_file import check as look_at
+    from mdf_loop.checks.model_file import ERROR
+    from mdf_loop.checks.model_file import check as look_at
 
     with at_work(file, trusted=trusted):
         found = look_at(file, parameters.given_inputs(set_, input_))

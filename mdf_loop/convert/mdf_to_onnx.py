@@ -220,7 +220,7 @@ def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
     known = named_values(graph)
     chosen = asked_for(known, inputs)
     asked = [each for each in known if each.is_port or each in chosen]
-    read_as_it_is(freed(graph, chosen)[0], read)  # Python's lists are joined by +, not added: an input does not say what it is
+    read_as_it_is(freed(graph, chosen), read)  # Python's lists are joined by +, not added: an input does not say what it is
     try:
         found = _written(graph, asked, [each for each in known if each not in asked])
     except LoopError as reason:
@@ -249,10 +249,9 @@ def _written_where_possible(graph: Any, chosen: Sequence[Named], others: Sequenc
 def _written(graph: Any, inputs: Sequence[Named], constants: Sequence[Named]) -> Body:
     """The body of a graph: ``inputs`` are inputs that may be left out, ``constants`` initializers, both with their names."""
     names = tuple(output_ports(graph))
-    graph, values = freed(graph, [*inputs, *constants])
-    body = read_as_it_is(graph, read)
-    inside = {each.name for each in constants}
-    offered = [name for name, each in values.items() if each.name not in inside]  # whether something reads them or not
+    body = read_as_it_is(freed(graph, [*inputs, *constants]), read)
+    values, inside = {each.name: each for each in (*inputs, *constants)}, {each.name for each in constants}
+    offered = [each.name for each in inputs]  # whether something reads them or not
     written = written_as_onnx(body, _inputs(graph, (*offered, *body.captures), values), names, values)
     held = {name: value for name, value in written.defaults.items() if name in inside}
     return replace(

@@ -1,22 +1,20 @@
 """The numbers of an MDF graph that have a name - default values of input ports, parameters - as values of an ONNX model.
 
-Each becomes a port that nothing feeds, so that what is written reads it by its name instead of holding its number.
+Each comes from outside, so that what is written reads it by its name instead of holding its number.
 """
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from modeci_mdf.mdf import Edge, InputPort, Node, OutputPort
 
 from mdf_loop.convert.loading import usable
 from mdf_loop.errors import ArgumentError, did_you_mean
 from mdf_loop.ir import ValueType, entity
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import GivenInput, default_value_of, with_values
 from mdf_loop.readers.mdf.signature import ports_of
 
 
@@ -125,33 +123,6 @@ def asked_for(known: Sequence[Named], names: Sequence[str]) -> list[Named]:
     return chosen
 
 
-def freed(graph: Any, values: Sequence[Named]) -> tuple[Any, dict[str, Named]]:
-    """A copy of a graph in which ports without a value have these values, and which port, by its id, has which."""
-    graph = copy.deepcopy(graph)
-    nodes, taken = {node.id: node for node in graph.nodes}, {id for _, id in ports_of(graph).needy}
-    found = dict[str, Named]()
-    for each in values:
-        node = nodes[each.node]
-        ports = {port.id: port for port in node.input_ports}
-        if each.is_port:
-            ports[each.id].default_value = None
-        else:
-            node.parameters = [parameter for parameter in node.parameters if parameter.id != each.id]
-            node.input_ports.append(InputPort(id=each.id))
-        name = each.id
-        if name != each.name or name in taken:
-            name = _sent_from_outside(graph, each, taken)
-        taken.add(name)
-        found[name] = each
-    return graph, found
-
-
-def _sent_from_outside(graph: Any, each: Named, taken: set[str]) -> str:
-    """Let a node that does nothing else send a value: ports without an edge that are called alike are one input."""
-    name = f"{each.node}_{each.id}"
-    while name in taken or any(name == node.id for node in graph.nodes):
-        name += "_"
-    sender = Node(id=name, input_ports=[InputPort(id=name)], output_ports=[OutputPort(id=name, value=name)])
-    graph.nodes.insert(0, sender)
-    graph.edges.append(Edge(id=name, sender=name, sender_port=name, receiver=each.node, receiver_port=each.id))
-    return name
+def freed(graph: Any, values: Sequence[Named]) -> Any:
+    """A graph in which these values come from outside, by their names."""
+    return with_values(graph, {(each.node, each.id): GivenInput(each.node, each.id, each.name) for each in values})

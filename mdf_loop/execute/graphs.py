@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.program import RUN, Program
-from mdf_loop.execute.programs import Programs
+from mdf_loop.execute.programs import Programs, Ready
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import AGAIN, account_of
@@ -43,12 +45,28 @@ class Graph(InterpretedBody):
         return self._found[1]
 
     def again(self, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
-        """The outputs by the machine code that ran last, if it is for such inputs; they may be anything.  Outputs may leave."""
+        """The outputs by the program that ran last, if it is for such inputs; they may be anything.  Outputs may leave."""
         ready = self._programs.ready
-        if ready is None or not self._may_be_compiled(run):
+        if ready is None or not self._is_free(run):
+            return None
+        if not ready.made.size:
+            return self._python_again(ready, inputs, run)
+        if not self._may_be_compiled(run):
             return None
         found = self._programs.again(ready, inputs, run)
         return found if found is None or ready.made.code.gives_arrays else tuple(handed_out([*found]))
+
+    def _python_again(self, ready: Ready, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
+        """The same by a program of Python, as long as nothing else is wanted."""
+        if ready.is_wanted != self._pays(run.options):
+            return None
+
+        def call() -> tuple[Any, ...]:
+            with np.errstate(all="ignore"):
+                results = [*(self._programs.again(ready, inputs, run) or ())]
+            return tuple(handed_out(results))
+
+        return self._account.timed(run.options, call) or None
 
     def at_once(self, env: list[Any], run: Run) -> Sequence[Any] | None:
         """The outputs by machine code that is there, of a graph that begins with these values."""
@@ -59,10 +77,14 @@ class Graph(InterpretedBody):
         return self._programs.machine_code(inputs, options) if options.max_iterations is None else None
 
     @staticmethod
-    def _may_be_compiled(run: Run) -> bool:
-        """Whether it is not watched or stopped, and the engine is one that compiles."""
+    def _is_free(run: Run) -> bool:
+        """Whether it is not watched or stopped, and the engine is one that has programs."""
+        return run.options.how.plans and run.options.max_iterations is None and run.is_free
+
+    def _may_be_compiled(self, run: Run) -> bool:
+        """The same of an engine that compiles."""
         how = run.options.how
-        return (how.compiles or how.compiles_what_pays) and run.options.max_iterations is None and run.is_free
+        return (how.compiles or how.compiles_what_pays) and self._is_free(run)
 
     def finish(self, env: list[Any]) -> tuple[Any, ...]:
         """Run every node once; returns the body's outputs."""
@@ -91,10 +113,16 @@ class Graph(InterpretedBody):
             return pays and not programs.is_waiting
 
         given = self._given(env)
-        is_compiled = (account.looks_on_disk(options) and programs.is_kept(given, options)) or account.pays(options)
+        is_compiled = (account.looks_on_disk(options) and programs.is_kept(given, options)) or self._pays(options)
         found = programs.run(given, run, pays_writing, is_compiled, self._fits_python)
         self._are_parts(found is not None or programs.is_waiting or not (pays or programs.why))
         return found
+
+    def _pays(self, options: Options) -> bool:
+        """Whether machine code pays: where a program of Python would not make calls shorter, more such calls are expected."""
+        account = self._account
+        is_known = (account.is_usual and self._programs.latest is not None) or not self._fits_python()
+        return account.pays(options, max(AGAIN * account.latest - account.seconds, 0.0) if is_known else 0.0)
 
     def _fits_python(self) -> bool:
         """Whether loops may be opened in a program of Python: none has programs for blocks, which are as good."""

@@ -87,12 +87,13 @@ class Entry:
 
 
 class Ready(NamedTuple):
-    """Machine code that has run, and of what form that was which it was given."""
+    """A program that has run, of what form that was which it was given, and whether machine code was wanted."""
 
     obey: bool
     entry: Entry
     made: Specialised
     form: Any
+    is_wanted: bool = True
 
 
 _watching: contextvars.ContextVar[list[Programs] | None] = contextvars.ContextVar("mdf_loop_programs_watching", default=None)
@@ -114,7 +115,7 @@ class Programs:
     latest : Specialised or None
         The one that ran last.
     ready : Ready or None
-        The machine code that ran last, if it can be run :meth:`again`.
+        The program that ran last, if it can be run :meth:`again`.
     why : str
         Why the last one that was asked for is not machine code, where it should have been.
     is_waiting : bool
@@ -131,6 +132,7 @@ class Programs:
         self._shared: tuple[Any, Region] | None = None  # what it is for, and the Step: Python and machine code are made of it
         self._changes = changes()
         self._fell_back: Run | None = None  # the run in which machine code was tried in vain
+        self._gave_up: Run | None = None  # the run in which Python was
         self.ready: Ready | None = None
 
     def run(
@@ -149,7 +151,7 @@ class Programs:
         """
         self._see_changes()
         self.why, self.is_waiting = "", False
-        if not (is_compiled or len(self._entries) or pays_writing()):
+        if self._gave_up is run or not (is_compiled or len(self._entries) or pays_writing()):
             return None  # as in most first calls, which need not know what they were given
         signature = self._signatures.of(values)
         if is_compiled and self._fell_back is not run:
@@ -164,10 +166,15 @@ class Programs:
             entry.opens &= fits
             if not pays_writing():
                 return None
-        return self._by_entry(how, values, run, self._printed)
+        found = self._by_entry(how, values, run, self._printed)
+        is_settled = not is_compiled or self.why != ""  # no machine code will take its place meanwhile
+        if found is not None and is_settled and not self._draws and (self.ready is None or self.ready.made is not entry.made):
+            assert entry.made is not None
+            self.ready = Ready(run.options.obey_body_condition, entry, entry.made, _form_of(values), is_compiled)
+        return found
 
     def again(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
-        """The results by machine code that ran before, if these values are of the same types and lengths; they may be anything.
+        """The results by a program that ran before, if these values are of the same types and lengths; they may be anything.
 
         Machine code looks itself: nothing in Python depends on how many there are.
         """
@@ -176,12 +183,22 @@ class Programs:
             return None
         if self._changes != changes():
             return None
+        if not ready.made.size:
+            return self._python_again(ready, values, run)
         begun = time.perf_counter() if ready.made.is_quick else 0.0
         found = self._drawing(ready, values, run) if self._draws else ready.made.code.run_if(ready.form, run, values)
         if found is not None:
             self._ran(ready.made)
             if begun:
                 self._improve(entry, ready.made, time.perf_counter() - begun)
+        return found
+
+    def _python_again(self, ready: Ready, values: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
+        """The same in Python, which is not tried twice in one run."""
+        if ready.form is None or _form_of(values) != ready.form:
+            return None
+        found = self._tried(ready.entry, values, run)
+        self._gave_up = run if found is None else None
         return found
 
     def is_kept(self, values: Sequence[Any], options: Options) -> bool:
@@ -235,7 +252,7 @@ class Programs:
         if not len(self._entries) or self._changes != changes():
             return None
         obey, given = run.options.obey_body_condition, tuple(values)
-        if self.ready is not None and (found := self.again(self.ready, given, run)) is not None:
+        if self.ready is not None and self.ready.made.size and (found := self.again(self.ready, given, run)) is not None:
             return found
         entry = self._entries.get((obey, ("jit", self._signatures.of(given))))
         if entry is None or entry.made is None or entry.is_refused or not entry.made.is_alone:
@@ -386,6 +403,12 @@ class Programs:
         entry.is_refused = entry.failures >= MOST_FAILURES
         if isinstance(error, ValueError | ArithmeticError) and not entry.careful:  # Python may refuse what is nan to numpy
             entry.careful, entry.made = True, None
+
+
+def _form_of(values: Sequence[Any]) -> list[Any] | None:
+    """What a program of Python is for, of arrays of numbers; None for anything else, which has to be looked at."""
+    arrays = [(x.dtype, x.shape) for x in values if type(x) is np.ndarray and not x.dtype.hasobject]
+    return arrays if len(arrays) == len(values) else None
 
 
 def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:

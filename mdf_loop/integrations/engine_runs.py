@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 
@@ -13,29 +13,24 @@ from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.errors import (
-    ArgumentError,
     KindError,
     LoopError,
     MalformedBody,
     PartialResults,
     Together,
     UnsupportedOp,
-    did_you_mean,
 )
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.engine_patches import Places, quiet_mdf, values_of
 from mdf_loop.integrations.graph_conditions import wrong_conditions
+from mdf_loop.integrations.input_places import refuse_options, with_inputs
 from mdf_loop.integrations.no_eval import engine_at_work, refuse_graph
 from mdf_loop.integrations.registration import register
-from mdf_loop.integrations.required_inputs import is_required_as
-from mdf_loop.options import OPTIONS, Run, part_of, start_run
-from mdf_loop.readers.mdf.by_place import LOOPS
-from mdf_loop.readers.mdf.input_ports import copied_with_room
+from mdf_loop.options import Run, part_of, start_run
 from mdf_loop.readers.mdf.names import unknown_names
 from mdf_loop.readers.mdf.signature import output_ports, said_names
 from mdf_loop.readers.mdf.typed import has_conditions
-from mdf_loop.types.fitting import as_array
 
 
 def refuse_nothing(inputs: Mapping[str, Any]) -> None:
@@ -43,21 +38,6 @@ def refuse_nothing(inputs: Mapping[str, Any]) -> None:
     for name, value in inputs.items():
         if value is None:
             raise KindError(f"input {name!r} must be numbers, booleans or strings; got None")
-
-
-def refuse_options(inputs: Mapping[str, Any], names: Container[str]) -> None:
-    """See that no option stands among the inputs of a model that has no input of that name.
-
-    Raises
-    ------
-    ArgumentError
-    """
-    for name in OPTIONS.intersection(inputs):
-        if name not in names:
-            raise ArgumentError(
-                f"{name} is an option, and the model has no input of that name; "
-                f"write: with mdf_loop.options({name}={inputs[name]!r}): ..."
-            )
 
 
 def needs_no_scheduler(graph: Any) -> bool:
@@ -106,93 +86,6 @@ def raise_plainly(error: BaseException, graph: Any) -> NoReturn:
         except LoopError as first:
             raise first from error
     raise error
-
-
-def with_inputs(graph: Any, inputs: Mapping[str, Any]) -> Any:
-    """A copy of a graph in which the named ports and parameters have the given values.
-
-    Raises
-    ------
-    ArgumentError
-        No port or parameter has that name, or several have.
-    """
-    if not inputs:
-        return graph
-    graph = copied_with_room(graph)
-    for name, places in places_of(graph, inputs).items():
-        for _, owner, attribute in places:
-            setattr(owner, attribute, as_given(inputs[name], f"input {name!r}"))
-    return graph
-
-
-def as_given(value: Any, what: str = "an input") -> Any:
-    """A value as it stands in a graph."""
-    return value if isinstance(value, bool | int | float | dict) else as_array(value, what)
-
-
-def places_of(graph: Any, inputs: Mapping[str, Any]) -> dict[str, list[tuple[str, Any, str]]]:
-    """What each name sets: node, port or parameter, and its attribute.
-
-    Raises
-    ------
-    ArgumentError
-        No port or parameter has that name, or several have.
-    """
-    places = list(free_places(graph))
-    refuse_options(inputs, {name for node, id, *_ in places for name in (id, f"{node}.{id}")})
-    named, given = dict[str, list[tuple[str, Any, str]]](), dict[int, str]()
-    for name in inputs:
-        found, is_clear = called(places, name)
-        if not is_clear:
-            values = [f"{node}.{id}" for node, id, owner, key in places if not isinstance(getattr(owner, key), dict)]
-            said = _not_one(name, values, bool(found))  # a dict is the body of a loop
-            raise ArgumentError(said if found else (_carried(graph, name) or said))
-        named[name] = found
-        for _, owner, _ in named[name]:
-            if given.setdefault(id(owner), name) != name:
-                raise ArgumentError(f"{given[id(owner)]!r} and {name!r} are the same input; give it once")
-    return named
-
-
-def called(places: Sequence[tuple[str, str, Any, str]], name: str) -> tuple[list[tuple[str, Any, str]], bool]:
-    """What a name sets: required ports of that name, of which there may be several, or a place; and whether it is clear."""
-    found = [(node, owner, attribute) for node, id, owner, attribute in places if name in (id, f"{node}.{id}")]
-    required = [(node, owner, attribute) for node, _, owner, attribute in places if is_required_as(owner, name)]
-    return required or found, bool(required) or len(found) == 1
-
-
-def free_places(graph: Any) -> Iterator[tuple[str, str, Any, str]]:
-    """Everything an input can set: (node, id, owner, attribute)."""
-    connected = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
-    for node in graph.nodes:
-        for port in node.input_ports:
-            if (node.id, port.id) not in connected:
-                yield node.id, port.id, port, "default_value"
-        for parameter in node.parameters:
-            if parameter.default_initial_value is not None:
-                yield node.id, parameter.id, parameter, "default_initial_value"
-            elif parameter.function is None:
-                yield node.id, parameter.id, parameter, "value"
-
-
-def _carried(graph: Any, name: str) -> str:
-    """What to give instead of a value that a loop carries; empty if none carries a value of that name."""
-    for node in graph.nodes:
-        for thing in (*node.parameters, *node.functions):
-            start = (thing.args or {}).get(name.removeprefix(f"{node.id}.")) if thing.function in LOOPS else None
-            if isinstance(start, str) and start.isidentifier():
-                return f"{name!r} is carried by the loop {node.id}.{thing.id}, which begins with {start!r}: give {start}=..."
-    return ""
-
-
-def _not_one(name: str, names: list[str], several: bool) -> str:
-    if several:
-        matching = [full for full in names if full.endswith(f".{name}")]
-        return f"the name {name!r} is not unique; give one of: {', '.join(matching)}"
-    ids = [full.rpartition(".")[2] for full in names]
-    known = [id if ids.count(id) == 1 else full for id, full in zip(ids, names, strict=True)]
-    meant = did_you_mean(name, [*names, *known], 3) or f"; there are {', '.join(known) or 'none'}"
-    return f"the model has no input port without an edge and no parameter called {name!r}{meant}"
 
 
 def run_in_mdf(

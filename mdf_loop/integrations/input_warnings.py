@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.integrations.checks.unread import unread_inputs
+from mdf_loop.integrations.input_places import InputPlaces
+from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
@@ -22,19 +23,19 @@ class InputWarnings:
 
     Parameters
     ----------
-    graph : modeci_mdf Graph
-    names : mapping of str to str
-        The inputs of the model, each with its name as ``node.id``.
+    places : InputPlaces
+        What the inputs of the model may set.
     """
 
-    def __init__(self, graph: Any, names: Mapping[str, str]) -> None:
-        self._graph, self._unread = graph, unread_inputs(graph)
-        self._takes_two_pi = any(reads_tau(said) for *_, said in equations_in_nodes(graph))
-        ports = {f"{node.id}.{port.id}": port for node in graph.nodes for port in node.input_ports}
-        self._declared = {name: (full, ports[full]) for name, full in names.items() if full in ports and _says_kind(ports[full])}
-        self._defaults = {name: _wrong_default(name, port) for name, (_, port) in self._declared.items()}
+    def __init__(self, places: InputPlaces) -> None:
+        self._graph, self._unread = places.graph, unread_inputs(places.graph)
+        self._takes_two_pi = any(reads_tau(said) for *_, said in equations_in_nodes(places.graph))
+        named = [(name, each) for name, meant in places.named.items() for each in meant]
+        self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
+        ports = {f"{node.id}.{port.id}": port for node in places.graph.nodes for port in node.input_ports if _says_kind(port)}
+        self._defaults = [(port, said) for name, port in ports.items() if (said := _wrong_default(name, port))]
         self._of_edges: dict[str, None] = {}
-        self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(graph)
+        self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(places.graph)
 
     def warn(self, inputs: Mapping[str, Any], run: Run) -> None:
         """Say what is odd about the inputs of a run, each once."""
@@ -42,9 +43,9 @@ class InputWarnings:
             run.warn_once("tau", f"equations: {TAU}")
         found = {STEP: wrong_with_step(inputs[STEP])} if STEP in inputs else {}
         found |= {name: f"nothing reads {name!r}: its value changes nothing" for name in self._unread & inputs.keys()}
-        for name, (full, port) in self._declared.items():
-            given = inputs.get(name, inputs.get(full))
-            found[name] = self._defaults[name] if given is None else _wrong_kind(name, as_array(given, f"input {name!r}"), port)
+        given = {name: self._declared[name] for name in self._declared.keys() & inputs.keys()}
+        found |= {name: _wrong_kind(name, as_array(inputs[name], f"input {name!r}"), port) for name, port in given.items()}
+        found |= {said: said for port, said in self._defaults if not any(port is each for each in given.values())}
         for name, said in found.items():
             if said:
                 run.warn_once((id(self._graph), name), said)

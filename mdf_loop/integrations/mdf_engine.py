@@ -19,8 +19,7 @@ from mdf_loop.integrations.no_eval import engine_at_work, refuse_graph
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import Kernel, register
 from mdf_loop.ops.rows import Bound
-
-OP, DOMAIN = "Graph", "mdf.engine"
+from mdf_loop.readers.mdf.engine_body import DOMAIN, OP
 
 
 class EngineNode(Hidden):

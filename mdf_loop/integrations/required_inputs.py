@@ -34,11 +34,6 @@ def is_required(thing: Any) -> bool:
     return (thing.metadata or {}).get(REQUIRED) is True
 
 
-def is_required_as(thing: Any, name: str) -> bool:
-    """Whether something is a required port of an input of that name, now or in the ONNX model: one input may have several."""
-    return is_required(thing) and name in (thing.id, thing.metadata.get(ORIGINAL))
-
-
 def open_ports(graph: Any) -> list[tuple[str, Any]]:
     """Ports and parameters that are read and have no value: no edge, default, function; each with its node."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}

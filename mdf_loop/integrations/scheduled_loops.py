@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -29,14 +29,14 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.integrations.engine_patches import MANY_PASSES, warn_of_passes
-from mdf_loop.integrations.engine_runs import as_given, kept, places_of, run_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import kept, run_in_mdf
 from mdf_loop.integrations.graph_conditions import refuse_conditions
-from mdf_loop.integrations.required_inputs import refuse_missing_inputs
+from mdf_loop.integrations.input_places import Given, InputPlaces, Place
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.progress import Report, Watch
 from mdf_loop.readers.mdf.engine_body import refuse_hanging, refuse_unimplemented
-from mdf_loop.readers.mdf.input_ports import copied_with_room
+from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.system.threads import Recent
 
@@ -73,27 +73,13 @@ class Shared:
     ----------
     graph : modeci_mdf Graph
         It does not change from now on.
-    inputs : mapping
-        Values for some of its places.
+    places : iterable of Place
     how : Stepping
-
-    Raises
-    ------
-    ArgumentError, MalformedBody
-        The graph has no such places, or needs more values.
     """
 
-    def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping) -> None:
-        self.graph, self.how, self.refusal, self.places = graph, how, "", dict[str, list[GivenInput]]()
-        if inputs:
-            self.graph = copied_with_room(graph)
-            refuse_missing_inputs(with_inputs(graph, inputs), {})
-            for name, places in places_of(self.graph, inputs).items():
-                self.places[name] = [GivenInput(node, owner.id) for node, owner, _ in places]
-                for node, owner, attribute in places:
-                    setattr(owner, attribute, GivenInput(node, owner.id))
-        else:
-            refuse_missing_inputs(graph, {})
+    def __init__(self, graph: Any, places: Iterable[Place], how: Stepping) -> None:
+        self.places, self.how, self.refusal = {place: GivenInput(*place) for place in places}, how, ""
+        self.graph = with_values(graph, self.places)
 
     @cached_property
     def lowering(self) -> ScheduledLowering:
@@ -101,16 +87,15 @@ class Shared:
         refuse_conditions(self.graph)
         return ScheduledLowering(self.graph, *self.how[:4])
 
-    def lowered(self, inputs: Mapping[str, Any], run_node: RunNode) -> Lowered:
-        """The loop with the values that it begins with, for some inputs.
+    def lowered(self, given: Given, run_node: RunNode) -> Lowered:
+        """The loop with the values that it begins with.
 
         Raises
         ------
         LoopError
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
-        given = {each: kept(as_given(inputs[name])) for name, places in self.places.items() for each in places}
-        return self.lowering.lowered(run_node, given)
+        return self.lowering.lowered(run_node, {self.places[place]: kept(value) for place, value in given.items()})
 
 
 class ScheduledLoop:
@@ -119,26 +104,26 @@ class ScheduledLoop:
     Parameters
     ----------
     graph : modeci_mdf Graph
-    inputs : mapping
+    given : Given
     how : Stepping
     shared : Shared, optional
         The loop for any values of these types.
     """
 
-    def __init__(self, graph: Any, inputs: Mapping[str, Any], how: Stepping, shared: Shared | None) -> None:
-        self._plain, self.inputs, self.how, self.shared = graph, inputs, how, shared
+    def __init__(self, graph: Any, given: Given, how: Stepping, shared: Shared | None) -> None:
+        self._plain, self._given, self.how, self.shared = graph, given, how, shared
         self.refusal = ""
         self._same: Lowered | None = None
 
     @cached_property
     def graph(self) -> Any:
         """The graph with its inputs."""
-        return with_inputs(self._plain, self.inputs)
+        return with_values(self._plain, self._given)
 
     @cached_property
     def _alone(self) -> Shared:
         """The loop for these inputs."""
-        return Shared(self.graph, {}, self.how)
+        return Shared(self.graph, (), self.how)
 
     def lowered(self, run: Run, run_node: RunNode | None = None, warns: bool = True) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
@@ -181,7 +166,7 @@ class ScheduledLoop:
         """The loop for any values of these types; where it depends on the values, or something is wrong, that for these."""
         if self.shared is not None and not self.shared.refusal:
             try:
-                return self.shared.lowered(self.inputs, run_node)
+                return self.shared.lowered(self._given, run_node)
             except PartialResults:
                 raise
             except LoopError as reason:
@@ -211,10 +196,12 @@ class ScheduledLoops:
     ----------
     graph : modeci_mdf Graph
         It does not change from now on.
+    places : InputPlaces
+        What its inputs may set.
     """
 
-    def __init__(self, graph: Any) -> None:
-        self.graph, most = graph, _most(graph)
+    def __init__(self, graph: Any, places: InputPlaces) -> None:
+        self.graph, self._places, most = graph, places, _most(graph)
         self._kept, self._shared = Recent[ScheduledLoop](most), Recent[Shared](most)
 
     def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run, is_once: bool) -> tuple[dict[str, Any], int | None]:
@@ -238,38 +225,35 @@ class ScheduledLoops:
         ------
         ArgumentError
             An input is not there, or steps and time_increment are no such numbers.
-        MalformedBody
-            An input that the graph needs is missing.
         """
         check_steps(*how[:2])
         time = how.time_increment
         how = how._replace(steps=int(how.steps), time_increment=time.item() if isinstance(time, np.generic) else time)
-        key = self._key(inputs, how)
         ids = {name: id for id, name in self._names.items()}
-        given = {ids.get(name, name): value for name, value in inputs.items()}
+        given = self._places.given({ids.get(name, name): value for name, value in inputs.items()})
+        key = self._key(given, how)
 
         def made() -> ScheduledLoop:
             return ScheduledLoop(self.graph, given, how, self._shared_by(given, how))
 
         return made() if key is None else self._kept.of(key, made)
 
-    def _shared_by(self, given: Mapping[str, Any], how: Stepping) -> Shared | None:
+    def _shared_by(self, given: Given, how: Stepping) -> Shared | None:
         """The loop for all values of these types and shapes; None where a value is no number or array of numbers."""
-        if any(np.asarray(as_given(value)).dtype.kind not in "biufc" for value in given.values()):
-            refuse_missing_inputs(with_inputs(self.graph, given), {})
+        if any(np.asarray(value).dtype.kind not in "biufc" for value in given.values()):
             return None
-        kinds = [(name, type(each), np.asarray(each).dtype, np.shape(each)) for name, each in sorted(given.items())]
+        kinds = [(place, type(given[place]), np.asarray(given[place]).dtype, np.shape(given[place])) for place in sorted(given)]
         key = self._key({}, how), tuple(kinds)
         return self._shared.of(key, lambda: Shared(self.graph, given, how))
 
     @staticmethod
-    def _key(inputs: Mapping[str, Any], how: Stepping) -> Hashable | None:
+    def _key(given: Given, how: Stepping) -> Hashable | None:
         """What a loop depends on; None where that is a file, which may change."""
-        if any(isinstance(value, dict) for value in inputs.values()):
+        if any(isinstance(value, dict) for value in given.values()):
             return None
-        given = fingerprint(tuple(sorted(inputs.items()))) if inputs else ()
+        values = fingerprint(tuple(sorted(given.items()))) if given else ()
         chosen = replace(current_options(), seed=None, timeout=None, progress=None)
-        return None if given is None else (given, how, repr(how.time_increment), chosen, changes())
+        return None if values is None else (values, how, repr(how.time_increment), chosen, changes())
 
     @cached_property
     def _names(self) -> Mapping[str, str]:

@@ -6,14 +6,13 @@ import contextlib
 import difflib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.calls.calling import required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import IterationLimit, LoopError, MalformedBody, MissingCapture, did_you_mean
+from mdf_loop.errors import LoopError, MalformedBody, MissingCapture, did_you_mean
 from mdf_loop.functions import psyneulink
 from mdf_loop.integrations import (
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
@@ -35,7 +34,6 @@ from mdf_loop.readers.mdf.names import not_in_node
 from mdf_loop.readers.mdf.node import names_read, order_parameters
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.settings.random_streams import RandomStream
-from mdf_loop.system.threads import holding
 
 FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
 """MDF's name of each function, and the name MDF calls it by."""
@@ -151,9 +149,6 @@ def run_function(
         captured = _captured(tuple(bodies.values()), 0, "branch", {**values, **known})
         return run_if(values.get("cond"), bodies, captured)
     except (LoopError, KeyboardInterrupt) as error:
-        if isinstance(error, IterationLimit) and error.partial is not None and (cut := _cut.get()) is not None:
-            cut.append(name)
-            return error.partial if len(error.partial) != 1 else error.partial[0]
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         within = [inner for source in bodies.values() for inner in names_of(source)]
         if isinstance(error, MissingCapture) and any(map(is_equations, bodies.values())):
@@ -162,17 +157,6 @@ def run_function(
         for hint in (*_misspelt(args or {}, BODIES[function]), *_close(error, [*known, *within])):
             error.add_note(hint)
         raise
-
-
-_cut: ContextVar[list[str] | None] = ContextVar("mdf_loop_cut_loops", default=None)
-
-
-@contextlib.contextmanager
-def cutting_loops() -> Iterator[list[str]]:
-    """Inside the ``with`` a loop that reaches ``max_iterations`` gives what it has; the names of those that did."""
-    cut = list[str]()
-    with holding(_cut, cut):
-        yield cut
 
 
 def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:

@@ -59,15 +59,9 @@ def explain_model(
     LoopError
         The model cannot be run.
     """
-    return explain_prepared(prepare(model), inputs or {}, source, show_steps, operators)
-
-
-def explain_prepared(
-    model: Model, inputs: Mapping[str, Any], source: bool = False, show_steps: bool = False, operators: bool = False
-) -> list[str]:
-    """The same of a model that is prepared."""
+    model = prepare(model)
     with watched_programs() as graphs:
-        loops = loops_of(model, inputs)
+        loops = loops_of(model, inputs or {})
     by_jax = vars(model).get("_on_device") if current_options().how.by_jax else None
     if by_jax is not None and by_jax.latest is not None:
         return [by_jax.latest.watched.explain()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
@@ -17,15 +18,12 @@ from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.errors import ArgumentError, IterationError, malformed, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import (
-    called,
-    free_places,
     needs_no_scheduler,
     refuse_nothing,
-    refuse_options,
     run_in_mdf,
     run_typed_in_mdf,
-    with_inputs,
 )
+from mdf_loop.integrations.input_places import InputPlaces, refuse_options, with_inputs
 from mdf_loop.integrations.input_warnings import InputWarnings
 from mdf_loop.integrations.model_constants import constants, told_apart, with_constants
 from mdf_loop.integrations.required_inputs import (
@@ -37,7 +35,7 @@ from mdf_loop.integrations.required_inputs import (
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
 from mdf_loop.models.model import Found, Model, Wish, unknown_name
-from mdf_loop.models.once import Given, NotOnce, OnceGraph, Request, Runner
+from mdf_loop.models.once import NotOnce, OnceGraph, Request, Runner
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
 from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
@@ -46,6 +44,7 @@ from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
 from mdf_loop.readers.mdf.equation_bodies import own_steps
+from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import output_ports, said_names
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
@@ -93,9 +92,14 @@ class MdfModel(Model):
         return prepare_typed(self.graph) if is_typed(self.graph) and needs_no_scheduler(self.graph) else None
 
     @cached_property
+    def places(self) -> InputPlaces:
+        """What its inputs may set."""
+        return InputPlaces(self.graph)
+
+    @cached_property
     def scheduled(self) -> ScheduledLoops:
         """Its loops over steps."""
-        return ScheduledLoops(self.graph)
+        return ScheduledLoops(self.graph, self.places)
 
     @cached_property
     def inputs(self) -> Mapping[str, Input]:  # type: ignore[override]
@@ -104,11 +108,11 @@ class MdfModel(Model):
             body, names = self.typed.body, names_of(self.graph)
             named = [(names.get(id, id), id) for id in body.inputs]
             return inputs_of_graph(body, named)
-        found, places = dict[str, Input](), list(free_places(self.graph))
+        found, places = dict[str, Input](), self.places.free
         needed = {(node, port.id) for node, port in required_ports(self.graph)}
-        ids = [id for _, id, *_ in places]
+        ids = Counter(each.id for each in places)
         for node, id, owner, attribute in places:
-            name = id if ids.count(id) == 1 else f"{node}.{id}"
+            name = id if ids[id] == 1 else f"{node}.{id}"
             default, kind = getattr(owner, attribute, None), "input port" if attribute == "default_value" else "parameter"
             said = declared(getattr(owner, "type", None), getattr(owner, "shape", None))
             text = isinstance(default, str)
@@ -147,9 +151,9 @@ class MdfModel(Model):
     def _known(self) -> set[str]:
         """Every name of an input."""
         if not is_typed(self.graph):
-            return {*self.inputs, *self._named}
+            return {*self.inputs, *self.places.named}
         ids = input_ids(self.graph)
-        free = {name for name, places in self._named.items() if any(is_port for *_, is_port in places)}
+        free = {name for name, places in self.places.named.items() if any(each.is_port for each in places)}
         return {*self.inputs, *ids, *ids.values(), *(free if self.typed is None else ())}
 
     def takes(self, name: str) -> bool:
@@ -169,11 +173,7 @@ class MdfModel(Model):
         ------
         ArgumentError
         """
-        given: dict[tuple[str, str], str] = {}
-        for name in names:
-            for node, id, _ in self._named.get(name, ()):
-                if given.setdefault((node, id), name) != name:
-                    raise ArgumentError(f"{given[node, id]!r} and {name!r} are the same input; give it once")
+        self.places.at(name for name in names if name in self.places.named)
 
     def refuse_missing(self, names: Collection[str]) -> None:
         """See that each input that has no value is among those that are given, and tell of zeros that MDF takes for others.
@@ -236,7 +236,7 @@ class MdfModel(Model):
     @cached_property
     def _warnings(self) -> InputWarnings:
         """What its runs say of inputs."""
-        return InputWarnings(self.graph, {name: self.full_name(name) for name in self.inputs})
+        return InputWarnings(self.places)
 
     @cached_property
     def units(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -251,7 +251,7 @@ class MdfModel(Model):
                 units = {part.id: said} if isinstance(said, str) else said if isinstance(said, Mapping) else {}
                 found |= {(node.id, id): unit for id, unit in units.items() if isinstance(unit, str)}
             found = {(node.id, id): unit for id, unit in _units_of_results(node).items()} | found
-        named = {name: (node, id) for name, ((node, id, _), *_) in self._named.items()} | output_ports(self.graph)
+        named = {name: places[0].place for name, places in self.places.named.items()} | output_ports(self.graph)
         return {f"{node}.{id}": unit for (node, id), unit in found.items()} | {
             name: found[place] for name, place in named.items() if place in found
         }
@@ -347,9 +347,9 @@ class MdfModel(Model):
         """What an evaluation by operators gives; None if the graph is left to others."""
         if run.options.trusted or self.once is None:
             return None
-        given = self.places_given(inputs)
-        if given is None:  # bodies of loops, or names that are wrong
-            return MdfModel(with_inputs(self.graph, inputs), self.name, self.source).evaluated_once({}, run, call, record)
+        given = self.places.given(inputs)
+        if dict in map(type, given.values()):  # bodies of loops
+            return MdfModel(with_values(self.graph, given), self.name, self.source).evaluated_once({}, run, call, record)
         try:
             evaluation = self.once.made(given, (*record.values(), *(sent := self._warnings.sent)))
         except NotOnce:
@@ -370,40 +370,10 @@ class MdfModel(Model):
         self._warnings.warn_of_sent(sent, recorded[len(record) :], run)
         return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=False)))
 
-    def places_given(self, inputs: Mapping[str, Any]) -> Given | None:
-        """Values by node and id; None where a name is not that of one place, two are, or a value is no number."""
-        given: dict[tuple[str, str], Any] = {}
-        for name, value in inputs.items():
-            places = self._named.get(name)
-            if places is None or isinstance(value, dict):
-                return None
-            kept = value if isinstance(value, bool | int | float) else as_array(value, f"input {name!r}")
-            for node, id, is_port in places:
-                if (node, id) in given:
-                    return None
-                given[node, id] = kept if is_port or type(kept) is not np.ndarray else np.array(kept)
-        return given
-
     def full_name(self, name: str) -> str:
         """An input with its node, where a name means one."""
-        places = self.places_of(name) if self.typed is None else ()
-        return f"{places[0][0]}.{places[0][1]}" if len(places) == 1 else name
-
-    def places_of(self, name: str) -> Sequence[tuple[str, str, bool]]:
-        """The places that a name means, by node and id, and whether each is an input port; none where it is unknown."""
-        return self._named.get(name, ())
-
-    @cached_property
-    def _named(self) -> dict[str, list[tuple[str, str, bool]]]:
-        """The places that a name means: one, or all required ports of that name."""
-        places = list(free_places(self.graph))
-        names = {name for node, id, *_ in places for name in (id, f"{node}.{id}")}
-        found: dict[str, list[tuple[str, str, bool]]] = {}
-        for name in names:
-            here, is_clear = called(places, name)
-            if is_clear:
-                found[name] = [(node, owner.id, attribute == "default_value") for node, owner, attribute in here]
-        return found
+        places = self.places.of(name) if self.typed is None else ()
+        return ".".join(places[0].place) if len(places) == 1 else name
 
     def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What the loop over steps gives, or MDF's engine."""

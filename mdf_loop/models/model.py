@@ -255,11 +255,11 @@ class Model:
             A notebook shows it as tables that you can expand.
         """
         from mdf_loop.calls.explain import Explanations
-        from mdf_loop.models.explaining import explain_prepared
+        from mdf_loop.models.explaining import explain_model
 
         asked = {"source": source, "show_steps": show_steps, "operators": operators}
         inputs |= {name: value for name, value in asked.items() if not isinstance(value, bool)}  # which is an input of that name
-        return Explanations.of(explain_prepared(self, inputs, source is True, show_steps is True, operators is True))
+        return Explanations.of(explain_model(self, inputs, source is True, show_steps is True, operators is True))
 
     @property
     def drawn(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.errors import ArgumentError
-from mdf_loop.integrations.engine_runs import refuse_options
+from mdf_loop.integrations.input_places import refuse_options
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.recordings.recording import recorded_at_start, recorded_rep
 from mdf_loop.models.recordings.ways import at_start_in_body

@@ -7,8 +7,8 @@ operators cannot express, such as one with functions of MDF in Python, to MDF's 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,8 +23,8 @@ from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, l
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.execute.program import OMITTED, RUN, Step, failure
-from mdf_loop.integrations.engine_runs import free_places
 from mdf_loop.integrations.graph_conditions import refuse_conditions
+from mdf_loop.integrations.input_places import Given, Place, free_places
 from mdf_loop.integrations.required_inputs import required_ports
 from mdf_loop.ir import Body, Node
 from mdf_loop.ir.well_formed import check_body
@@ -186,12 +186,6 @@ def is_passed_on(node: Node) -> bool:
     return (node.domain, node.op) == ("mdf", "numpy.array") or (rule is not None and rule(*[None] * len(node.inputs)))
 
 
-Place = tuple[str, str]
-"""A node, and the id of a port or parameter of it."""
-
-Given = Mapping[Place, Any]
-"""Values for ports and parameters."""
-
 Runner = Callable[[Request, Run], Any]
 
 MOST = 8
@@ -228,7 +222,7 @@ class OnceGraph:
         with _left_to_mdf(graph):
             check_graph(graph)
             refuse_conditions(graph)
-            values = {(node, id): getattr(owner, slot, None) for node, id, owner, slot in free_places(graph)}
+            values = {each.place: getattr(each.owner, each.attribute, None) for each in free_places(graph)}
         self._numbers = {place: value for place, value in values.items() if type(value) in (int, float)}
         try:
             self.anything = self.of_types({})
@@ -244,9 +238,8 @@ class OnceGraph:
         NotOnce
             Operators cannot express it; or a value that has to be given is not.
         """
-        for place in self.required:
-            if place not in given:
-                raise NotOnce("a required input is missing")
+        if self.required and not given.keys() >= {*self.required}:
+            raise NotOnce("a required input is missing")
         return self.of_types(given, record, inside)
 
     def of_types(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:
@@ -256,30 +249,32 @@ class OnceGraph:
 
         def made() -> OnceEvaluation:
             with _left_to_mdf(self.graph):
-                return OnceEvaluation(self.graph, self._read({**numbers, **given}, record, inside), numbers)
+                body, places = once_body(self.graph, {**numbers, **given}, record)
+                body, names = with_outputs(body, inside, f"the graph {self.graph.id!r}")
+                return OnceEvaluation(self, replace(body, outputs=(*body.outputs, *names)), places, numbers)
 
         return self._made.of((record, inside, frozenset(kinds)), made)
 
-    def _read(self, values: Given, record: Sequence[Key], inside: Sequence[Way]) -> OnceBody:
-        inputs = {place: GivenInput(*place) for place in values}
-        read = read_once(with_values(self.graph, inputs), {inputs[place]: value for place, value in values.items()}, record)
-        body, names = with_outputs(read.body, inside, f"the graph {self.graph.id!r}")
-        return replace(read, body=replace(body, outputs=(*body.outputs, *names)))
 
-
-class OnceEvaluation:
+class OnceEvaluation(BetweenLoops):
     """A graph made ready for values of some types.
 
     Attributes
     ----------
+    once : OnceGraph
     body : Body
+        Its outputs are those of the graph, then what is recorded.
+    inputs : tuple of Place
+        The places in the graph that its inputs are the values of.
+    collected : tuple of str
+        The outputs of the graph that a loop collected.
     """
 
-    def __init__(self, graph: Any, read: OnceBody, defaults: Given) -> None:
-        self.graph, self.read, self.body, self._defaults = graph, read, read.body, defaults
-        self._between = BetweenLoops(InterpretedBody(self.body))
-        self._has_more = any(node.loop is None for node in self.body.nodes)
-        self.collected = tuple(name for name, output in zip(read.names, self.body.outputs, strict=False) if self._is_rows(output))
+    def __init__(self, once: OnceGraph, body: Body, inputs: Sequence[Place], defaults: Given) -> None:
+        super().__init__(InterpretedBody(body))
+        self.once, self.body, self.inputs, self._defaults = once, body, inputs, defaults
+        self._has_more = any(node.loop is None for node in body.nodes)
+        self.collected = tuple(name for name, output in zip(once.places, body.outputs, strict=False) if self._is_rows(output))
 
     def _is_rows(self, output: str) -> bool:
         """Whether an output of the body is what a loop collected."""
@@ -287,25 +282,13 @@ class OnceEvaluation:
         record = None if k is None else self.body.nodes[k].loop
         return record is not None and place >= len(record.carried) + len(record.last)
 
-    def begin(self, given: Given, run: Run) -> list[Any]:
-        """The values before the first node."""
-        return self._between.begin(self.values(given), run)
-
     def values(self, given: Given) -> list[Any]:
         """What the body is run with."""
-        return [given[each] if each in given else self._defaults[each] for each in self.read.inputs]
+        return [given[each] if each in given else self._defaults[each] for each in self.inputs]
 
     def value(self, env: list[Any], name: str) -> Any:
         """A value of the body, of those that an evaluation knows."""
-        return env[self._between.graph.program.slot(name)]
-
-    def steps(self, env: list[Any]) -> Evaluation:
-        """The evaluation, between its loops."""
-        return self._between.steps(env)
-
-    def named(self, results: Sequence[Any]) -> dict[str, Any]:
-        """The outputs by name."""
-        return {name: leaving(value) for name, value in zip(self.read.names, results, strict=False)}
+        return env[self.graph.program.slot(name)]
 
     def evaluate(self, given: Given, run: Run, call: Runner = Request.run) -> tuple[dict[str, Any], list[Any]]:
         """The outputs by name, and what is recorded; ``call`` runs the loops.
@@ -317,10 +300,10 @@ class OnceEvaluation:
         LoopError
             Something else is wrong.
         """
-        env = self.begin(given, run)
+        env = self.begin(self.values(given), run)
 
         def known(error: PartialResults) -> dict[str, Any]:
-            found = zip(self.read.names, self._between.graph.program.outputs, strict=False)
+            found = zip(self.once.places, self.graph.program.outputs, strict=False)
             return {name: leaving(env[slot]) for name, slot in found if env[slot] is not None}
 
         def finished() -> list[Any]:
@@ -330,7 +313,8 @@ class OnceEvaluation:
                 return self._finished(env, run, call)
 
         results = keeping(run, finished, known)
-        return self.named(results), results[len(self.read.names) :]
+        named = {name: leaving(value) for name, value in zip(self.once.places, results, strict=False)}
+        return named, results[len(named) :]
 
     def _finished(self, env: list[Any], run: Run, call: Runner) -> list[Any]:
         steps, results = self.steps(env), None
@@ -347,12 +331,12 @@ class OnceEvaluation:
             except BaseException as error:
                 node = self._say_where(error, request.place)
                 if keeps_results(error) and error.partial is not None:  # its node may make something of it
-                    self._between.go_on(env, request, error.partial, f"{node}.")
+                    self.go_on(env, request, error.partial, f"{node}.")
                 raise
 
     def _say_where(self, error: BaseException, place: str) -> str:
         """Say in which parameter, function or port, and in which node of MDF, an error came up; the node's id."""
-        for node in self.graph.nodes:
+        for node in self.once.graph.nodes:
             for thing in (*node.parameters, *node.functions, *node.output_ports):
                 if f"{node.id}.{thing.id}" == place:
                     function = getattr(thing, "function", None)
@@ -373,26 +357,6 @@ def _left_to_mdf(graph: Any) -> Iterator[None]:
         raise NotOnce(str(reason)) from reason
 
 
-@dataclass(frozen=True)
-class OnceBody:
-    """What one evaluation of a graph computes.
-
-    Attributes
-    ----------
-    body : Body
-        Its outputs are those of the graph, then what is recorded.  Its loops are called as ``mdf_loop.loop`` is: what they
-        capture has other names inside.
-    inputs : tuple of (node, id)
-        The places in the graph that its inputs are the values of.
-    names : tuple of str
-        The outputs of the graph.
-    """
-
-    body: Body
-    inputs: tuple[tuple[str, str], ...]
-    names: tuple[str, ...]
-
-
 class OnceValues(Slots):
     """Values of the pass: inputs where they are given, operators where nodes have run."""
 
@@ -403,13 +367,16 @@ class OnceValues(Slots):
         return self.peek(key, default)
 
 
-def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key] = ()) -> OnceBody:
-    """The body of a graph whose nodes all run once.
+def once_body(graph: Any, given: Given, record: Sequence[Key] = ()) -> tuple[Body, tuple[Place, ...]]:
+    """What one evaluation of a graph computes whose nodes all run once, and the places that its inputs are the values of.
+
+    Its outputs are those of the graph, then what is recorded.  Its loops are called as ``mdf_loop.loop`` is: what they
+    capture has other names inside.
 
     Parameters
     ----------
     graph : modeci_mdf Graph
-    given : mapping of GivenInput to value
+    given : mapping of Place to value
         Values for places of the graph; the body depends on their types alone.
     record : sequence of Key
         Values that become outputs as well.
@@ -419,14 +386,16 @@ def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key]
     NotCompiled, LoopError
         It has conditions, operators cannot express it, or it is broken; says which.
     """
+    inputs = {place: GivenInput(*place) for place in given}
+    graph = with_values(graph, inputs)
     plan = RunPlan(graph, read_schedule(graph), 1, None, tuple(record))
     if plan.schedule.passes != 1:
         raise NotCompiled("it has conditions")
-    reading = Reading()
+    reading, known = Reading(), {inputs[place].key: value for place, value in given.items()}
 
     def read() -> tuple[PassBuilder, OnceValues, list[Value]]:
         builder = PassBuilder(reading)
-        store = OnceValues({each.key: value for each, value in given.items()}, builder, reading)
+        store = OnceValues(dict(known), builder, reading)
         Pass(plan, store, builder).run()
         keys = (*(("output", *place) for place in plan.outputs.values()), *record)
         return builder, store, [available(store.get(key), f"{key[1]}.{key[2]}") for key in keys]
@@ -437,6 +406,6 @@ def read_once(graph: Any, given: Mapping[GivenInput, Any], record: Sequence[Key]
     if body.captures:  # of a loop whose body reads what nothing gives, which MDF's engine is told by the function
         raise NotCompiled(f"there is no value {body.captures[0]!r}")
     names = {state.input for state in body.state}
-    inputs = {key: name for key, name in store.inputs.items() if name in names}
-    body = replace(body, inputs=tuple(inputs.values()), outputs=body.outputs[: len(results)], state=())
-    return OnceBody(check_body(body, (graph.id,)), tuple((node, id) for _, node, id in inputs), tuple(plan.outputs))
+    read_keys = {key: name for key, name in store.inputs.items() if name in names}
+    body = replace(body, inputs=tuple(read_keys.values()), outputs=body.outputs[: len(results)], state=())
+    return check_body(body, (graph.id,)), tuple((node, id) for _, node, id in read_keys)

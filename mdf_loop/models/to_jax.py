@@ -16,13 +16,11 @@ from mdf_loop.calls.compiled import Compiled
 from mdf_loop.calls.compiled import compile as compile_body
 from mdf_loop.calls.on_device import LoopAlone, OnDevice, OpenGraph, fitted_to, in_rows, key_of, with_constants
 from mdf_loop.convert.locating import line_of_error, line_of_names
-from mdf_loop.convert.named_values import Named, freed
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.convert.scheduled.open_start import open_run
-from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, did_you_mean, let_through
-from mdf_loop.integrations.engine_runs import places_of, with_inputs
+from mdf_loop.integrations.input_places import InputPlaces, with_inputs
 from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
@@ -33,7 +31,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.values import Number
 from mdf_loop.readers.mdf.body import read_whole
-from mdf_loop.readers.mdf.input_ports import copied_with_room
+from mdf_loop.readers.mdf.input_ports import GivenInput, with_values
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
@@ -140,26 +138,31 @@ def _made_ready(model: Any) -> Model | Compiled:
     return prepare(model) if is_model else compile_body(model)
 
 
-class GraphOnce:
-    """A model that is one graph of MDF, evaluated once."""
+class GraphOfMdf:
+    """A model that is one graph of MDF.
 
-    def __init__(self, model: MdfModel) -> None:
-        self.model, self.name = model, model.name
+    Parameters
+    ----------
+    model : MdfModel
+    how : Stepping, optional
+        How it is evaluated many times, or under conditions of graph-scheduler; without it once.
+    """
+
+    def __init__(self, model: MdfModel, how: Stepping | None = None) -> None:
+        self.model, self.name, self.how = model, model.name, how
         self.inputs, self.outputs = model.inputs, model.outputs
 
     def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
-        """The graph with what is known in its places, and ports for the rest."""
+        """The graph, or its first passes and the loop behind them, with what is known in its places; the rest is open."""
         graph = self._with_known(known, traced)
-        places = places_of(graph, dict.fromkeys(traced))
-        asked = [
-            Named(node, owner.id, f"{node}.{owner.id}", attribute == "default_value", None, None)
-            for found in places.values()
-            for node, owner, attribute in found
-        ]
-        names = {(node, owner.id): name for name, found in places.items() for node, owner, _ in found}
-        graph, ports = freed(graph, asked)
-        body = read_whole(graph, read)
-        return OpenGraph(body, tuple(output_ports(graph)), {id: names[p.node, p.id] for id, p in ports.items()})
+        names = InputPlaces(graph).at(traced)
+        places = {place: GivenInput(*place, ".".join(place)) for place in names}
+        graph, inputs = with_values(graph, places), {".".join(place): name for place, name in names.items()}
+        if self.how is None:
+            return OpenGraph(read_whole(graph, read), tuple(output_ports(graph)), inputs)
+        kinds = {places[place]: _kind_of(traced[name]) for place, name in names.items()}
+        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
+        return OpenGraph(run.body, run.names, inputs, run)
 
     def _with_known(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:
         """The graph with what is known in its places."""
@@ -179,26 +182,6 @@ class GraphOnce:
     def located(self, error: Exception) -> Exception:
         """An error with the line of the file that it is about."""
         return with_line(error, self.model.source)
-
-
-class GraphInSteps(GraphOnce):
-    """A model that is one graph of MDF, evaluated many times, or under conditions of graph-scheduler."""
-
-    def __init__(self, model: MdfModel, how: Stepping) -> None:
-        super().__init__(model)
-        self.how = how
-
-    def opened(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> OpenGraph:
-        """The first passes and the loop behind them, with places for what is traced."""
-        graph = copied_with_room(self._with_known(known, traced))
-        kinds, inputs = dict[GivenInput, Number](), dict[str, str]()
-        for name, places in places_of(graph, dict.fromkeys(traced)).items():
-            for node, owner, attribute in places:
-                given = GivenInput(node, owner.id)
-                setattr(owner, attribute, given)
-                kinds[given], inputs[f"{node}.{owner.id}"] = _kind_of(traced[name]), name
-        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
-        return OpenGraph(run.body, run.names, inputs, run)
 
 
 def _kind_of(type: Type) -> Number:
@@ -259,7 +242,7 @@ def source_of(model: Any, how: Mapping[str, Any]) -> Any:
         if how:
             raise ArgumentError(f"{model.name} is an ONNX graph, which is evaluated once; leave out {', '.join(how)}")
         return GraphOfOnnx(model.typed, model)
-    return GraphInSteps(model, Stepping(**how)) if how or goes_in_steps(model.graph) else GraphOnce(model)
+    return GraphOfMdf(model, Stepping(**how) if how or goes_in_steps(model.graph) else None)
 
 
 def goes_in_steps(graph: Any) -> bool:

@@ -15,7 +15,8 @@ from mdf_loop.calls.on_device import in_rows, key_of
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import FIRST_WITH_INITIALIZERS, to_onnx
 from mdf_loop.errors import MalformedBody, let_through
-from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf
+from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.integrations.model_constants import with_constants
 from mdf_loop.ir import ValueType
 from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS, elements_of
@@ -334,8 +335,8 @@ def needed(model: Model, given: Iterable[str] = ()) -> dict[str, ValueType]:
     kinds = {name: port.type for name, port in model.inputs.items() if port.default is None and name not in given}
     if not isinstance(model, MdfModel) or model.typed is not None:
         return kinds
-    taken = {place[:2] for name in given for place in model.places_of(name)}
-    kinds = {name: kind for name, kind in kinds.items() if not any(place[:2] in taken for place in model.places_of(name))}
+    taken = {each.place for name in given for each in model.places.of(name)}
+    kinds = {name: kind for name, kind in kinds.items() if not any(each.place in taken for each in model.places.of(name))}
     return {name: ValueType(kind.dtype or np.dtype(float), kind.shape or ()) for name, kind in kinds.items()}
 
 

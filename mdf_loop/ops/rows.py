@@ -65,11 +65,11 @@ def numpys(name: str) -> Callable[[Call], Call]:
     return decorate
 
 
-OPEN_AXES: dict[str, Call] = {}
-"""By operator: what it computes along axes of open lengths, ``define(builder, node, *inputs)``."""
+FOR_PROGRAMS: dict[str, Call] = {}
+"""By operator: what it is in primitives where all of them are machine code, ``define(builder, node, *inputs)``."""
 
-open_axes = filling(OPEN_AXES)
-"""Registers what some operators are along axes of open lengths."""
+for_programs = filling(FOR_PROGRAMS)
+"""Registers what some operators are in machine code."""
 
 
 def of_given(make: Call) -> Call:

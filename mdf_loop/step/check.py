@@ -25,7 +25,7 @@ class IllegalStep(BaseException):
     """
 
 
-def _same(one: Type, other: Type) -> bool:
+def same(one: Type, other: Type) -> bool:
     """Whether two types say the same, open lengths aside."""
     if (one.dtype, one.weak, one.rank) != (other.dtype, other.weak, other.rank):
         return False
@@ -90,12 +90,12 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
     "rows": [("has one array or none", lambda v: len(v.args) < 2 and v.type.dtype is None)],
     "insert": [
         ("puts in at a whole number", lambda v: len(v.args) == 3 and _is_index(v.args[2])),
-        ("puts in a row", lambda v: _same(row_of(v.args[0].type), v.args[1].type)),
-        ("keeps the rows", lambda v: _same(row_of(v.args[0].type), row_of(v.type))),
+        ("puts in a row", lambda v: same(row_of(v.args[0].type), v.args[1].type)),
+        ("keeps the rows", lambda v: same(row_of(v.args[0].type), row_of(v.type))),
     ],
     "erase": [
         ("takes out at a whole number", lambda v: len(v.args) == 2 and _is_index(v.args[1])),
-        ("keeps the rows", lambda v: _same(row_of(v.args[0].type), row_of(v.type))),
+        ("keeps the rows", lambda v: same(row_of(v.args[0].type), row_of(v.type))),
     ],
     "length": [("is an int64", lambda v: v.type == Type(INT64, ()) and isinstance(v.attr, int))],
     "concat": [("joins values of its type", lambda v: all(x.type.dtype == v.type.dtype for x in v.args))],
@@ -155,7 +155,7 @@ def _is_given(v: Value, attr: LoopRegion) -> bool:
 
 def _holds(type: Type, other: Type) -> bool:
     """Whether a value of one type can also hold one of another."""
-    return type.dtype is None or type.rank is None or _same(type, other) or (type.weak and either_kind(type, other) == type)
+    return type.dtype is None or type.rank is None or same(type, other) or (type.weak and either_kind(type, other) == type)
 
 
 def _passes_on(attr: LoopRegion) -> bool:
@@ -204,7 +204,7 @@ def _definition_of(value: Value) -> tuple[Region, ...]:
 def _check_value(value: Value) -> None:
     if value.op in PRIMITIVES:
         found = type_of_result(value.op, [x.type for x in value.args])
-        _require(_same(found, value.type), value, f"is {value.type}, the rule says {found}")
+        _require(same(found, value.type), value, f"is {value.type}, the rule says {found}")
         _require(len({x.type.weak for x in value.args}) == 1, value, "has numbers of Python's beside numpy's")
         return
     _require(value.op in RULES, value, "is no operation")

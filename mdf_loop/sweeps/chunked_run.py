@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, warn_user
-from mdf_loop.integrations.engine_runs import refuse_options
+from mdf_loop.integrations.input_places import refuse_options
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish, unknown_name
 from mdf_loop.models.opening import prepare

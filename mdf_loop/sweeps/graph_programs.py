@@ -12,8 +12,9 @@ from mdf_loop.calls.calling import results_of
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.warnings.nan_warnings import Compared
+from mdf_loop.integrations.input_places import Given
 from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.models.once import Given, OnceEvaluation, Request, part_of_model
+from mdf_loop.models.once import OnceEvaluation, Request, part_of_model
 from mdf_loop.options import Options, Run
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.mdf.control_functions import local_names, rename_captures
@@ -179,7 +180,7 @@ class WholeGraph(GraphOfRuns):
 
 def _requests(evaluation: OnceEvaluation, given: Given, run: Run) -> list[tuple[Request, dict[str, Any]]]:
     """What each loop is asked in one run, with the values of its names; loops before the last one have one iteration then."""
-    env = evaluation.begin(given, run)
+    env = evaluation.begin(evaluation.values(given), run)
     steps, count = evaluation.steps(env), sum(node.loop is not None for node in evaluation.body.nodes)
     found, request = list[tuple[Request, dict[str, Any]]](), next(steps)
     while True:

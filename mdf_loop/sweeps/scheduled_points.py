@@ -15,8 +15,8 @@ import numpy as np
 
 from mdf_loop.convert.scheduled.loops import Lowered, execute, lower
 from mdf_loop.errors import NotLowered
-from mdf_loop.integrations.engine_runs import with_inputs
 from mdf_loop.integrations.evaluator import parsed
+from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.ir import Loop, State
 from mdf_loop.models.model import Wish
 from mdf_loop.options import Run, part_of, random_stream

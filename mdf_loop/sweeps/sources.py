@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.naming import input_ids, names_of
-from mdf_loop.errors import LoopError, let_through
+from mdf_loop.errors import ArgumentError, LoopError, let_through
 from mdf_loop.execute.programs import program_values
+from mdf_loop.integrations.input_places import Given
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.once import BetweenLoops, Given, NotOnce, OnceEvaluation, OnceGraph
+from mdf_loop.models.once import BetweenLoops, NotOnce, OnceEvaluation, OnceGraph
 from mdf_loop.models.recordings.recording import rep_with
 from mdf_loop.models.recordings.ways import Way, found_in, is_conditional
 from mdf_loop.ops.registry import changes
@@ -123,7 +124,7 @@ class OfNodes:
         if self.loops != 1 or any(node.loop is None and (any(node.bodies) or draws(node)) for node in self.body.nodes):
             return False
         places, evaluation = self._given(inputs)
-        request = next(evaluation.steps(evaluation.begin(places, Run(current_options(), RandomStream(0)))))
+        request = next(evaluation.steps(evaluation.begin(evaluation.values(places), Run(current_options(), RandomStream(0)))))
         given, record = request.arguments, request.prepared.record
         values = program_values(given, [state.initial for state in record.body.state])
         types = tuple(type_of_value(value, not record.body.typed) for value in values)
@@ -147,8 +148,8 @@ class OfNodes:
 
     def places(self, swept: Sequence[str], graph: Any) -> list[list[int]]:
         """Where inputs stand among what the graph is run with."""
-        read = [{(node, id) for node, id, _ in self.model.places_of(name)} for name in swept]
-        return [[k for k, place in enumerate(graph.evaluation.read.inputs) if place in places] for places in read]
+        read = [{each.place for each in self.model.places.of(name)} for name in swept]
+        return [[k for k, place in enumerate(graph.evaluation.inputs) if place in places] for places in read]
 
     def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:
         """What the graph is run with.
@@ -165,12 +166,12 @@ class OfNodes:
 
     def _given(self, inputs: Mapping[str, Any]) -> tuple[Given, OnceEvaluation]:
         """Values by node and id, and what is computed of them."""
-        given = self.model.places_given(inputs)
-        if given is None:
-            raise NotTogether("an input is not that of one place")
         try:
+            given = self.model.places.given(inputs)
+            if dict in map(type, given.values()):
+                raise NotTogether("the body of a loop is given")
             return given, self.once.made(given, *self._more)
-        except NotOnce as reason:
+        except (NotOnce, ArgumentError) as reason:
             raise NotTogether(str(reason)) from reason
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import mdf_loop
+from mdf_loop.checks.model_file import check as look_at
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout
-from mdf_loop.integrations.checks.model_file import check as look_at
 
 from . import grammar
 from .target import Failure, Settings, Target
@@ -144,7 +144,7 @@ import json
 from pathlib import Path
 
 import mdf_loop
-from mdf_loop.integrations.checks.model_file import check
+from mdf_loop.checks.model_file import check
 
 Path("m.json").write_text(json.dumps({case!r}, indent=1))
 print(*check(Path("m.json")), sep="\\n")

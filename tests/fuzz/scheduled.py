@@ -21,7 +21,7 @@ import mdf_loop
 from mdf_loop.convert.scheduled.loops import lower
 from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.functions.psyneulink import FUNCTIONS
-from mdf_loop.integrations.engine_runs import free_places
+from mdf_loop.integrations.input_places import free_places
 from mdf_loop.kernels.mdf.expression_operators import leaving
 
 from . import grammar

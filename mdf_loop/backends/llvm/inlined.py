@@ -1,8 +1,8 @@
 """A Step without operators that have a definition: their primitives stand in their place, and what is computed twice once.
 
 What does not change from iteration to iteration moves in front of the loop on the way, as the builder has it.  Machine code
-looks at lengths when it runs, and leaves what is empty to the interpreter: so a few operators have a definition for axes of
-open lengths.
+looks at lengths when it runs, and leaves what is empty to the interpreter: so a few operators have a definition of their own for
+it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import lookup
-from mdf_loop.ops.rows import OPEN_AXES
+from mdf_loop.ops.rows import FOR_PROGRAMS
 from mdf_loop.step.before_lowering import allows
-from mdf_loop.step.build import Builder
-from mdf_loop.step.check import checked
-from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
+from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.check import checked, same
+from mdf_loop.step.primitives import broadcast_shape
+from mdf_loop.step.records import Apply, BranchRegion, Length, LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import Uses, may_end, uses_of
 
 
@@ -28,12 +30,36 @@ def inlined(region: Region) -> Region:
     return checked(_Rewriting(uses_of(region)).whole(region))
 
 
+class ProgramBuilder(Builder):
+    """Makes the values of a program.
+
+    Products of matrices are numpy's own, a call of BLAS, where that is faster.  The place of an extreme gets the extreme as well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes_open = True
+
+    def dot(self, x: Value, y: Value) -> Value:
+        """numpy's matmul."""
+        (*left, _), (*right, columns) = x.type.shape or (), y.type.shape or ()
+        shape = broadcast_shape([tuple(left[:-1]), tuple(right[:-1])]) or ()
+        return self.put_in("dot", (x, y), Type(x.type.dtype, (*shape, *left[-1:], *([columns] if right else []))))
+
+    def put_in(self, op: str, args: Sequence[Value], type: Type, attr: Any = None) -> Value:
+        """A value, as it is said."""
+        if op == "dot" and type.kind == "f" and type.is_static and are_large(*[x.type.shape or () for x in args]):
+            op, attr = "apply", NUMPYS
+        elif op == "reduce" and attr.kind.startswith("arg"):
+            args = (*args, self.reduce(args[0], attr.kind.removeprefix("arg"), attr.axes))
+        return super().put_in(op, args, type, attr)
+
+
 class _Rewriting:
     """Values of the old Step by values of the new one."""
 
     def __init__(self, uses: Uses) -> None:
-        self.b, self.uses = Builder(), uses
-        self.b.takes_open = True
+        self.b, self.uses = ProgramBuilder(), uses
         self.now: dict[Value, Value] = {}
         self.rows = KnownRows()
 
@@ -64,7 +90,7 @@ class _Rewriting:
             self.now[value] = self.b.put_in("branch", [self.of(value.args[0])], value.type, BranchRegion(then, other))
         elif isinstance(attr, Apply) and attr.definition is not None:
             self._definition(value, attr)
-        elif isinstance(attr, Apply) and (found := opened(self.b, attr, [self.of(x) for x in value.args])) is not None:
+        elif isinstance(attr, Apply) and (found := in_primitives(self.b, value, [self.of(x) for x in value.args])) is not None:
             self.now[value] = found
         elif value not in self.now and (value.op != "item" or value.args[0] in self.now):
             self.now[value] = self._put(value)
@@ -94,18 +120,8 @@ class _Rewriting:
 
     def _put(self, value: Value) -> Value:
         args = [self.of(x) for x in value.args]
-        if value.op == "dot":
-            x, y = args
-            row = self._row_of_all(value, x, y)
-            return self._product(x, y, value.type) if row is None else row
-        return self.b.put_in(value.op, args, value.type, value.attr)
-
-    def _product(self, x: Value, y: Value, type: Type) -> Value:
-        """A product of matrices: numpy's own, a call of BLAS, where that is faster."""
-        lengths = [*(x.type.shape or ())[-2:], (y.type.shape or ())[-1]]
-        if x.type.rank == y.type.rank == 2 and type.kind == "f" and are_large(*lengths):
-            return self.b.put_in("apply", (x, y), type, NUMPYS)
-        return self.b.put_in("dot", (x, y), type)
+        row = self._row_of_all(value, *args) if value.op == "dot" else None
+        return row or self.b.put_in(value.op, args, value.type, value.attr)
 
     def _row_of_all(self, value: Value, x: Value, y: Value) -> Value | None:
         """A product of one row of an array with a matrix that stays the same: the row of a product in front of the loop."""
@@ -122,8 +138,7 @@ class _Rewriting:
         if not isinstance(columns, int) or not self.rows.is_worth(rows[0]) or math.prod(rows) * columns > MOST_AHEAD:
             return None
         flat = b.reshape(whole, (math.prod(rows), terms))
-        products = self._product(flat, y, Type(value.type.dtype, (math.prod(rows), columns)))
-        stacked = b.reshape(products, (*rows, columns))
+        stacked = b.reshape(b.dot(flat, y), (*rows, columns))
         if where is None:
             where = self.rows.place(b, x, rows[0])
         return b.put_in("place", (stacked, where), Type(value.type.dtype, (*rows[1:], columns)))
@@ -136,10 +151,10 @@ NUMPYS = Apply(Node("numpy.matmul", ("x", "y"), ("product",), domain="mdf"), np.
 """That product."""
 
 
-def are_large(*lengths: object) -> bool:
-    """Whether so many rows, terms and columns are."""
-    known = [n for n in lengths if isinstance(n, int)]
-    return len(known) == len(lengths) and min(known) >= FEWEST_ROWS and math.prod(known) >= LARGE
+def are_large(left: Sequence[Length], right: Sequence[Length]) -> bool:
+    """Whether matrices have so many rows, terms and columns."""
+    lengths = [n for n in (*left[-2:], *right[-1:]) if isinstance(n, int)]
+    return len(lengths) == 3 and len(right) > 1 and min(lengths) >= FEWEST_ROWS and math.prod(lengths) >= LARGE
 
 
 MOST_AHEAD = 1 << 22
@@ -199,14 +214,24 @@ UNKNOWN_COUNT = -1
 """The number of iterations of a loop that is known when it begins."""
 
 
-def opened(b: Builder, attr: Apply, args: Sequence[Value]) -> Value | None:
-    """What an operator is in primitives; None if it is not one of these."""
-    define, node = OPEN_AXES.get(attr.node.op), attr.node
-    if define is None or node.domain or not lookup(node.op, node.opset).built_in or not args:
+def in_primitives(b: Builder, value: Value, args: Sequence[Value]) -> Value | None:
+    """What an operator is in primitives; None if it is not one of these, or is of another type than was inferred."""
+    node: Node = value.attr.node
+    define, given = FOR_PROGRAMS.get(node.op), [None if x.op == "const" and x.attr is None else x for x in args]
+    if define is None or any(x is not None and not x.type.is_known for x in given) or not is_onnxs(node, args):
         return None
-    if args[0].type.shape is None or args[0].type.dtype is None or not allows(node, [x.type for x in args]):
-        return None
+    mark = b.mark()
     try:
-        return define(b, attr.node, *args)
-    except ValueError:
-        return None
+        found = define(b, node, *given)
+        if not value.type.is_known or same(found.type, value.type):
+            return found
+    except (ValueError, CannotLower):
+        pass
+    b.rewind(mark)
+    return None
+
+
+def is_onnxs(node: Node, args: Sequence[Value]) -> bool:
+    """Whether a node is ONNX's, may be given such values, and its kernel has not been replaced by a user's."""
+    types = [None if x.type.dtype is None else x.type for x in args]
+    return not node.domain and lookup(node.op, node.opset).built_in and allows(node, types)

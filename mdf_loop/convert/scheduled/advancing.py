@@ -25,7 +25,8 @@ from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Value, available, literal
 from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name, rename_captures
 from mdf_loop.readers.mdf.engine_body import fresh_name
-from mdf_loop.readers.mdf.stepped_loops import Steps, reads_output
+from mdf_loop.readers.mdf.node_functions import outputs_read
+from mdf_loop.readers.mdf.stepped_loops import Steps
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.readers.onnx.loop_records import loop_record
 
@@ -189,7 +190,8 @@ class SteppedRun:
 
     def _collected(self, new: Sequence[Value], first: int, has_advanced: Value) -> list[Value]:
         """What was collected since the loop began, of each output; of those that nothing reads what was collected now."""
-        are_read = [reads_output(self.node, self.steps.id, place) for place in range(first, first + len(new))]
+        read = {*outputs_read(self.node, self.steps.id)}
+        are_read = [None in read or first + k in read for k in range(len(new))]
         return [self._joined(rows, k, has_advanced) if are_read[k] else rows for k, rows in enumerate(new)]
 
     def _joined(self, rows: Value, place: int, has_advanced: Value) -> Value:

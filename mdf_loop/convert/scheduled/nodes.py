@@ -20,7 +20,6 @@ from mdf_loop.convert.scheduled.slots import GivenInput, PassBuilder, Store
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.expressions.values import (
     NotCompiled,
-    Scope,
     Unavailable,
     Value,
     arithmetic,
@@ -28,9 +27,8 @@ from mdf_loop.readers.expressions.values import (
     literal,
 )
 from mdf_loop.readers.mdf.control_functions import captured_by
-from mdf_loop.readers.mdf.input_ports import REDUCTIONS, default_value_of, reduce_of
+from mdf_loop.readers.mdf.input_ports import REDUCTIONS, default_value_of, is_plain, reduce_of, weighted
 from mdf_loop.readers.mdf.node import START, NodeReader, default_of, is_stateful
-from mdf_loop.readers.mdf.node_functions import apply_function
 from mdf_loop.readers.mdf.stepped_loops import Steps
 
 
@@ -78,9 +76,9 @@ class ScheduledNode(NodeReader):
         super().__init__(node, ports, builder, read_once, path)
         self.store, self.moment, self.calls_loops = store, moment, store.calls_loops
 
-    def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
-        """What MDF evaluates a value to; one that each run is given is in the store."""
-        return self.store.given(source) if isinstance(source, GivenInput) else super().value(source, thing, scope)
+    def given(self, given: GivenInput) -> Value:
+        """What each run is given, which is in the store."""
+        return self.store.given(given)
 
     def run(self) -> None:
         """Evaluate the node; its parameters and output ports are in the store then."""
@@ -180,22 +178,8 @@ class ScheduledNode(NodeReader):
                 return Unavailable(str(reason))
         return Unavailable(f"parameter {self.base(parameter)} is read before it has a value")
 
-    def _evaluated(self, parameter: Any) -> Value | Unavailable:
-        if parameter.value is not None:
-            value = self.value(parameter.value, parameter)
-        elif parameter.function:
-            value = apply_function(self, parameter, (*self.path, parameter.id), parameter.function, parameter.args or {}, None)
-        elif parameter.time_derivative is not None:
-            value = self._integrated(parameter)
-        elif parameter.conditions:
-            value = self._so_far(parameter)
-        else:
-            return Unavailable(
-                f"parameter {self.base(parameter)} has only a default_initial_value; MDF's engine makes None of it"
-            )
-        for condition in parameter.conditions:
-            value = self._where(parameter, condition, value)
-        return value
+    def _goes_on(self, parameter: Any, value: Value) -> None:
+        """The store has it."""
 
     def _so_far(self, parameter: Any) -> Value:
         """The value that conditions change: the last one, 0.0 before there was one."""
@@ -249,37 +233,21 @@ def port_value(
     sent = [part for part in sent if not (part.came.is_known and not part.came.literal)]
     if len(sent) > (1 if reduce == "overwrite" else 2):
         raise NotCompiled(f"{len(sent)} edges end in port {base}, and MDF takes them in no particular order")
+
+    def brought(part: Sent) -> Value:
+        return weighted(builder, base, part.edge, available(part.value), part.is_array, path)
+
     if len(sent) == 2:
-        return _reduced(builder, base, reduce, [_weighted(builder, base, part) for part in sent], sent)
+        return _reduced(builder, base, reduce, [*map(brought, sent)], sent)
     if not sent:
         return _default(store, builder, port, ran, path)
     return builder.computed(
         sent[0].came,
-        lambda: _weighted(builder, base, sent[0]),
+        lambda: brought(sent[0]),
         lambda: builder.array(_default(store, builder, port, ran, path), base),
         base,
         apart=True,  # what has not come has no value to weigh
     )
-
-
-def _weighted(builder: PassBuilder, base: str, sent: Sent) -> Value:
-    """What an edge brings."""
-    edge, value = sent.edge, available(sent.value)
-    if is_plain(edge):
-        return value
-    weight = edge.parameters["weight"]
-    if isinstance(weight, list) and sent.is_array:  # numpy makes an array of it, where Python would repeat the list
-        weight = np.asarray(weight)
-    if not isinstance(weight, bool | int | float | np.ndarray | np.generic):
-        raise NotCompiled(f"the weight of edge {edge.id!r} is a {type(weight).__name__}, no number or array")
-    factor = literal(weight)
-    return builder.node("multiply", [factor, value], base, number=arithmetic("multiply", factor, value))
-
-
-def is_plain(edge: Any) -> bool:
-    """Whether an edge passes on the very same value."""
-    weight = (edge.parameters or {}).get("weight", 1)
-    return type(weight) in (int, float) and weight == 1
 
 
 def _reduced(builder: PassBuilder, base: str, reduce: str, values: Sequence[Value], sent: Sequence[Sent]) -> Value:

@@ -24,7 +24,7 @@ from mdf_loop.convert.scheduled.conditions import (
     calls,
     parts_of,
 )
-from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, is_plain, port_value
+from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, port_value
 from mdf_loop.convert.scheduled.run_order import RunPlan
 from mdf_loop.convert.scheduled.slots import (
     FALSE,
@@ -43,6 +43,7 @@ from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.ir import Node
 from mdf_loop.plan.invariants import seeded
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, literal
+from mdf_loop.readers.mdf.input_ports import is_plain
 
 MOST_RUNS = 8
 """For how many kinds of values it is known what a node computes."""

@@ -48,6 +48,7 @@ from mdf_loop.ir import record
 from mdf_loop.readers.mdf.input_ports import default_value_of, sets_of
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
+from mdf_loop.readers.mdf.typed import has_conditions
 
 
 @record
@@ -102,6 +103,8 @@ def read_schedule(graph: Any) -> Schedule:
     ordered, conditions = _ordered(graph)
     for _, warning in _left_open(graph, ordered):
         warn_user(warning)
+    if not has_conditions(graph):
+        return Schedule(ordered, conditions, AllRan(tuple(conditions), UPDATE), 1)
     level = _levels(ordered)
     termination = _termination(graph)
     refuse_waiting(graph, conditions, termination)
@@ -148,7 +151,9 @@ def _ordered(graph: Any) -> tuple[tuple[tuple[str, ...], ...], dict[str, Conditi
     """The nodes in the order in which they run, by sets, and their conditions."""
     waits = _waits(graph)
     sets = _sets(graph, waits)
-    conditions = _without_what_is_sure(_conditions(graph, waits), _levels(sets), sets)
+    conditions: dict[str, Condition] = {**dict.fromkeys(waits, ALWAYS)}  # what waits for nodes that always run always runs
+    if has_conditions(graph):
+        conditions = _without_what_is_sure(_conditions(graph, waits), _levels(sets), sets)
     return tuple(_order(graph, names, conditions) for names in sets), conditions
 
 

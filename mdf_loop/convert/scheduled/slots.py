@@ -31,21 +31,8 @@ from mdf_loop.readers.expressions.values import (
     available,
     literal,
 )
+from mdf_loop.readers.mdf.input_ports import GivenInput
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
-
-
-@record
-class GivenInput:
-    """Stands in a graph in the place of a number or array that each run is given: nothing of a loop depends on which it is."""
-
-    node: str
-    id: str
-
-    @property
-    def key(self) -> Key:
-        """Its key among the values that live from pass to pass."""
-        return ("given", self.node, self.id)
-
 
 TRUE, FALSE = literal(True), literal(False)
 

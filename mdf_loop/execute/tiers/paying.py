@@ -88,6 +88,8 @@ class Account:
         The body.
     seconds, latest : float
         What its runs took, and the last one of them.
+    is_usual : bool
+        Whether the last one wrote no program, so that others will take as long.
     is_part : bool
         Whether it is run by a graph that becomes one program with it when that pays: what past runs took counts there, and here
         the one under way alone.
@@ -108,6 +110,7 @@ class Account:
     body: Body | None = None
     seconds: float = 0.0
     latest: float = 0.0
+    is_usual: bool = False
     is_part: bool = False
     is_waiting: bool = False
     was_on_disk: bool | None = None
@@ -129,6 +132,7 @@ class Account:
             if clock is time.perf_counter:
                 seconds = min(seconds, SHORT)  # others had the processor, or it is seen in the next run
             self.latest, self.seconds = seconds, self.seconds + seconds
+            self.is_usual = _writing.seconds == written
             self.clock = time.perf_counter if seconds < SHORT else time.thread_time
 
     def paced(self, seconds: float, given: Arguments) -> None:

@@ -217,15 +217,19 @@ for _name in ("argmax", "argmin"):
 
 def _running(primitive: str) -> Call:
     def running(b: Any, x: Any, *, axis: Any = None) -> Any:
-        x, axis = _in_a_row(b, _added_up(b, array_of(b, x)), axis)
-        x.type.count_along([axis])
-        order = [axis, *(k for k in range(rank_of(x)) if k != axis)]
-        rows = b.transpose(x, order)
-        first = b.const(np.full(rows.type.shape[1:], 0 if primitive == "add" else 1, x.type.dtype)[()])
-        *_, found = b.scan(rows, [first], lambda row, past: (b.element(primitive, past, row),))
-        return b.transpose(found, np.argsort(order).tolist())
+        return accumulated(b, primitive, *_in_a_row(b, _added_up(b, array_of(b, x)), axis))
 
     return running
+
+
+def accumulated(b: Any, primitive: str, x: Any, axis: int) -> Any:
+    """Along an axis all elements so far, added or multiplied up."""
+    x.type.count_along([axis])
+    order = [axis, *(k for k in range(rank_of(x)) if k != axis)]
+    rows = b.transpose(x, order)
+    first = b.const(np.full(rows.type.shape[1:], 0 if primitive == "add" else 1, x.type.dtype)[()])
+    *_, found = b.scan(rows, [first], lambda row, past: (b.element(primitive, past, row),))
+    return b.transpose(found, np.argsort(order).tolist())
 
 
 for _name, _primitive in (("cumsum", "add"), ("cumprod", "mul")):

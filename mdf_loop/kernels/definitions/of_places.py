@@ -56,7 +56,7 @@ def gather(b, data, indices, *, axis=0):
     """The entries of an axis that the indices name."""
     axis = place(axis, rank_of(data))
     length = data.type.shape[axis]
-    if axis == 0 and rank_of(indices) == 0:
+    if axis == 0 and rank_of(indices) == 0 and isinstance(length, int):
         return entry(b, data, from_front(b, indices, length))
     if axis == 0 and indices.type.shape == (1,):
         found = entry(b, data, from_front(b, numbers_of(b, indices)[0], length))

@@ -22,7 +22,8 @@ from mdf_loop.convert.scheduled.loops import Lowered, execute
 from mdf_loop.convert.scheduled.slots import interpreted
 from mdf_loop.errors import ArgumentError, keeps_results, malformed
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.integrations.engine_runs import run_recorded_in_mdf, with_inputs
+from mdf_loop.integrations.engine_runs import run_recorded_in_mdf
+from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.integrations.scheduled_loops import ScheduledLoop, Stepping
 from mdf_loop.ir import Body, Loop
 from mdf_loop.models.model import Found, Model, Wish, unknown_name

@@ -217,6 +217,7 @@ class BodyBuilder:
             if name in self._names and name not in self.findings.reserved:
                 self.findings.reserved.add(name)
                 self.findings.changed = True
+            self._names.add(name)
             self.captures.append(name)
         return Value(name, varies=False)
 

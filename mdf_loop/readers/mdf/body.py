@@ -24,11 +24,19 @@ from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.engine_body import engine_body
 from mdf_loop.readers.mdf.file_structure import check_edges
 from mdf_loop.readers.mdf.graph_objects import as_graph, check_structure
-from mdf_loop.readers.mdf.input_ports import Course, default_value_of, order_nodes, port_value, reduce_of, refuse_reduction
+from mdf_loop.readers.mdf.input_ports import (
+    Course,
+    GivenInput,
+    default_value_of,
+    order_nodes,
+    port_value,
+    reduce_of,
+    refuse_reduction,
+)
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.signature import Port, Signature, output_ports, ports_of, read_signature
-from mdf_loop.readers.mdf.typed import read_typed
+from mdf_loop.readers.mdf.typed import has_conditions, read_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
 
@@ -63,21 +71,17 @@ def read_mdf_graph(source: Any, read: Read, n_carried: int | None = None, kind: 
     load_kernels()
     graph = as_graph(source)
     with malformed("this graph cannot be read", (str(graph.id),)):
-        return _read(graph, read, n_carried, kind)
-
-
-def _read(graph: Any, read: Read, n_carried: int | None, kind: str) -> Body:
-    check_graph(graph)
-    signature = read_signature(graph, n_carried, kind)
-    read_body = _each_once(read)
-    graph = graph_by_place(graph, read_body)
-    if "types" in (graph.metadata or {}):
-        return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
-    try:
-        body = _compiled(graph, signature, read_body)
-    except NotCompiled as reason:
-        body = engine_body(graph, signature, str(reason))
-    return check_body(body, (graph.id,))
+        check_graph(graph)
+        signature = read_signature(graph, n_carried, kind)
+        read_body = _each_once(read)
+        graph = graph_by_place(graph, read_body)
+        if "types" in (graph.metadata or {}):
+            return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
+        try:
+            body = _compiled(graph, signature, read_body)
+        except NotCompiled as reason:
+            body = engine_body(graph, signature, str(reason))
+        return check_body(body, (graph.id,))
 
 
 def read_whole(graph: Any, read: Read) -> Body:
@@ -93,21 +97,15 @@ def read_whole(graph: Any, read: Read) -> Body:
     """
     load_kernels()
     with malformed("this graph cannot be read", (str(graph.id),)):
-        return _read_whole(graph, read)
-
-
-def _read_whole(graph: Any, read: Read) -> Body:
-    check_graph(graph)
-    metadata = graph.metadata or {}
-    outputs = output_ports(graph)
-    signature = Signature((), {}, tuple(outputs.values()), tuple(outputs), version_in(metadata.get("opset")) or DEFAULT_OPSET)
-    read_body = _each_once(read)
-    graph = graph_by_place(graph, read_body)
-    try:
-        body = _compiled(graph, signature, read_body)
-    except NotCompiled as reason:
-        raise UnsupportedOp(f"{graph.id}: {reason}") from reason
-    return check_body(body, (graph.id,))
+        check_graph(graph)
+        outputs, opset = output_ports(graph), version_in((graph.metadata or {}).get("opset")) or DEFAULT_OPSET
+        read_body = _each_once(read)
+        graph = graph_by_place(graph, read_body)
+        try:
+            body = _compiled(graph, Signature((), {}, tuple(outputs.values()), tuple(outputs), opset), read_body)
+        except NotCompiled as reason:
+            raise UnsupportedOp(f"{graph.id}: {reason}") from reason
+        return check_body(body, (graph.id,))
 
 
 def _each_once(read: Read) -> Read:
@@ -151,8 +149,7 @@ def _refuse_twins(kind: str, ids: list[str], path: tuple[str, ...]) -> None:
 
 def _compiled(graph: Any, signature: Signature, read_body: Read) -> Body:
     """The operators of a graph.  Read again while that finds out something the reading before needed to know."""
-    conditions = graph.conditions
-    if conditions is not None and (conditions.node_specific or conditions.termination):
+    if has_conditions(graph):
         raise NotCompiled("the graph has conditions, which graph-scheduler decides about")
     course = order_nodes(graph)
     findings = Findings()
@@ -184,7 +181,9 @@ def _types_of_inputs(graph: Any, signature: Signature, captured: Container[str])
     said: dict[str, set[np.dtype | None]] = {}
     for node in graph.nodes:
         for port in node.input_ports:
-            name = signature.fed.get((node.id, port.id), port.id if port.id in captured else None)
+            default = default_value_of(port)
+            outside = default.name if isinstance(default, GivenInput) else port.id if port.id in captured else None
+            name = signature.fed.get((node.id, port.id), outside)
             if name is not None and port.type:
                 said.setdefault(name, set()).add(_dtype(port))
     return {name: ValueType(dtype) for name, (dtype, *others) in said.items() if dtype is not None and not others}
@@ -217,9 +216,10 @@ def _input(
     if edges:
         refuse_reduction(port, (*path, port.id))
         return port_value(builder, f"{node.id}.{port.id}", edges, reduce_of(port), values, (*path, port.id))
-    if default_value_of(port) is not None:
+    default = default_value_of(port)
+    if default is not None and not isinstance(default, GivenInput):
         return default_of(port, path)
-    return builder.capture(port.id)
+    return builder.capture(port.id if default is None else default.name)
 
 
 def _output(

@@ -7,7 +7,7 @@ expression is looked at before anything runs, so that what is not on the list is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
@@ -182,6 +182,19 @@ def refuse_unimplemented(graph: Any) -> None:
                 )
 
 
+def reached_from(graph: Any, begun: Iterable[str]) -> set[str]:
+    """Nodes, and all that they send something to, however far."""
+    following: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        following.setdefault(edge.sender, []).append(edge.receiver)
+    todo, reached = [*begun], set[str]()
+    while todo:
+        if (name := todo.pop()) not in reached:
+            reached.add(name)
+            todo += following.get(name, ())
+    return reached
+
+
 def refuse_hanging(graph: Any) -> None:
     """See that MDF's engine can find an order for the edges: it never returns from a graph in which a cycle has no beginning.
 
@@ -193,15 +206,7 @@ def refuse_hanging(graph: Any) -> None:
     begun = [node.id for node in graph.nodes if node.id not in receivers]
     if not begun:
         begun = [node.id for node in graph.nodes if any(default_value_of(port) is not None for port in node.input_ports)]
-    following: dict[str, list[str]] = {}
-    for edge in graph.edges:
-        following.setdefault(edge.sender, []).append(edge.receiver)
-    reached = set(begun)
-    for name in begun:
-        new = [receiver for receiver in following.get(name, ()) if receiver not in reached]
-        reached.update(new)
-        begun += dict.fromkeys(new)
-    nodes = {node.id for node in graph.nodes}
+    reached, nodes = reached_from(graph, begun), {node.id for node in graph.nodes}
     for edge in graph.edges:
         if edge.sender not in nodes:
             raise MalformedBody(f"edge {edge.id!r} names node {edge.sender!r}, which is not there", (graph.id,))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import version
 from typing import Any
@@ -64,30 +64,41 @@ class RoomyPort(InputPort):
     default_value: Any = None
 
 
-def copied_with_room(graph: Any) -> Any:
-    """A copy of a graph whose input ports can hold values."""
-    graph = copy.deepcopy(graph)
-    for node in graph.nodes if not has_defaults() else ():
-        node.input_ports = [port if isinstance(port, RoomyPort) else _with_room(port) for port in node.input_ports]
-    return graph
-
-
 def _with_room(port: Any) -> RoomyPort:
     return RoomyPort(port.id, port.shape, port.type, metadata=port.metadata)
+
+
+@record
+class GivenInput:
+    """Stands in a graph in the place of a number or array that each run is given: nothing depends on which it is.
+
+    ``name`` is what it is called in a body that captures it.
+    """
+
+    node: str
+    id: str
+    name: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Its key among the values that live from pass to pass."""
+        return ("given", self.node, self.id)
 
 
 def with_values(graph: Any, values: Mapping[tuple[str, str], Any]) -> Any:
     """A graph with other values of ports and parameters, by node and id; it shares everything else with the one that is given."""
     if not values:
         return graph
-    graph = copy.copy(graph)
-    graph.nodes = [_node_with_values(node, values) for node in graph.nodes]
+    graph, fed = copy.copy(graph), {(edge.receiver, edge.receiver_port) for edge in graph.edges}
+    graph.nodes = [_node_with_values(node, values, fed) for node in graph.nodes]
     return graph
 
 
-def _node_with_values(node: Any, values: Mapping[tuple[str, str], Any]) -> Any:
+def _node_with_values(node: Any, values: Mapping[tuple[str, str], Any], fed: Container[tuple[str, str]]) -> Any:
     node = copy.copy(node)
-    node.input_ports = [_with_value(port, node.id, "default_value", values) for port in node.input_ports]
+    node.input_ports = [
+        port if (node.id, port.id) in fed else _with_value(port, node.id, "default_value", values) for port in node.input_ports
+    ]
     node.parameters = [
         _with_value(each, node.id, "value" if each.default_initial_value is None else "default_initial_value", values)
         for each in node.parameters
@@ -244,7 +255,10 @@ def port_value(
         edges = edges[-1:]
     total: Value | None = None
     for edge in edges:
-        value = _weighted(builder, base, edge, values, path)
+        value = available(values[edge.sender, edge.sender_port])
+        if value.items is None and value.literal is None:
+            raise MalformedBody(f"edge {edge.id!r} brings no value: output port {edge.sender}.{edge.sender_port} has none", path)
+        value = value if is_plain(edge) else weighted(builder, base, edge, builder.array(value, base), True, path)
         if total is None:
             total = value
         else:
@@ -254,16 +268,25 @@ def port_value(
     return total
 
 
-def _weighted(
-    builder: BodyBuilder, base: str, edge: Any, values: Mapping[tuple[str, str], Value | Unavailable], path: tuple[str, ...]
-) -> Value:
-    value = available(values[edge.sender, edge.sender_port])
-    if value.items is None and value.literal is None:
-        raise MalformedBody(f"edge {edge.id!r} brings no value: output port {edge.sender}.{edge.sender_port} has none", path)
+def is_plain(edge: Any) -> bool:
+    """Whether an edge passes on the very same value."""
     weight = (edge.parameters or {}).get("weight", 1)
-    if type(weight) in (int, float) and weight == 1:
+    return type(weight) in (int, float) and weight == 1
+
+
+def weighted(builder: BodyBuilder, base: str, edge: Any, value: Value, is_array: bool, path: tuple[str, ...]) -> Value:
+    """What an edge makes of a value; a list times an array is an array, where Python would repeat the list.
+
+    Raises
+    ------
+    MalformedBody
+        The weight is no number or array.
+    """
+    if is_plain(edge):
         return value
-    if not isinstance(weight, bool | int | float | list | np.ndarray | np.generic):
+    weight = edge.parameters["weight"]
+    weight = np.asarray(weight) if isinstance(weight, list) and is_array else weight
+    if not isinstance(weight, bool | int | float | np.ndarray | np.generic):
         raise MalformedBody(f"the weight of edge {edge.id!r} must be a number or an array; got {weight!r}", path)
-    factor, value = builder.array(literal(weight), base), builder.array(value, base)
+    factor = literal(weight)
     return builder.node("multiply", [factor, value], base, number=arithmetic("multiply", factor, value))

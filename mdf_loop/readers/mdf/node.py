@@ -27,7 +27,7 @@ from mdf_loop.readers.expressions.expression_text import number_in, parse, varia
 from mdf_loop.readers.expressions.values import UNKNOWN, BodyBuilder, NotCompiled, Scope, Unavailable, Value, literal
 from mdf_loop.readers.mdf.by_place import signature_of
 from mdf_loop.readers.mdf.control_functions import BODIES
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import GivenInput, default_value_of
 from mdf_loop.readers.mdf.node_functions import apply_function, apply_value, typed_input
 from mdf_loop.readers.mdf.stepped_loops import Steps
 
@@ -78,9 +78,15 @@ class NodeReader:
         return {port.id: self._output(port) for port in self.node.output_ports}
 
     def value(self, source: Any, thing: Any, scope: Scope | None = None) -> Value:
-        """What MDF evaluates a value or the text of one to."""
+        """What MDF evaluates a value or the text of one to; one that each run is given comes from outside."""
+        if isinstance(source, GivenInput):
+            return self.given(source)
         base, path = self.base(thing), (*self.path, thing.id)
         return evaluated(source, self.scope if scope is None else scope, self.builder, base, path)
+
+    def given(self, given: GivenInput) -> Value:
+        """What each run is given."""
+        return self.builder.capture(given.name)
 
     @property
     def onnx_opset(self) -> int:
@@ -126,7 +132,7 @@ class NodeReader:
     def _previous(self, parameter: Any) -> Value | Unavailable:
         """What functions, and parameters up to this one, see of a parameter."""
         if parameter.time_derivative is not None:
-            raise NotCompiled(f"parameter {self.base(parameter)} has a time_derivative, which MDF's engine integrates")
+            return self._integrated(parameter)
         if _only_starts(parameter):
             return self._initial(parameter)
         if is_stateful(parameter):
@@ -194,25 +200,37 @@ class NodeReader:
         return self.builder.node("initially", [previous, first], base, number=max(previous.number, first.number))
 
     def _evaluated(self, parameter: Any) -> Value | Unavailable:
-        """A parameter's new value; hidden ones go on with it."""
-        base = self.base(parameter)
-        where = (self, parameter, (*self.path, parameter.id))
-        by_conditions = parameter.value is None and not parameter.function
-        if by_conditions and not parameter.conditions:
-            return Unavailable(f"parameter {base} has only a default_initial_value; MDF's engine makes None of it")
+        """A parameter's new value."""
+        base, where = self.base(parameter), (self, parameter, (*self.path, parameter.id))
         if parameter.value is not None:
             value = self.value(parameter.value, parameter)
         elif parameter.function:
             value = apply_function(*where, parameter.function, parameter.args or {}, None)
+        elif parameter.time_derivative is not None:
+            value = self._integrated(parameter)
+        elif parameter.conditions:
+            value = self._so_far(parameter)
         else:
-            value = self.builder.hidden((self.node.id, "so far", parameter.id), f"{base} so far", START)
+            return Unavailable(f"parameter {base} has only a default_initial_value; MDF's engine makes None of it")
         for condition in parameter.conditions:
             value = self._where(parameter, condition, value)
-        if by_conditions:
+        self._goes_on(parameter, value)
+        return value
+
+    def _integrated(self, parameter: Any) -> Value:
+        """A parameter with a ``time_derivative``."""
+        raise NotCompiled(f"parameter {self.base(parameter)} has a time_derivative, which MDF's engine integrates")
+
+    def _so_far(self, parameter: Any) -> Value:
+        """The value that conditions change: the last one, 0.0 before there was one."""
+        return self.builder.hidden((self.node.id, "so far", parameter.id), f"{self.base(parameter)} so far", START)
+
+    def _goes_on(self, parameter: Any, value: Value) -> None:
+        """Hidden values go on with the new one."""
+        if parameter.value is None and not parameter.function:
             self.builder.goes_on((self.node.id, "so far", parameter.id), value)
         if is_stateful(parameter):
             self.builder.goes_on((self.node.id, "parameter", parameter.id), value)
-        return value
 
     def _where(self, parameter: Any, condition: Any, value: Value) -> Value:
         """A parameter condition: another value where its test is true."""

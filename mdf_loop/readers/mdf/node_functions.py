@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through
+from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expressions.expression import evaluated
@@ -18,6 +18,7 @@ from mdf_loop.readers.expressions.expression_text import parse
 from mdf_loop.readers.expressions.values import UNKNOWN, NotCompiled, Scope, Unavailable, Value, known, literal, read
 from mdf_loop.readers.mdf.control_functions import BODIES, control
 from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.written_values import attribute
 from mdf_loop.types.schemas import schema_of
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def apply_onnx(reader: NodeReader, thing: Any, path: Path, op: str, args: Mappin
         return control(reader, thing, path, op, args)
     scope: dict[str, Value | Unavailable] = dict(reader.scope)
     for key, text in args.items():
-        attribute = schema.attributes.get(key)
-        is_text = attribute is not None and attribute.type == onnx.defs.OpSchema.AttrType.STRING
+        said = schema.attributes.get(key)
+        is_text = said is not None and said.type == onnx.defs.OpSchema.AttrType.STRING
         plain = is_text and isinstance(text, str) and text not in scope
         named = _names_in(text, scope) if _is_variadic(schema) else None
         if named is not None:
@@ -170,7 +171,7 @@ def _is_none(value: Value | Unavailable) -> bool:
 def _attributes(schema: Any, scope: Scope, path: Path) -> dict[str, Any]:
     """The attributes, which have to be known."""
     attrs = {}
-    for key, attribute in schema.attributes.items():
+    for key, said in schema.attributes.items():
         if key not in scope or (value := read(scope, key)).literal is None:
             continue
         given = known(value)
@@ -178,32 +179,15 @@ def _attributes(schema: Any, scope: Scope, path: Path) -> dict[str, Any]:
             continue
         if given is UNKNOWN:
             raise NotCompiled(f"attribute {key} of onnx::{schema.name} is computed")
-        try:
-            attrs[key] = _converted(given, attribute.type)
-        except (TypeError, ValueError) as error:
-            raise MalformedBody(f"attribute {key} of onnx::{schema.name} cannot be {given!r}", path) from error
+        is_tensor = said.type == onnx.defs.OpSchema.AttrType.TENSOR
+        given = np.asarray(given) if is_tensor else given
+        attrs[key] = attribute(f"{key} of onnx::{schema.name}", given, said.type, None, path)
     return attrs
 
 
 def is_no_seed(value: Any) -> bool:
     """Whether a seed says that there is none: -1, as PsyNeuLink writes it; seeds of ONNX are floats."""
     return type(value) is int and value == -1
-
-
-def _converted(value: Any, kind: Any) -> Any:
-    """An attribute's value in its type."""
-    kinds = onnx.defs.OpSchema.AttrType
-    if kind in (kinds.INTS, kinds.FLOATS, kinds.STRINGS):
-        element = {kinds.INTS: int, kinds.FLOATS: float, kinds.STRINGS: str}[kind]
-        return tuple(element(item) for item in np.ravel(np.asarray(value)).tolist())
-    if kind == kinds.TENSOR:
-        return np.atleast_1d(np.asarray(value))
-    if kind in (kinds.INT, kinds.FLOAT):
-        number = np.asarray(value).item()
-        if kind == kinds.INT and int(number) != number:
-            raise ValueError("not a whole number")
-        return int(number) if kind == kinds.INT else float(number)
-    return str(value) if kind == kinds.STRING else value
 
 
 def _constant(schema: Any, scope: Scope, path: Path) -> Value:
@@ -261,22 +245,22 @@ def _outputs(
     sizes = known(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else attrs.get("split", UNKNOWN)
     if sizes is not UNKNOWN:
         return len(np.atleast_1d(sizes)), True
-    return max([_highest(source, thing.id) for source in _all_texts(reader)], default=-1) + 1 or 1, True
+    return max([k for k in outputs_read(reader.node, thing.id) if k is not None], default=0) + 1, True
 
 
-def _all_texts(reader: NodeReader) -> list[str]:
-    return [source for _, source in texts(reader.node) if isinstance(source, str)]
-
-
-def _highest(source: str, name: str) -> int:
-    """The largest k for which a text reads ``name[k]``; -1 for none."""
-    try:
-        parts = list(ast.walk(parse(source)))
-    except Exception as error:  # said where the text is read
-        let_through(error)
-        return -1
-    reads = [p for p in parts if isinstance(p, ast.Subscript) and isinstance(p.value, ast.Name) and p.value.id == name]
-    return max((p.slice.value for p in reads if isinstance(p.slice, ast.Constant) and type(p.slice.value) is int), default=-1)
+def outputs_read(node: Any, name: str) -> Iterator[int | None]:
+    """The outputs of a function that the texts of its node read; None is one that is not known."""
+    for _, source in texts(node):
+        try:
+            tree = parse(source) if isinstance(source, str) else None
+        except LoopError:  # said where the text is read
+            continue
+        parts = [] if tree is None else [*ast.walk(tree)]
+        indexed: dict[ast.expr, ast.expr] = {each.value: each.slice for each in parts if isinstance(each, ast.Subscript)}
+        for part in parts:
+            if isinstance(part, ast.Name) and part.id == name:
+                index = indexed.get(part)
+                yield index.value if isinstance(index, ast.Constant) and type(index.value) is int else None
 
 
 def texts(node: Any) -> Iterator[tuple[str, Any]]:

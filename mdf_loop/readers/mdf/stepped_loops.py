@@ -7,13 +7,11 @@ A loop is stepped if the metadata of its node, or of the parameter or function i
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.errors import LoopError, MalformedBody, in_words
+from mdf_loop.errors import MalformedBody, in_words
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.expression_text import parse
 
 STEPPED, ITERATIONS = "loop", "iterations_per_execution"
 
@@ -93,29 +91,3 @@ def _iterations(node: Any, thing: Any) -> int | None:
             raise MalformedBody(f"metadata {STEPPED}: {ITERATIONS} must be a whole number from 1 on; got {in_words(count)}", path)
         return count
     return None
-
-
-def reads_output(node: Any, id: str, place: int) -> bool:
-    """Whether an expression of a node may read this output of a function with several."""
-    return any(found in (place, None) for text in _texts(node) for found in _outputs_read(text, id))
-
-
-def _texts(node: Any) -> Iterator[str]:
-    sources = [each.value for each in (*node.parameters, *node.functions, *node.output_ports)]
-    sources += [value for each in (*node.parameters, *node.functions) for value in (each.args or {}).values()]
-    for condition in (condition for parameter in node.parameters for condition in parameter.conditions):
-        sources += [condition[key] if isinstance(condition, dict) else getattr(condition, key) for key in ("test", "value")]
-    return (source for source in sources if isinstance(source, str))
-
-
-def _outputs_read(text: str, id: str) -> Iterator[int | None]:
-    """The outputs of a function that an expression reads; None is one that is not known."""
-    try:
-        tree = parse(text)
-    except LoopError:  # said where the expression is read
-        return
-    indexed: dict[ast.expr, ast.expr] = {each.value: each.slice for each in ast.walk(tree) if isinstance(each, ast.Subscript)}
-    for name in ast.walk(tree):
-        if isinstance(name, ast.Name) and name.id == id:
-            index = indexed.get(name)
-            yield index.value if isinstance(index, ast.Constant) and type(index.value) is int else None

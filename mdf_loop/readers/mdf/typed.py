@@ -41,7 +41,7 @@ from mdf_loop.readers.onnx.opsets import refuse_internal
 from mdf_loop.types.elements import DTYPES
 from mdf_loop.types.schemas import schema_of, version_in
 
-ReadBody = Callable[[Any, int | None, str], Body | None]
+ReadBody = Callable[[Any, int | None, str], Body]
 
 OPSET = "opset"
 """In the metadata of a graph or a node: the version of ONNX, or of the node's operator."""
@@ -50,7 +50,7 @@ IMPORTED = "imported"
 """In the metadata of a graph: MDF's importer wrote it, and its bodies do not say that they are ONNX graphs."""
 
 OPAQUE = "unknown"
-"""Domain of a node that nothing is known about, while a signature is looked for."""
+"""Domain of a node that is no operator."""
 
 
 def function_of(node: Any) -> Any:
@@ -168,9 +168,9 @@ class GraphReader:
     graph : modeci_mdf.mdf.Graph
     signature : Signature
     read_body : callable
-        Reads the body of a loop; where it returns None, nothing is known of the node.
+        Reads the body of a loop.
     is_lenient : bool
-        Nothing is known of nodes that are no operators either; otherwise they are errors.
+        Nothing is known of nodes that are no operators; otherwise they are errors.
     """
 
     def __init__(self, graph: Any, signature: Signature, read_body: ReadBody, is_lenient: bool = False) -> None:
@@ -264,8 +264,6 @@ class GraphReader:
         n_carried = len(inputs) - {"Loop": 2, "Scan": attrs.get("num_scan_inputs", 0)}.get(op, len(inputs)) if bodies else 0
         for key in bodies:
             body = self._body(node, holder, key, n_carried, path)
-            if body is None:
-                return self._opaque(node)
             body = body.taking(given_to_bodies(op, version, len(inputs))).closed(there)
             read.update(body.captures)
             names = {name: self._captured(node, name, body) for name in body.captures}
@@ -400,7 +398,7 @@ class GraphReader:
         indices = {place: self.names[node.id, port.id] for place, port in zip(places, node.output_ports, strict=True)}
         return tuple(indices.get(k, "") for k in range(max(indices, default=-1) + 1))
 
-    def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body | None:
+    def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body:
         source = (holder.args or {}).get(key, key)
         refuse_onnx_text(source, path)
         if isinstance(source, str):

@@ -132,9 +132,10 @@ def attribute(key: str, value: Any, kind: Any, declared: ValueType | None, path:
             return read_type_text(str(_text(value)))
         if kind not in (kinds.INT, kinds.FLOAT):
             raise TypeError("cannot be written in an MDF graph")
-        if kind == kinds.INT and int(value) != value:
+        number = np.asarray(value).item()
+        if kind == kinds.INT and int(number) != number:
             raise ValueError("no whole number")
-        return int(value) if kind == kinds.INT else float(value)
+        return int(number) if kind == kinds.INT else float(number)
     except (TypeError, ValueError, OverflowError) as error:
         raise MalformedBody(f"attribute {key} cannot be {value!r}", path) from error
 

@@ -279,11 +279,7 @@ def _floordiv_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
 
 @writes("f", "mod")
 def _mod(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return _divided(lanes, dtype, a, b)[1]
-
-
-def _divided(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> tuple[str, str]:
-    """What fmod gives, and the remainder with the sign of the divisor."""
+    """The remainder with the sign of the divisor."""
     new, type, zero = lanes.text.new, lanes.register(dtype), lanes.number(dtype, 0.0)
     left = written(lanes, "fmod", dtype, [a, b])
     is_left = new(f"fcmp une {type} {left}, {zero}")
@@ -292,7 +288,7 @@ def _divided(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> tuple[str, str]:
     found = lanes.select(dtype, differ, new(f"fadd {type} {left}, {b}"), left)
     found = lanes.select(dtype, is_left, found, lanes.call("copysign", dtype, zero, b))
     by_zero = new(f"fcmp oeq {type} {b}, {zero}")
-    return left, lanes.select(dtype, by_zero, left, found)
+    return lanes.select(dtype, by_zero, left, found)
 
 
 @writes("f", "floordiv")

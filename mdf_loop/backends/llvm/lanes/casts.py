@@ -61,10 +61,6 @@ def _to_bool(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
     return written(lanes, "ne", source, [x, lanes.number(source, 0)])
 
 
-def _bool_to_float(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
-    return _changed(lanes, "uitofp", x, source, target)
-
-
 def _bool_to_whole(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
     return _changed(lanes, "zext", x, source, target)
 
@@ -92,9 +88,8 @@ _CONVERTERS: dict[tuple[str, str], Callable[[Lanes, str, np.dtype, np.dtype], An
     **{("f", kind): _float_to_whole for kind in "iu"},
     **{("b", kind): _bool_to_whole for kind in "iu"},
     **{(one, other): _whole_to_whole for one in "iu" for other in "iu"},
-    **{(kind, "f"): _whole_to_float for kind in "iu"},
+    **{(kind, "f"): _whole_to_float for kind in "iub"},
     ("f", "f"): _float_to_float,
-    ("b", "f"): _bool_to_float,
 }
 
 

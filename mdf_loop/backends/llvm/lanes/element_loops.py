@@ -84,13 +84,9 @@ def _open(e: Emitter, length: str, width: int) -> Iterator[tuple[Lanes, Place]]:
             yield Lanes(text, width, None, mask), Place(main, 1)
 
 
-def rows(e: Emitter, shape: Sequence[Length]) -> contextlib.AbstractContextManager[list[Place]]:
-    """Loops over axes, one inside the other; gives the places, which are the same in all lanes."""
-    return _rows(e, shape)
-
-
 @contextlib.contextmanager
-def _rows(e: Emitter, shape: Sequence[Length]) -> Iterator[list[Place]]:
+def rows(e: Emitter, shape: Sequence[Length]) -> Iterator[list[Place]]:
+    """Loops over axes, one inside the other; gives the places, which are the same in all lanes."""
     with contextlib.ExitStack() as stack:
         index = []
         for n in shape:

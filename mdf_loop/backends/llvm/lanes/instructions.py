@@ -110,10 +110,6 @@ class Text:
         self.slots.append(f"  {name} = alloca {counted}{f', align {align}' if align else ''}")
         return name
 
-    def read(self, type: str, slot: str) -> str:
-        """What stands in a slot."""
-        return self.new(f"load {type}, ptr {slot}")
-
     def declare(self, name: str, result: str, *args: str, pure: bool = True) -> str:
         """Say that there is a function elsewhere; gives how it is called."""
         tail = " nounwind willreturn memory(none)" if pure and not name.startswith("llvm.") else ""
@@ -212,18 +208,6 @@ class Text:
         """About how many nanoseconds the lines take that were written since: a call takes longer than other instructions."""
         lines = "\n".join(self.lines[first:])
         return lines.count("\n") // 4 + 10 * lines.count(" call ") + 1
-
-    @contextlib.contextmanager
-    def repeated(self, condition: Callable[[], str]) -> Iterator[None]:
-        """A loop that goes on while a condition holds, which is written in front of its body."""
-        head, inside, after = self.label("h"), self.label("l"), self.label("x")
-        self.jump(head)
-        self.start(head)
-        self.fork(condition(), inside, after)
-        self.start(inside)
-        yield
-        self.jump(head)
-        self.start(after)
 
     @contextlib.contextmanager
     def where(self, condition: str) -> Iterator[None]:

@@ -62,6 +62,17 @@ failed:
   ret i1 true
 }}
 
+define internal i1 @mdf_told(ptr %object) nounwind {{
+  %answer = call ptr @PyObject_CallNoArgs(ptr %object)
+  %none = icmp eq ptr %answer, null
+  br i1 %none, label %raised, label %done
+done:
+  call void @Py_DecRef(ptr %answer)
+  ret i1 false
+raised:
+  ret i1 true
+}}
+
 define i1 @mdf_look(ptr %thread, ptr %count, i64 %work, i1 %counts) nounwind {{
   %before = load i64, ptr %count
   %left = sub i64 %before, %work
@@ -92,14 +103,10 @@ signals:
   %is_quiet = or i1 %is_struck, %is_alone
   br i1 %is_quiet, label %back, label %tell
 tell:
-  %answer = call ptr @PyObject_CallNoArgs(ptr %told)
-  %has_raised = icmp eq ptr %answer, null
-  br i1 %has_raised, label %back, label %drop
-drop:
-  call void @Py_DecRef(ptr %answer)
+  %has_raised = call i1 @mdf_told(ptr %told)
   br label %back
 back:
-  %found = phi i1 [%is_struck, %signals], [true, %tell], [false, %drop]
+  %found = phi i1 [%is_struck, %signals], [%has_raised, %tell]
   br i1 %holds, label %end, label %go
 go:
   %same = call ptr @PyEval_SaveThread()
@@ -153,14 +160,8 @@ define i1 @mdf_call(ptr %table, i64 %number) nounwind {{
   store i64 %number, ptr %asked
   %outside_at = getelementptr i64, ptr %table, i64 {OUTSIDE}
   %outside = load ptr, ptr %outside_at
-  %answer = call ptr @PyObject_CallNoArgs(ptr %outside)
-  %none = icmp eq ptr %answer, null
-  br i1 %none, label %raised, label %done
-done:
-  call void @Py_DecRef(ptr %answer)
-  ret i1 false
-raised:
-  ret i1 true
+  %has_raised = call i1 @mdf_told(ptr %outside)
+  ret i1 %has_raised
 }}
 
 define ptr @mdf_room(ptr %table, ptr %thread, i64 %place, i64 %rank, i64 %kind) nounwind {{

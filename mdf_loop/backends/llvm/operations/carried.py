@@ -152,7 +152,7 @@ class CarriedBuffers:
         e, dtype = self.e, self.first.dtype
         if not self.phis:
             return in_memory(dtype, self.first.shape, self.start)
-        ends = [met(e, phi.type, [*([(phi.first, before)] if phi.first else []), (phi.following, latch)]) for phi in self.phis]
+        ends = [met(e, phi.type, [(phi.first, before), (phi.following, latch)]) for phi in self.phis]
         if self.is_number:
             return number(dtype, ends[0], self.first.shape)
         if self.is_held:

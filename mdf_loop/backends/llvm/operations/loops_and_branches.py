@@ -104,10 +104,7 @@ class _Loop:
         limit = self._limit(arrays)
         self._begin(limit)
         before, head, after = text.block, text.label("loop"), text.label("done")
-        if limit.isdigit() and int(limit) > 0:
-            text.jump(head)
-        else:
-            text.fork(text.new(f"icmp sgt i64 {limit}, 0"), head, after)
+        text.fork(text.new(f"icmp sgt i64 {limit}, 0"), head, after)
         text.start(head)
         self._enter(arrays, sources)
         e.loops.append((self.attr, limit))
@@ -275,35 +272,23 @@ class _Loop:
     def _finish(self, limit: str, before: str, latch: str) -> None:
         """Names for the results."""
         e = self.e
-        runs = limit.isdigit() and int(limit) > 0
-        done = limit if runs and not self.may_end else self._behind("i64", "0", self.number.following, before, latch, runs)
-        truth = self._behind("i1", "true", self.truth.following, before, latch, runs)
+        done, truth = (met(e, x.type, [(x.first, before), (x.following, latch)]) for x in (self.number, self.truth))
+        if limit.isdigit() and not self.may_end:
+            done = limit
         carried = dict(zip(self.changing, self.carried, strict=True))
-        results = [self._end_of(carried[k], before, latch, runs) if k in carried else e.of(x) for k, x in enumerate(self.states)]
-        for x in self.lasts:
-            results.append(self._last(x, before, latch, runs))
+        results = [carried[k].result(before, latch) if k in carried else e.of(x) for k, x in enumerate(self.states)]
+        results += [self._last(x, before, latch) for x in self.lasts]
         results += [rows.result(done) for rows in self.rows]
         results += [number(INT64, done), number(BOOL, truth, [1] * len(self.stays.type.shape or ()))]
         for k, item in self.items.items():
             x = results[k]
             e.known[item] = e.materialised(x) if x.register and not can_hold(e, item) else x
 
-    def _end_of(self, carried: CarriedBuffers, before: str, latch: str, runs: bool) -> Array:
-        if runs:
-            for phi in carried.phis:
-                phi.first = ""
-        return carried.result(before, latch)
-
-    def _behind(self, type: str, first: str, following: str, before: str, latch: str, runs: bool) -> str:
-        """A register behind the loop: what it was, or its last value."""
-        return met(self.e, type, [(following, latch)] if runs else [(first, before), (following, latch)])
-
-    def _last(self, x: Array, before: str, latch: str, runs: bool) -> Array:
+    def _last(self, x: Array, before: str, latch: str) -> Array:
         if not x.value:
             return x
-        row = element(x.dtype)
-        none = "zeroinitializer"
-        return number(x.dtype, self._behind(row.register, none, x.value, before, latch, runs), x.shape)
+        found = met(self.e, element(x.dtype).register, [("zeroinitializer", before), (x.value, latch)])
+        return number(x.dtype, found, x.shape)
 
 
 def work_of(region: Region) -> int:

@@ -41,11 +41,7 @@ takes up to a millisecond less to compile then, and runs up to 2.3 times as long
 @writes("dot")
 def dot(e: Emitter, v: Value) -> Array:
     """numpy's matmul."""
-    return multiplied(e, v, e.of(v.args[0]), e.of(v.args[1]), type_of(v))
-
-
-def multiplied(e: Emitter, v: Value, x: Array, y: Array, dtype: np.dtype) -> Array:
-    """The product of two values as the value ``v``."""
+    x, y, dtype = e.of(v.args[0]), e.of(v.args[1]), type_of(v)
     if element(dtype).kind not in "fiu" or dtype != x.dtype or dtype != y.dtype:
         raise CannotCompile(f"a product of matrices of {dtype.name} has no compiled form")
     left = x.shape if len(x.shape) > 1 else (1, *x.shape)
@@ -56,8 +52,7 @@ def multiplied(e: Emitter, v: Value, x: Array, y: Array, dtype: np.dtype) -> Arr
     out = e.place_for(v, dtype, shape or (1,))
     product = Product(e, dtype, left[-2], terms, right[-1])
     given = [Given.of(e, z, z.const is None or len(batch) > 0) for z in (x, y)]
-    if v.op == "dot":
-        given[1].packed = e.packed.get(v.args[1], "")
+    given[1].packed = e.packed.get(v.args[1], "")
     with rows(e, batch) as places:
         pointers = [_part(e, g.memory, dtype, places, s) for g, s in zip(given, (left, right), strict=True)]
         product.write(given[0], given[1], pointers[0], pointers[1], _part(e, out, dtype, places, (*batch, left[-2], right[-1])))
@@ -265,7 +260,8 @@ class Product:
         with rows(self.e, (count,)) as (r,):
             row = text.add(first, r.base)
             a, out = text.element_pointer(self.type, self.a, text.mul(row, self.k)), text.mul(row, self.n)
-            with rows(self.e, (full,)) if full else contextlib.nullcontext([]) as registers:
+            around: contextlib.AbstractContextManager[list[Place]] = rows(self.e, (full,)) if full else contextlib.nullcontext([])
+            with around as registers:
                 for at in registers:
                     offset = text.mul(at.base, self.width)
                     self._register(tile.lanes[0], base, offset, a, text.add(out, text.add(tile.columns[0], offset)), split)

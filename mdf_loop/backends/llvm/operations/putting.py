@@ -13,9 +13,9 @@ import numpy as np
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
 from mdf_loop.backends.llvm.lanes.element_loops import store_all, sweep
 from mdf_loop.backends.llvm.lanes.element_types import INT64
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, number, offset
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, mapped, number, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.views import row_pointer
+from mdf_loop.backends.llvm.operations.views import literal_or_name, row_pointer
 from mdf_loop.step.records import Value
 
 
@@ -29,7 +29,7 @@ def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dt
     """Values one behind the other along an axis, as the value ``v``."""
     total: Length = 0
     for x in parts:
-        total = _sum(e, total, x.shape[axis])
+        total = literal_or_name(e.text.add(total, x.shape[axis]))
     others = [1 if k == axis else e.same_length([x.shape[k] for x in parts]) for k in range(len(parts[0].shape))]
     shape = (*others[:axis], total, *others[axis + 1 :])
     start, growing = "0", parts[0].growing if v in e.in_place else ""
@@ -48,11 +48,6 @@ def joined(e: Emitter, v: Value, parts: Sequence[Array], axis: int, dtype: np.dt
             _put_part(e, x, whole, axis, start)
         start = e.text.add(start, x.shape[axis])
     return number(dtype, Lanes(e.text).load(dtype, pointer, Place()), shape) if is_one(shape) else whole
-
-
-def _sum(e: Emitter, a: Length, b: Length) -> Length:
-    total = e.text.add(a, b)
-    return int(total) if total.lstrip("-").isdigit() else total
 
 
 def _put_part(e: Emitter, x: Array, whole: Array, axis: int, start: str) -> None:
@@ -81,69 +76,50 @@ def put(e: Emitter, v: Value) -> Array:
     if is_one(shape):
         Lanes(e.text).store(dtype, e.number_of(part), row, Place())
     else:
-        store_all(e, [(_repeated(part, shape), [row])])
+        store_all(e, [(mapped(dtype, shape, lambda lanes, a: a, [part]) if part.shape != shape else part, [row])])
     found = in_memory(dtype, whole.shape, whole.memory)
     found.growing = x.growing if whole is x else ""
     return found
-
-
-def _repeated(x: Array, shape: tuple[Length, ...]) -> Array:
-    """A value as large as the place that it is put to."""
-    if x.value or x.shape == shape:
-        return number(x.dtype, x.value, shape) if x.value else x
-    return Array(x.dtype, shape, lambda lanes, index: get(lanes, x, index), widest=x.widest)
 
 
 @writes("insert")
 def insert(e: Emitter, v: Value) -> Array:
     """A row more, in front of a place."""
     x, row, at = e.of(v.args[0]), e.of(v.args[1]), e.number_of(v.args[2], INT64)
-    count, behind, shape = x.shape[0], e.text.add(at, 1), _with_rows(x, e.text.add(x.shape[0], 1))
-    if v in e.in_place and x.growing:
-        row = row if row.value else e.materialised(row)  # the memory may move, and it may look at it
-        found = in_memory(x.dtype, shape, e.grown(x.growing, e.bytes_of(x.dtype, shape)))
-        found.growing = x.growing
-        if at != str(count):
-            _move(e, found, at, behind, e.text.sub(count, at))
-    else:
-        x, found = _anew(e, v, x, shape)
-        _copy(e, x, "0", found, "0", at)
-        _copy(e, x, at, found, behind, e.text.sub(count, at))
+    row = row if row.value else e.materialised(row)  # the memory may move, and it may look at it
+    count, shape = x.shape[0], _with_rows(x, e.text.add(x.shape[0], 1))
+    found = _growing(e, v, x, shape, shape)
+    if at != str(count):
+        _move(e, found, at, e.text.add(at, 1), e.text.sub(count, at))
     store_all(e, [(row, [row_pointer(e, found, [at])])])
-    return found if found.growing else e.settled(found)
+    return found
 
 
 @writes("erase")
 def erase(e: Emitter, v: Value) -> Array:
     """A row less: the one at a place."""
     x, at = e.of(v.args[0]), e.number_of(v.args[1], INT64)
-    count, behind = e.text.sub(x.shape[0], 1), e.text.add(at, 1)
-    if v in e.in_place and x.growing:
-        _move(e, x, behind, at, e.text.sub(count, at))
-        found = in_memory(x.dtype, _with_rows(x, count), x.memory)
-        found.growing = x.growing
-        return found
-    x, found = _anew(e, v, x, _with_rows(x, count))
-    _copy(e, x, "0", found, "0", at)
-    _copy(e, x, behind, found, at, e.text.sub(count, at))
-    return e.settled(found)
+    count = e.text.sub(x.shape[0], 1)
+    found = _growing(e, v, x, x.shape, _with_rows(x, count))
+    _move(e, found, e.text.add(at, 1), at, e.text.sub(count, at))
+    return found
+
+
+def _growing(e: Emitter, v: Value, x: Array, longest: tuple[Length, ...], shape: tuple[Length, ...]) -> Array:
+    """An array of another length in memory that grows, its own or a copy, with room for the longest that it has on the way."""
+    is_own = bool(x.growing) and v in e.in_place
+    memory = x.growing if is_own else e.growing_memory()
+    pointer = e.grown(memory, e.bytes_of(x.dtype, longest))
+    if not is_own:
+        store_all(e, [(x, [pointer])])
+    found = in_memory(x.dtype, shape, pointer)
+    found.growing = memory
+    return found
 
 
 def _with_rows(x: Array, count: str) -> tuple[Length, ...]:
     """The shape of an array with so many rows."""
-    return (int(count) if count.isdigit() else count, *x.shape[1:])
-
-
-def _anew(e: Emitter, v: Value, x: Array, shape: tuple[Length, ...]) -> tuple[Array, Array]:
-    """What is to be read, in memory, and room for what it becomes."""
-    x = x if x.memory else e.materialised(x)
-    return x, in_memory(x.dtype, shape, e.place_for(v, x.dtype, shape))
-
-
-def _copy(e: Emitter, x: Array, first: str, found: Array, there: str, count: str) -> None:
-    """So many rows of one array to another one."""
-    part = in_memory(x.dtype, _with_rows(x, count), row_pointer(e, x, [first]))
-    store_all(e, [(part, [row_pointer(e, found, [there])])])
+    return (literal_or_name(count), *x.shape[1:])
 
 
 def _move(e: Emitter, x: Array, first: str, there: str, count: str) -> None:

@@ -6,19 +6,22 @@ Sums of a row have eight accumulators, as numpy's have, so that short ones are t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
-from mdf_loop.backends.llvm.lanes import arithmetic
+from mdf_loop.backends.llvm.lanes import arithmetic, casts
 from mdf_loop.backends.llvm.lanes.element_loops import chunks, rows, sweep, widths_of
 from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, get_flat, in_memory, is_one, number, offset
-from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.operations.elementwise import computed
 from mdf_loop.step.records import Value
+
+INT32 = np.dtype(np.int32)
 
 PAIRED, FEW = 8, 8
 """Accumulators of numpy's sums; terms up to which a reduction is written without a loop."""
@@ -71,11 +74,11 @@ def neutral(kind: str, dtype: np.dtype) -> Any:
     if kind in ("sum", "prod"):
         return int(kind == "prod")
     if element(dtype).kind in "fh":
-        return -math.inf if kind in ("max", "argmax") else math.inf
+        return -math.inf if kind == "max" else math.inf
     if dtype.kind == "b":
-        return kind in ("min", "argmin")
+        return kind == "min"
     info = np.iinfo(dtype)
-    return info.min if kind in ("max", "argmax") else info.max
+    return info.min if kind == "max" else info.max
 
 
 @writes("reduce")
@@ -89,7 +92,27 @@ def reduce(e: Emitter, v: Value) -> Array:
             raise CannotCompile("a reduction of nothing has no compiled form")
         if isinstance(x.shape[axis], str):
             e.leave_if(e.text.new(f"icmp eq i64 {x.shape[axis]}, 0"))
+    if how.kind.startswith("arg"):
+        return _place(e, x, e.of(v.args[1]), how.axes[0], how.keep)
     return reduced(e, x, how.kind, dtype, how.axes, how.keep, lambda shape: e.place_for(v, dtype, shape))
+
+
+def _place(e: Emitter, x: Array, best: Array, axis: int, keep: bool) -> Array:
+    """Along an axis the first place of an element that is the extreme; nan is beyond all numbers."""
+    dtype, length = x.dtype, x.shape[axis]
+    counts = INT32 if isinstance(length, int) and length < 1 << 31 and x.widest < 8 else INT64
+
+    def at(lanes: Lanes, index: Index) -> str:
+        value, extreme = get(lanes, x, index), get(lanes, best, (*index[:axis], *index[axis + 1 :]))
+        found = arithmetic.written(lanes, "eq", dtype, [value, extreme])
+        if element(dtype).kind in "fh":
+            is_nan = arithmetic.written(lanes, "ne", dtype, [value, value])
+            found = lanes.text.new(f"or {lanes.of('i1')} {found}, {is_nan}")
+        place = casts.converted(lanes, lanes.number_of(index[axis]), INT64, counts)
+        return lanes.select(counts, found, place, lanes.splat(counts, str(length)))
+
+    places = reduced(e, Array(counts, x.shape, at, widest=counts.itemsize), "min", counts, [axis], keep)
+    return computed(e, INT64, [places], lambda lanes, place: casts.converted(lanes, place, counts, INT64))
 
 
 def reduced(
@@ -118,8 +141,7 @@ class _Reducing:
         self.e, self.x, self.kind, self.dtype, self.axes, self.kept, self.pointer = e, x, kind, dtype, axes, kept, pointer
         self.lengths = [x.shape[k] for k in axes]
         self.outer = [x.shape[k] for k in kept]
-        self.is_place = kind.startswith("arg")
-        self.found = ""
+        self.folding, self.found = Folding(kind, dtype), ""
 
     def written(self) -> str:
         """The code; gives the number, where there is one."""
@@ -143,7 +165,7 @@ class _Reducing:
     # The last axis stays: lanes are sums of their own
 
     def _column(self, lanes: Lanes, outer: Index) -> None:
-        accumulator = _accumulator(self.e, lanes, self)
+        accumulator = _Sum(self.e, lanes, self.folding)
         count = math.prod(n for n in self.lengths if isinstance(n, int))
         if all(isinstance(n, int) for n in self.lengths) and count <= FEW and len(self.axes) == 1:
             for k in range(count):
@@ -153,8 +175,8 @@ class _Reducing:
                 self._add(lanes.again(), accumulator, outer, inner)
         self._store(lanes, accumulator.value(lanes), outer)
 
-    def _add(self, lanes: Lanes, accumulator: Any, outer: Index, inner: Sequence[Place]) -> None:
-        accumulator.add(lanes, get(lanes, self.x, self._index(outer, tuple(inner))), inner[0])
+    def _add(self, lanes: Lanes, accumulator: _Sum, outer: Index, inner: Sequence[Place]) -> None:
+        accumulator.add(lanes, get(lanes, self.x, self._index(outer, tuple(inner))))
 
     # The last axis goes: lanes are parts of one sum
 
@@ -186,20 +208,18 @@ class _Reducing:
         e, (*lengths, last) = self.e, self.lengths
         if not lengths:
             return self._row(last, lambda lanes, place: get(lanes, self.x, self._index(outer, (place,))))
-        total = _accumulator(e, Lanes(e.text), self)
+        total = _Sum(e, Lanes(e.text), self.folding)
         with rows(e, lengths) as inner:
 
             def read(lanes: Lanes, place: Place) -> str:
                 return get(lanes, self.x, self._index(outer, (*inner, place)))
 
             lanes = Lanes(e.text)
-            total.add(lanes, self._row(last, read), ZERO)
+            total.add(lanes, self._row(last, read))
         return total.value(Lanes(e.text))
 
     def _row(self, length: Length, read: Element) -> str:
         """One row as one element."""
-        if self.is_place:
-            return _place_in_row(self, length, read)
         if self.kind == "sum" and element(self.dtype).kind == "f":
             return _sum_of_row(self, length, read)
         return _folded_row(self, length, read)
@@ -207,15 +227,18 @@ class _Reducing:
 
 def _folded_row(r: _Reducing, length: Length, read: Element) -> str:
     """Registers folded together, then their lanes."""
-    e, folding = r.e, Folding(r.kind, r.dtype)
+    e, folding = r.e, r.folding
     may_overlap = r.kind not in ("sum", "prod")
     widths = widths_of(e, length, r.x.widest, may_overlap)
-    accumulators = {width: _accumulator(e, Lanes(e.text, width), r) for width in widths}
+    if [length] == widths:  # one register
+        full = Lanes(e.text, widths[0])
+        return folding.across(full, read(full, Place("0", 1)))
+    accumulators = {width: _Sum(e, Lanes(e.text, width), folding) for width in widths}
     for lanes, place in chunks(e, length, r.x.widest, may_overlap):
         value = read(lanes, place)
         if lanes.mask:
             value = lanes.select(r.dtype, lanes.mask, value, folding.neutral(lanes))
-        accumulators[lanes.width].add(lanes, value, place)
+        accumulators[lanes.width].add(lanes, value)
     results = []
     for width, accumulator in accumulators.items():
         full = Lanes(e.text, width)
@@ -230,18 +253,18 @@ def _sum_of_row(r: _Reducing, length: Length, read: Element) -> str:
     """Eight sums, added in pairs, then what is left."""
     if isinstance(length, str) or length >= LONG:
         return _folded_row(r, length, read)
-    e, folding = r.e, Folding("sum", r.dtype)
+    e, folding = r.e, r.folding
     single, main = Lanes(e.text), length - length % PAIRED
     total = ""
     if main:
         eight = Lanes(e.text, PAIRED)
-        accumulator = _accumulator(e, eight, r)
+        accumulator = _Sum(e, eight, folding)
         if main <= FEW * PAIRED:
             for base in range(0, main, PAIRED):
-                accumulator.add(eight, read(eight, Place(str(base), 1)), ZERO)
+                accumulator.add(eight, read(eight, Place(str(base), 1)))
         else:
             with e.text.counted(0, main, PAIRED) as at:
-                accumulator.add(eight, read(Lanes(e.text, PAIRED), Place(at, 1)), ZERO)
+                accumulator.add(eight, read(Lanes(e.text, PAIRED), Place(at, 1)))
         total = folding.across(eight, accumulator.value(eight))
     for k in range(main, length):
         value = read(single, Place(str(k)))
@@ -257,7 +280,7 @@ class _Sum:
         self.slot = e.text.slot(self.type)
         e.text.line(f"store {self.type} {folding.neutral(lanes)}, ptr {self.slot}")
 
-    def add(self, lanes: Lanes, value: str, place: Place) -> None:
+    def add(self, lanes: Lanes, value: str) -> None:
         """One more element."""
         found = self.folding.both(lanes, self.text.new(f"load {self.type}, ptr {self.slot}"), value)
         self.text.line(f"store {self.type} {found}, ptr {self.slot}")
@@ -265,99 +288,3 @@ class _Sum:
     def value(self, lanes: Lanes) -> str:
         """The result."""
         return self.text.new(f"load {self.type}, ptr {self.slot}")
-
-
-class _Extreme:
-    """The largest or smallest element so far, and its place."""
-
-    def __init__(self, e: Emitter, lanes: Lanes, kind: str, dtype: np.dtype) -> None:
-        self.text, self.kind, self.dtype, self.e = e.text, kind, dtype, e
-        self.type = lanes.register(dtype)
-        self.slot, self.where = e.text.slot(self.type), e.text.slot(lanes.of("i64"))
-        e.text.line(f"store {self.type} {lanes.number(dtype, neutral(kind, dtype))}, ptr {self.slot}")
-        e.text.line(f"store {lanes.of('i64')} {lanes.all('i64', '0')}, ptr {self.where}")
-
-    def is_better(self, lanes: Lanes, value: str, best: str) -> str:
-        """Whether an element comes before the best so far: nan before all others."""
-        new, type = self.text.new, lanes.register(self.dtype)
-        if element(self.dtype).kind != "f":
-            return arithmetic.written(lanes, "gt" if self.kind == "argmax" else "lt", self.dtype, [value, best])
-        beyond = new(f"fcmp {'ugt' if self.kind == 'argmax' else 'ult'} {type} {value}, {best}")
-        return new(f"and {lanes.of('i1')} {beyond}, {new(f'fcmp ord {type} {best}, {best}')}")
-
-    def add(self, lanes: Lanes, value: str, place: Place) -> None:
-        """One more element."""
-        best = self.text.new(f"load {self.type}, ptr {self.slot}")
-        where = self.text.new(f"load {lanes.of('i64')}, ptr {self.where}")
-        is_better = self.is_better(lanes, value, best)
-        if lanes.mask:
-            is_better = self.text.new(f"and {lanes.of('i1')} {is_better}, {lanes.mask}")
-        self.text.line(f"store {self.type} {lanes.select(self.dtype, is_better, value, best)}, ptr {self.slot}")
-        chosen = lanes.select(INT64, is_better, lanes.number_of(place), where)
-        self.text.line(f"store {lanes.of('i64')} {chosen}, ptr {self.where}")
-
-    def take(self, lanes: Lanes, value: str, place: Place) -> None:
-        """The only element of each lane."""
-        self.text.line(f"store {self.type} {value}, ptr {self.slot}")
-        self.text.line(f"store {lanes.of('i64')} {lanes.number_of(place)}, ptr {self.where}")
-
-    def value(self, lanes: Lanes) -> str:
-        """The place."""
-        return self.text.new(f"load {lanes.of('i64')}, ptr {self.where}")
-
-    def across(self, lanes: Lanes, in_order: bool) -> str:
-        """The first of the best places of all lanes; ``in_order`` pairs are compared of which the first stands in front."""
-        best, where, width = self.text.new(f"load {self.type}, ptr {self.slot}"), self.value(lanes), lanes.width
-        while width > 1:
-            width //= 2
-            half = Lanes(self.text, width)
-            parts = [range(k, 2 * width, 2) if in_order else range(k * width, (k + 1) * width) for k in range(2)]
-            sides = [(self._part(half, self.dtype, best, part), self._part(half, INT64, where, part)) for part in parts]
-            better = self.is_better(half, sides[1][0], sides[0][0]) if in_order else ""
-            takes = better or self.comes_first(half, sides[1], sides[0])
-            best, where = (half.select(t, takes, b, a) for t, a, b in zip((self.dtype, INT64), *sides, strict=True))
-        return where
-
-    def _part(self, half: Lanes, dtype: np.dtype, value: str, part: Iterable[int]) -> str:
-        """Half of the lanes."""
-        type = f"<{2 * half.width} x {element(dtype).register}>"
-        picks = ", ".join(f"i32 {k}" for k in part)
-        many = self.text.new(f"shufflevector {type} {value}, {type} poison, <{half.width} x i32> <{picks}>")
-        return many if half.width > 1 else self.text.new(f"extractelement <1 x {element(dtype).register}> {many}, i64 0")
-
-    def comes_first(self, lanes: Lanes, ours: tuple[str, str], theirs: tuple[str, str]) -> str:
-        """Whether an element and its place come before others: it is better, or as good and stands in front."""
-        new, bits = self.text.new, lanes.of("i1")
-        is_better = self.is_better(lanes, ours[0], theirs[0])
-        no_better = self.is_better(lanes, theirs[0], ours[0])
-        earlier = new(f"icmp slt {lanes.of('i64')} {ours[1]}, {theirs[1]}")
-        same = new(f"xor {bits} {new(f'or {bits} {is_better}, {no_better}')}, {lanes.all('i1', 'true')}")
-        return new(f"or {bits} {is_better}, {new(f'and {bits} {same}, {earlier}')}")
-
-
-def _accumulator(e: Emitter, lanes: Lanes, r: _Reducing) -> Any:
-    if r.is_place:
-        return _Extreme(e, lanes, r.kind, r.x.dtype)
-    return _Sum(e, lanes, Folding(r.kind, r.dtype))
-
-
-def _place_in_row(r: _Reducing, length: Length, read: Element) -> str:
-    """The best of each lane, then the best of these."""
-    e = r.e
-    if element(r.x.dtype).kind == "h":
-        raise CannotCompile("the place of an extreme of half precision has no compiled form")
-    widest, results = max(r.x.widest, 8), []
-    best = {width: _Extreme(e, Lanes(e.text, width), r.kind, r.x.dtype) for width in widths_of(e, length, widest, False)}
-    is_one_each = [*best] == [length]
-    for lanes, place in chunks(e, length, widest, may_overlap=False):
-        extreme = best[lanes.width]
-        (extreme.take if is_one_each else extreme.add)(lanes, read(lanes, place), place)
-    for width, extreme in best.items():
-        results.append((extreme, extreme.across(Lanes(e.text, width), is_one_each)))
-    (_, found), *others = results
-    for extreme, other in others:  # the last element of a row, on its own
-        one = Lanes(e.text)
-        values = [read(Lanes(e.text), Place(x)) for x in (other, found)]
-        takes = extreme.comes_first(one, (values[0], other), (values[1], found))
-        found = one.select(INT64, takes, other, found)
-    return found

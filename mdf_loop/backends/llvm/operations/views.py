@@ -108,11 +108,15 @@ def broadcast(e: Emitter, v: Value) -> Array:
 def slice_(e: Emitter, v: Value) -> Array:
     """Parts of axes."""
     x = e.of(v.args[0])
-    cuts = [_cut(e, s, n) for s, n in zip(v.attr, x.shape, strict=True)]
+    return sliced(e, x, [cut(e, s.start, s.stop, s.step or 1, n) for s, n in zip(v.attr, x.shape, strict=True)])
+
+
+def sliced(e: Emitter, x: Array, cuts: Sequence[Cut]) -> Array:
+    """Parts of axes, from one place on in steps."""
     shape = tuple(length for _, _, length in cuts)
     if x.value:
         return number(x.dtype, x.value, shape)
-    if x.memory and cuts[0][1] == 1 and all(cut == (0, 1, n) for cut, n in zip(cuts[1:], x.shape[1:], strict=True)):
+    if x.memory and cuts and cuts[0][1] == 1 and all(cut == (0, 1, n) for cut, n in zip(cuts[1:], x.shape[1:], strict=True)):
         return e.settled(in_memory(x.dtype, shape, row_pointer(e, x, [cuts[0][0]])))
 
     def back(lanes: Lanes, index: Index) -> Index:
@@ -140,28 +144,47 @@ def window(e: Emitter, v: Value) -> Array:
     return e.settled(viewed(x, shape, back))
 
 
-def _cut(e: Emitter, s: slice, n: Length) -> tuple[Length, int, Length]:
-    """Start, step and length of a part of an axis."""
-    step = s.step or 1
-    if isinstance(n, int):
-        places = range(*s.indices(n))
+Cut = tuple[Length, int, Length]
+"""A part of an axis: where it starts, in which steps, and its length."""
+
+
+def cut(e: Emitter, start: Length | None, stop: Length | None, step: int, n: Length) -> Cut:
+    """A part of an axis, as Python has it."""
+    if not any(isinstance(place, str) for place in (start, stop, n)):
+        places = range(*slice(start, stop, step).indices(int(n)))
         return places.start, step, len(places)
-    if s == slice(None):
+    if (start, stop, step) == (None, None, 1):
         return 0, 1, n
-    if abs(step) != 1:
-        raise CannotCompile("a slice with steps of an open axis has no compiled form")
-    lowest, highest = (0, n) if step == 1 else (-1, e.text.sub(n, 1))
-    start = _bound(e, s.start, n, lowest, highest, lowest if step == 1 else highest)
-    stop = _bound(e, s.stop, n, lowest, highest, highest if step == 1 else lowest)
-    length = e.text.sub(stop, start) if step == 1 else e.text.sub(start, stop)
-    return start, step, limited(e, length, "0", "smax")
+    lowest, highest = ("0", str(n)) if step > 0 else ("-1", e.text.sub(n, 1))
+    ends = (lowest, highest) if step > 0 else (highest, lowest)
+    first, last = (end if x is None else _bound(e, x, n, lowest, highest) for x, end in zip((start, stop), ends, strict=True))
+    span = e.text.sub(last, first) if step > 0 else e.text.sub(first, last)
+    return literal_or_name(first), step, _steps(e, span, step)
 
 
-def _bound(e: Emitter, given: int | None, n: str, lowest: Length, highest: Length, default: Length) -> str:
-    if given is None:
-        return str(default)
-    place = e.text.add(n, given) if given < 0 else str(given)
-    return limited(e, limited(e, place, str(lowest), "smax"), str(highest), "smin")
+def _bound(e: Emitter, place: Length, n: Length, lowest: str, highest: str) -> str:
+    """A place counted from the front, as far as there is one."""
+    text = e.text
+    if isinstance(place, int):
+        found = text.add(place, n) if place < 0 else str(place)
+    else:
+        is_behind = text.new(f"icmp slt i64 {place}, 0")
+        found = Lanes(text).select(INT64, is_behind, text.new(f"add i64 {place}, {n}"), place)
+    return limited(e, limited(e, found, lowest, "smax"), highest, "smin")
+
+
+def _steps(e: Emitter, span: str, step: int) -> Length:
+    """How many steps there are in a span; none if it is negative."""
+    if abs(step) > 1:
+        if abs(step) >= 1 << 62:
+            raise CannotCompile("steps of such a length have no compiled form")
+        span = e.text.new(f"sdiv i64 {e.exact('sadd', span, abs(step) - 1)}, {abs(step)}")
+    return literal_or_name(limited(e, span, "0", "smax"))
+
+
+def literal_or_name(value: str) -> Length:
+    """A length: the number itself where it is known."""
+    return int(value) if value.lstrip("-").isdigit() else value
 
 
 def limited(e: Emitter, x: str, end: str, function: str) -> str:
@@ -181,7 +204,7 @@ def row_pointer(e: Emitter, x: Array, places: Sequence[Length]) -> str:
 
 @writes("pack")
 def pack(e: Emitter, v: Value) -> Array:
-    """A vector of numbers: in memory, and known one by one."""
+    """A vector of numbers."""
     dtype = type_of(v)
     numbers = [e.number_of(x, dtype) for x in v.args]
     if len(numbers) == 1:
@@ -190,16 +213,7 @@ def pack(e: Emitter, v: Value) -> Array:
     lanes = Lanes(e.text)
     for k, x in enumerate(numbers):
         lanes.store(dtype, x, pointer, Place(str(k)))
-    found = in_memory(dtype, (len(numbers),), pointer)
-    in_order = found.at
-
-    def at(lanes: Lanes, index: Index) -> str:
-        (place,) = index
-        is_known = place.is_same and place.base.isdigit() and int(place.base) < len(numbers)
-        return lanes.splat(dtype, numbers[int(place.base)]) if is_known else in_order(lanes, index)
-
-    found.at = at
-    return found
+    return in_memory(dtype, (len(numbers),), pointer)
 
 
 @writes("length")
@@ -242,12 +256,8 @@ def place(e: Emitter, v: Value) -> Array:
 
 @writes("gather")
 def gather(e: Emitter, v: Value) -> Array:
-    """Entries of an axis."""
-    return gathered(e, e.of(v.args[0]), e.of(v.args[1]), v.attr)
-
-
-def gathered(e: Emitter, x: Array, index_of: Array, axis: int) -> Array:
     """The entries of an axis that an array names."""
+    x, index_of, axis = e.of(v.args[0]), e.of(v.args[1]), v.attr
     rank = len(index_of.shape)
     shape = (*x.shape[:axis], *index_of.shape, *x.shape[axis + 1 :])
     places = placed(e, index_of, x.shape[axis])

@@ -1,12 +1,12 @@
-"""Along an axis: the best elements of a row, in order, and running sums."""
+"""Along an axis: the best elements of a row, in order."""
 
 from __future__ import annotations
 
 from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes.arithmetic import written
-from mdf_loop.backends.llvm.lanes.element_loops import rows, sweep
-from mdf_loop.backends.llvm.lanes.element_types import INT64, element, literal
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, offset
+from mdf_loop.backends.llvm.lanes.element_loops import rows
+from mdf_loop.backends.llvm.lanes.element_types import INT64, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.operations.views import viewed
 from mdf_loop.backends.llvm.operators.operator_table import Call, gives
@@ -21,7 +21,7 @@ def top_k(call: Call) -> tuple[Array, Array]:
     """The k best elements along an axis and their places, the best first, equal ones by place."""
     e, x = call.e, call.input(0)
     (k,) = call.known(1, "k") or [0]
-    axis = call.axis(len(x.shape), -1)
+    axis = place(int(call.attrs.get("axis", -1)), len(x.shape))
     if element(x.dtype).kind not in "fiu" or not 0 < k <= MOST:
         raise call.refuse(f"of {k} elements")
     length = x.shape[axis]
@@ -112,31 +112,3 @@ class _Best:
         is_nan = new(f"fcmp uno {type} {nan}, {nan}")
         is_number = new(f"fcmp ord {type} {number}, {number}")
         return new(f"or i1 {found}, {new(f'and i1 {is_nan}, {is_number}')}")
-
-
-@gives("CumSum")
-def running(call: Call) -> Array:
-    """The sum of the elements so far along an axis."""
-    e, x = call.e, call.input(0)
-    (axis,) = call.known(1, "axis") or [0]
-    axis = place(axis, len(x.shape))
-    if element(x.dtype).kind not in "fiu" or call.attrs.get("exclusive"):
-        raise call.refuse("without the element itself, or of half precision")
-    pointer = e.place_for(call.v, x.dtype, x.shape)
-    others = [*x.shape[:axis], 1, *x.shape[axis + 1 :]]
-    is_reversed, last = bool(call.attrs.get("reverse", 0)), e.text.sub(x.shape[axis], 1)
-
-    def visit(lanes: Lanes, index: Index) -> None:
-        type = lanes.register(x.dtype)
-        slot = e.text.slot(type)
-        e.text.line(f"store {type} {lanes.all(element(x.dtype).register, literal(x.dtype, 0))}, ptr {slot}")
-        with e.text.counted("0", x.shape[axis]) as at:
-            inner = lanes.again()
-            there = Place(e.text.sub(last, at) if is_reversed else at)
-            where = tuple(there if k == axis else place for k, place in enumerate(index))
-            total = written(inner, "add", x.dtype, [e.text.new(f"load {type}, ptr {slot}"), get(inner, x, where)])
-            e.text.line(f"store {type} {total}, ptr {slot}")
-            inner.store(x.dtype, total, pointer, offset(inner, x.shape, where))
-
-    sweep(e, others, x.widest, visit, last_axis=True)
-    return e.settled(in_memory(x.dtype, x.shape, pointer))

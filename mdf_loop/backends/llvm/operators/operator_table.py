@@ -7,17 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mdf_loop.backends.llvm.emitter import Emitter, type_of, writes
+from mdf_loop.backends.llvm.inlined import is_onnxs
 from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, get
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.views import from_front
+from mdf_loop.backends.llvm.operations.views import literal_or_name
 from mdf_loop.backends.llvm.operators.foreign import run_outside
-from mdf_loop.ir import Node
-from mdf_loop.kernels.arrays.axes import place
-from mdf_loop.ops.registry import lookup
 from mdf_loop.ops.rows import filling
-from mdf_loop.step.before_lowering import allows
 from mdf_loop.step.records import Apply, Value
 
 Give = Callable[["Call"], "Array | Sequence[Array]"]
@@ -32,16 +29,6 @@ class Call:
         attr: Apply = v.attr
         self.e, self.v, self.node, self.attrs = e, v, attr.node, attr.node.attrs
         self.name = attr.node.op
-
-    def axis(self, rank: int, default: int = 0) -> int:
-        """The axis that the node names, from the front.
-
-        Raises
-        ------
-        ValueError
-            There is no such axis.
-        """
-        return place(int(self.attrs.get("axis", default)), rank)
 
     def refuse(self, what: str) -> CannotCompile:
         """The reason why there is no compiled form."""
@@ -71,14 +58,6 @@ class Call:
             raise self.refuse(f"with {name} that are computed")
         return [int(n) for n in np.atleast_1d(found)]
 
-    def results(self, *found: Array) -> Array | tuple[Array, ...]:
-        """The results, if they have the types that the Step says."""
-        expected = {0: self.v} if self.v.attr.results == 1 else dict(self.e.items_of(self.v))
-        for k, value in expected.items():
-            if value.type.dtype != found[k].dtype or value.type.rank != len(found[k].shape):
-                raise self.refuse("with a result of another type than is said")
-        return tuple(found) if len(found) > 1 else found[0]
-
     def numbers(self, k: int, name: str = "") -> list[Length]:
         """Whole numbers of an attribute or an input, one by one; those that only the run can tell by their names."""
         if name and self.attrs.get(name) is not None:
@@ -94,43 +73,25 @@ class Call:
         return [literal_or_name(converted(one, get(one, x, at), x.dtype, INT64)) for at in index]
 
 
-def literal_or_name(value: str) -> Length:
-    """A length: the number itself where it is known."""
-    return int(value) if value.lstrip("-").isdigit() else value
-
-
 gives = filling(OPERATORS)
 """Says what the results of operators are."""
-
-
-DOMAINS = "", "ai.onnx.ml"
-"""Domains of ONNX; no operator of one has the name of an operator of the other."""
-
-
-def is_ours(node: Node) -> bool:
-    """Whether a node is ONNX's, and its kernel has not been replaced by a user's."""
-    return node.domain in DOMAINS and lookup(node.op, node.opset, node.domain).built_in
 
 
 @writes("apply")
 def apply(e: Emitter, v: Value) -> Array:
     """An operator without a definition."""
     call = Call(e, v)
-    is_known = is_ours(call.node) and allows(call.node, [None if x.type.dtype is None else x.type for x in v.args])
-    give = OPERATORS.get(call.name) if is_known else None
+    give = OPERATORS.get(call.name) if is_onnxs(call.node, v.args) else None
+    if give is None:
+        return run_outside(e, v)
     mark = e.text.mark()
     try:
-        found = give(call) if give is not None else run_outside(e, v)
-        if give is not None:
-            _check_shapes(call, [found] if isinstance(found, Array) else found)
+        found = give(call)
+        results = [found] if isinstance(found, Array) else list(found)
+        _check_shapes(call, results)
     except (CannotCompile, ValueError):  # what is wrong with it, if anything is, the kernel will say
-        if give is None:
-            raise
         e.text.back_to(mark)
         return run_outside(e, v)
-    if give is None:
-        return found  # type: ignore[return-value]
-    results = [found] if isinstance(found, Array) else list(found)
     for k, item in e.items_of(v):
         e.known[item] = results[k]
     return results[0]
@@ -146,9 +107,3 @@ def _check_shapes(call: Call, results: Sequence[Array]) -> None:
         pairs = zip(said, found, strict=False)
         if len(said) != len(found) or any(isinstance(n, int) and isinstance(m, int) and n != m for n, m in pairs):
             raise call.refuse(f"of shape {list(found)} where {list(said)} was inferred")
-
-
-def whole_place(e: Emitter, x: Array, index: Sequence[Place], count: Length) -> str:
-    """One index of an array of indices, counted from the front."""
-    one = Lanes(e.text)
-    return from_front(e, one, converted(one, get(one, x, tuple(index)), x.dtype, INT64), count)

@@ -87,12 +87,31 @@ def _many(e: Emitter, draw: Callable[[], str], shape: Sequence[Length], dtype: n
 
 
 def _few(e: Emitter, one: str, of: Distribution, shape: tuple[Length, ...], dtype: np.dtype) -> Array:
-    """Numbers in a register: if all are what one number of the stream each gives; else they are drawn again, one by one."""
-    text, here, there, after = e.text, e.text.label("d"), e.text.label("d"), e.text.label("d")
+    """Numbers in a register; where they are drawn again, one by one."""
     count = int(np.prod([int(n) for n in shape]))
-    lanes, state, numbers = lanes_for(e, count), _state(e), list[str]()
+    lanes = lanes_for(e, count)
+
+    def again() -> str:
+        room = e.room(FLOAT64, [count])
+        with e.text.counted(0, count) as k:
+            drawn = _one(e, one, of)
+            e.text.line(f"store double {drawn}, ptr {e.text.element_pointer('double', room, k)}")
+        return lanes.load(FLOAT64, room, Place("0", 1))
+
+    return in_register(dtype, shape, converted(lanes, _together(e, of, lanes, count, again), FLOAT64, dtype))
+
+
+def _one(e: Emitter, one: str, of: Distribution) -> str:
+    """One number, or numpy's number."""
+    return _together(e, of, Lanes(e.text), 1, lambda: e.text.new(one))
+
+
+def _together(e: Emitter, of: Distribution, lanes: Lanes, count: int, again: Callable[[], str]) -> str:
+    """Numbers, and the stream goes on: if all are what one number of the stream each gives; else what is drawn again."""
+    text, here, there, after = e.text, e.text.label("d"), e.text.label("d"), e.text.label("d")
+    state, numbers = text.new("load i128, ptr %pcg, align 8"), list[str]()
     for _ in range(count):
-        state = _stepped(e, state)
+        state = text.new(f"add i128 {text.new(f'mul i128 {state}, {MULTIPLIER}')}, %step")
         numbers.append(_number_of(e, state))
     found, margins = of(e, lanes, numbers)
     text.fork(_all_hold(e, margins), here, there)
@@ -100,31 +119,10 @@ def _few(e: Emitter, one: str, of: Distribution, shape: tuple[Length, ...], dtyp
     text.line(f"store i128 {state}, ptr %pcg, align 8")
     text.jump(after)
     text.start(there)
-    room = e.room(FLOAT64, [count])
-    with text.counted(0, count) as k:
-        again = _one(e, one, of)
-        text.line(f"store double {again}, ptr {text.element_pointer('double', room, k)}")
-    other, there = lanes.load(FLOAT64, room, Place("0", 1)), text.block
+    other, there = again(), text.block
     text.jump(after)
     text.start(after)
-    both = text.new(f"phi {lanes.of('double')} [{found}, %{here}], [{other}, %{there}]")
-    return in_register(dtype, shape, converted(lanes, both, FLOAT64, dtype))
-
-
-def _one(e: Emitter, one: str, of: Distribution) -> str:
-    """One number, and the stream goes on; or numpy's number."""
-    text, here, there, after = e.text, e.text.label("d"), e.text.label("d"), e.text.label("d")
-    state = _stepped(e, _state(e))
-    found, margins = of(e, Lanes(text), [_number_of(e, state)])
-    text.fork(_all_hold(e, margins), here, there)
-    text.start(here)
-    text.line(f"store i128 {state}, ptr %pcg, align 8")
-    text.jump(after)
-    text.start(there)
-    other = text.new(one)
-    text.jump(after)
-    text.start(after)
-    return text.new(f"phi double [{found}, %{here}], [{other}, %{there}]")
+    return text.new(f"phi {lanes.of('double')} [{found}, %{here}], [{other}, %{there}]")
 
 
 def _normal_of(e: Emitter, lanes: Lanes, numbers: Sequence[str]) -> tuple[str, list[str]]:
@@ -176,15 +174,6 @@ def _all_hold(e: Emitter, margins: Sequence[str]) -> str:
     for margin in margins:
         found = e.text.new(f"and i64 {found}, {margin}")
     return e.text.new(f"icmp slt i64 {found}, 0")
-
-
-def _state(e: Emitter) -> str:
-    return e.text.new("load i128, ptr %pcg, align 8")
-
-
-def _stepped(e: Emitter, state: str) -> str:
-    """The next state of a stream of PCG64."""
-    return e.text.new(f"add i128 {e.text.new(f'mul i128 {state}, {MULTIPLIER}')}, %step")
 
 
 def _number_of(e: Emitter, state: str) -> str:

@@ -1,16 +1,18 @@
-"""Elements taken from their places and put there, many at a time."""
+"""Slices put to their places, many at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mdf_loop.backends.llvm.emitter import Emitter
 from mdf_loop.backends.llvm.lanes.arithmetic import written
+from mdf_loop.backends.llvm.lanes.casts import converted
 from mdf_loop.backends.llvm.lanes.element_loops import rows, sweep
-from mdf_loop.backends.llvm.lanes.element_types import element
-from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, offset
+from mdf_loop.backends.llvm.lanes.element_types import INT64, element
+from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.views import gathered, place_of, placed, viewed
-from mdf_loop.backends.llvm.operators.operator_table import Call, gives, whole_place
+from mdf_loop.backends.llvm.operations.views import from_front
+from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 
 
 def _base(call: Call) -> tuple[Array, Array, Array]:
@@ -35,20 +37,6 @@ def _put(call: Call, lanes: Lanes, whole: Array, place: Place, value: str) -> No
     lanes.store(whole.dtype, value, whole.memory, place)
 
 
-def _check_lengths(call: Call, x: Array, indices: Array, axis: int) -> None:
-    """Indices have the rank of the data, and are no longer along the other axes."""
-    if len(x.shape) != len(indices.shape):
-        raise call.refuse("of two ranks")
-    for k, (n, m) in enumerate(zip(x.shape, indices.shape, strict=True)):
-        if k == axis or n == m:
-            continue
-        if isinstance(n, int) and isinstance(m, int):
-            if m > n:
-                raise call.refuse("with indices that are longer than the data")
-        else:
-            call.e.leave_if(call.e.text.new(f"icmp sgt i64 {m}, {n}"))
-
-
 @gives("ScatterND")
 def scatter_nd(call: Call) -> Array:
     """The data with slices replaced, one after the other."""
@@ -61,9 +49,15 @@ def scatter_nd(call: Call) -> Array:
     for n, m in zip(updates.shape, (*batch, *rest), strict=True):
         e.same_length([n, m])
     with rows(e, batch) as index:
-        where = [whole_place(e, indices, [*index, Place(str(k))], whole.shape[k]) for k in range(width)]
-        _put_slice(call, whole, updates, [Place(i) for i in where], index)
+        where = [_place(e, indices, (*index, Place(str(k))), whole.shape[k]) for k in range(width)]
+        _put_slice(call, whole, updates, where, index)
     return e.settled(in_memory(whole.dtype, whole.shape, whole.memory))
+
+
+def _place(e: Emitter, indices: Array, index: Index, count: Length) -> Place:
+    """One index, counted from the front."""
+    one = Lanes(e.text)
+    return Place(from_front(e, one, converted(one, get(one, indices, index), indices.dtype, INT64), count))
 
 
 def _put_slice(call: Call, whole: Array, updates: Array, where: Sequence[Place], index: Sequence[Place]) -> None:
@@ -74,25 +68,3 @@ def _put_slice(call: Call, whole: Array, updates: Array, where: Sequence[Place],
         _put(call, lanes, whole, offset(lanes, whole.shape, (*where, *inner)), value)
 
     sweep(call.e, rest, element(whole.dtype).size, visit, may_overlap=call.attrs.get("reduction", "none") == "none")
-
-
-@gives("Gather")
-def gather(call: Call) -> Array:
-    """The entries of an axis, whose length the definition did not know."""
-    x = call.input(0)
-    return gathered(call.e, x, call.input(1), call.axis(len(x.shape)))
-
-
-@gives("GatherElements")
-def gather_elements(call: Call) -> Array:
-    """For each index the element at that place of the axis."""
-    e, x, indices = call.e, call.input(0), call.input(1)
-    axis = call.axis(len(x.shape))
-    _check_lengths(call, x, indices, axis)
-    places = placed(e, indices, x.shape[axis])
-
-    def back(lanes: Lanes, index: Index) -> Index:
-        found = place_of(lanes, places, index)
-        return tuple(found if k == axis else place for k, place in enumerate(index))
-
-    return e.settled(viewed(x, indices.shape, back))

@@ -1,4 +1,4 @@
-"""Convolutions, whose windows slide over the last axes, and stacks of matrices: sums of products."""
+"""Convolutions, whose windows slide over the last axes: sums of products."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mdf_loop.backends.llvm.lanes.element_types import element, literal
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, get, in_memory, number, offset
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
 from mdf_loop.backends.llvm.operations.elementwise import computed
-from mdf_loop.backends.llvm.operations.products import Given, Product, multiplied
+from mdf_loop.backends.llvm.operations.products import Given, Product
 from mdf_loop.backends.llvm.operations.views import reshaped
 from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 from mdf_loop.kernels.networks.sliding_windows import Windows, windows
@@ -77,7 +77,7 @@ def conv(call: Call) -> Array:
     count, channels, *_ = (n for n in x.shape if isinstance(n, int))
     filters = int(w.shape[0])
     each, terms, places = filters // group, w.size // filters, math.prod(where.out)
-    if are_large(each, terms, places):
+    if are_large((each, terms), (terms, places)):
         raise call.refuse("of so many products")
     source, weights = padded(e, x, where), e.memory_of(w)
     shape = (count, filters, *where.out)
@@ -104,14 +104,3 @@ def conv(call: Call) -> Array:
         return found
     bias = reshaped(e, call.input(2), (filters, *[1] * len(where.out)))
     return computed(e, x.dtype, [found, bias], lambda lanes, a, b: written(lanes, "add", x.dtype, [a, b]))
-
-
-@gives("MatMul")
-def matmul(call: Call) -> Array:
-    """Stacks of matrices."""
-    x, y = call.input(0), call.input(1)
-    if min(len(x.shape), len(y.shape)) > 1 and are_large(*x.shape[-2:], y.shape[-1]):
-        raise call.refuse("of so many products")
-    if element(x.dtype).kind == "h":
-        raise call.refuse("of half precision")
-    return multiplied(call.e, call.v, x, y, x.dtype)

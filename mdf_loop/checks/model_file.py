@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from mdf_loop.backend import prepare
+from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
+from mdf_loop.checks.loop_bodies import counted_results
+from mdf_loop.checks.trial import without, wrong_when_run, wrong_with_inputs
+from mdf_loop.checks.whole_graphs import wrong_with_graph
 from mdf_loop.convert.file_text import decoded, line_of, parse
 from mdf_loop.convert.loading import find_files, load, model_as_written, model_of
 from mdf_loop.convert.locating import line_of_error, line_of_names, thing_of, without_line
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import LoopError, LoopWarning, hints_of
-from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged, salvaged
-from mdf_loop.integrations.checks.loop_bodies import counted_results
-from mdf_loop.integrations.checks.trial import without, wrong_when_run, wrong_with_inputs
-from mdf_loop.integrations.checks.whole_graphs import wrong_with_graph
 from mdf_loop.readers.expressions.equations import TAU
 from mdf_loop.readers.mdf.file_structure import wrong_with_model
 from mdf_loop.readers.mdf.typed import has_conditions

@@ -10,10 +10,10 @@ import numpy as np
 
 from mdf_loop.calls.control_flow import condition, trip_count
 from mdf_loop.calls.prepared import named_in, prepare_branch, prepare_loop, prepare_scan, read_once
+from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.convert.locating import names_in_equations, place_of_reading
 from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments
-from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Gap
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations, names_of, within

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,21 +12,21 @@ import numpy as np
 from modeci_mdf.functions.standard import mdf_functions
 
 from mdf_loop.calls.prepared import read_once
+from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
+from mdf_loop.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.convert.loading import UNUSABLE_SHAPE
 from mdf_loop.convert.scheduled.run_order import left_open, refuse_without_end
 from mdf_loop.errors import LoopError, MalformedBody, NeverEnds
 from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
-from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
-from mdf_loop.integrations.checks.loop_bodies import wrong_with_bodies
-from mdf_loop.integrations.checks.unread import unread_in, words_of_conditions
 from mdf_loop.integrations.graph_conditions import wrong_conditions
 from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
+from mdf_loop.integrations.unread import unread_in, words_of_conditions
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
-from mdf_loop.readers.mdf.engine_body import refused_texts
+from mdf_loop.readers.mdf.engine_body import reached_from, refused_texts
 from mdf_loop.readers.mdf.input_ports import default_value_of, ports_of_many
 from mdf_loop.readers.mdf.names import needed_arguments, surplus, unknown_names
 from mdf_loop.readers.mdf.node import CONTROL
@@ -152,21 +151,9 @@ def _unreached(graph: Any) -> Iterator[Finding]:
 
 def _starved(graph: Any) -> Iterator[Finding]:
     """Nodes that nothing reaches: they wait for each other."""
-    following: dict[str, list[str]] = {}
-    for edge in graph.edges:
-        following.setdefault(edge.sender, []).append(edge.receiver)
     receivers = {edge.receiver for edge in graph.edges}
-    todo = deque(
-        node.id
-        for node in graph.nodes
-        if node.id not in receivers or any(default_value_of(p) is not None for p in node.input_ports)
-    )
-    reached = set(todo)
-    while todo:
-        for receiver in following.get(todo.popleft(), ()):
-            if receiver not in reached:
-                reached.add(receiver)
-                todo.append(receiver)
+    begun = [n.id for n in graph.nodes if n.id not in receivers or any(default_value_of(p) is not None for p in n.input_ports)]
+    reached = reached_from(graph, begun)
     for node in graph.nodes:
         if node.id not in reached:
             said = f"{graph.id}/{node.id}: it waits for a node that waits for it, and neither has a first value"

@@ -7,6 +7,7 @@ those of a run, but their kinds are: of what goes wrong there only that counts w
 from __future__ import annotations
 
 import copy
+import math
 import re
 import time
 import warnings
@@ -15,40 +16,41 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.calls.calling import run_loop
-from mdf_loop.calls.prepared import read_once
+from mdf_loop.calls.calling import alone_or_all, results_of, run_by, run_loop
+from mdf_loop.calls.prepared import PreparedLoop, read_once
+from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding
+from mdf_loop.checks.loop_bodies import values_of
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.execute.endless import computing
+from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.inverted_conditions import INVERTED
-from mdf_loop.integrations.checks.findings import ERROR, NOTE, WARNING, Finding
-from mdf_loop.integrations.checks.loop_bodies import values_of
-from mdf_loop.integrations.engine_runs import free_places, needs_no_scheduler, run_in_mdf, run_recorded_in_mdf, with_inputs
-from mdf_loop.integrations.input_warnings import sent_to_declared, wrong_when_sent
+from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
+from mdf_loop.integrations.input_places import InputPlaces, with_inputs
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
-from mdf_loop.integrations.taken_over import cutting_loops
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.ir import Body
+from mdf_loop.models.mdf import MdfModel
+from mdf_loop.models.model import PLAIN
+from mdf_loop.models.once import Request, part_of_model
+from mdf_loop.models.results import iterations_of
 from mdf_loop.ops.registry import facts
-from mdf_loop.options import options, start_run
+from mdf_loop.options import Run, options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import Equations
-from mdf_loop.readers.expressions.expression_text import number_in
+from mdf_loop.readers.expressions.expression_text import excerpt, number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of
+from mdf_loop.readers.mdf.engine_body import reached_from
 from mdf_loop.readers.mdf.node import CONTROL
-from mdf_loop.readers.mdf.stepped_loops import is_stepped
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 MOST, SECONDS = 1000, 2.0
 """Iterations after which a loop is cut short, and how long all may take: less than people wait for."""
 
 
-Told = dict[str, tuple[str, tuple[str, ...]]]
-"""What is to be reported: its kind, and a place in the graph, empty where it is not known."""
-
 _RANKS = re.compile("invalid index to scalar|too many indices")
 """What numpy says of an index that is wrong whatever the lengths are."""
 
-_ODD = re.compile("nan|infinite")
+_ODD = re.compile("nan|infinite|is declared .*, and gets")
 """What a run warns of that its loops compute, and that more iterations may change."""
 
 _TYPES = re.compile(
@@ -80,37 +82,147 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
         return
     constants = [*wrong_with_constants(graph, given)]
     yield from constants
-    end, told = time.monotonic() + SECONDS, Told()
-    while graph.nodes and time.monotonic() < end and (error := _evaluated(graph, given, told)) is not None:
-        yield error
-        failed = getattr(error, "mdf_node", "")
+    end, trial = time.monotonic() + SECONDS, Trial(graph, given)
+    while trial.error is not None:
+        yield trial.error
+        failed = getattr(trial.error, "mdf_node", "")
         if not failed or has_conditions(graph):
             return
         graph, given = without([failed], graph, given)
-    loops = [(node.id, each.id) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
-    for text, (kind, place) in told.items() if not constants else ():
-        place = (str(graph.id), *(place or (loops[0] if len(loops) == 1 else ())))
-        yield Finding(kind, f"{'/'.join(place)}: {text}", place)
-    if not has_conditions(graph):
-        yield from _ended_at_once(graph, given)
-
-
-def _ended_at_once(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding]:
-    """Loops that end before or after their first iteration, though M lets them go on."""
-    loops = [
-        (node, each) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function == "onnx::Loop"
-    ]
-    none, one = (_cut_at(graph, given, most) for most in (0, 1)) if loops else ((), ())
+        if not graph.nodes or time.monotonic() > end:
+            break
+        trial = Trial(graph, given, trial.told)
+    loops = [(node, each) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
+    yield from trial.odd
+    named = {f" '{node.id}.{each.id}'": (str(graph.id), node.id, each.id) for node, each in loops}
+    yield from _placed([] if constants else trial.told, named, str(graph.id))
     for node, thing in loops:
-        values, args = values_of(graph, node, given), {**(thing.args or {})}
-        known = values | {key: values.get(value, value) if isinstance(value, str) else value for key, value in args.items()}
-        count, said, place = _number(known.get("M")), equations_of(node, thing), (str(graph.id), node.id, thing.id)
-        if is_stepped(node, thing) or (count is not None and np.any(count <= 1)):
-            continue
-        if none is not None and thing.id not in none:
-            yield Finding(WARNING, f"{'/'.join(place)}: no iteration runs: cond, the condition to go on, is false", place)
-        elif one is not None and thing.id not in one and said is not None and said.going and not _goes_on(said, known):
-            yield Finding(WARNING, f"{'/'.join(place)}: while {INVERTED}write while: not ({said.going})", place)
+        if thing.function == "onnx::Loop" and (count := trial.iterations.get(f"{node.id}.{thing.id}", MOST)) <= 1:
+            yield from _ended_at_once(node, thing, values_of(graph, node, given), count, (str(graph.id), node.id, thing.id))
+
+
+def _placed(texts: Iterable[str], loops: Mapping[str, tuple[str, ...]], graph: str) -> Iterator[Finding]:
+    """What loops warn of, each with the place of the loop that it names, or of the only one."""
+    only = next(iter(loops)) if len(loops) == 1 else ""
+    for text in texts:
+        name = next((name for name in loops if name in text), only)
+        port = re.match(r"(\w+)\.(\w+) is declared ", text)
+        place = loops.get(name, (graph,)) if port is None else (graph, *port.groups())
+        yield Finding(WARNING, f"{'/'.join(place)}: {text.replace(name, '', 1)}", place)
+
+
+class Trial:
+    """One evaluation of a graph with its loops cut short.
+
+    Attributes
+    ----------
+    iterations : dict of str to int
+        How many iterations loops had, by their places; of a graph that MDF's engine runs they are not known.
+    error : LoopError or None
+        What it ended with, but for what may follow from loops that were cut.
+    told : list of str
+        What loops warn of; of nan and infinity where no loop was cut.
+    odd : list of Finding
+        Parameters that are computed and not finite, with which MDF's engine does not go on.
+    """
+
+    def __init__(self, graph: Any, given: Mapping[str, Any], told: Iterable[str] = ()) -> None:
+        self.iterations, self.told, self._is_cut = dict[str, int](), [*told], False
+        self.error: LoopError | None = None
+        self.odd = list[Finding]()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", LoopWarning)
+            warnings.showwarning = self._note  # type: ignore[assignment]
+            try:
+                with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
+                    self._run(MdfModel(graph), given)
+            except (IterationLimit, LoopTimeout):
+                pass
+            except LoopError as error:
+                self.error = error if not self._is_cut or _is_of_kinds(error) else None
+
+    def _run(self, model: MdfModel, given: Mapping[str, Any]) -> None:
+        def call(request: Request, run: Run) -> Any:
+            inner = part_of_model(run)
+            results = self._shortened(request.prepared, request.arguments, inner)
+            self.iterations[request.place] = iterations_of(inner)
+            return results
+
+        computed = {
+            ("parameter", node.id, each.id): each.value
+            for node in model.graph.nodes
+            for each in node.parameters
+            if isinstance(each.value, str) and number_in(each.value) is None
+        }
+        weighted = {f"edge {edge.id}": ("output", edge.sender, edge.sender_port) for edge, _ in _by_matrices(model.graph)}
+        record = {"/".join(key[1:]): key for key in computed} | weighted
+        found = model.evaluated_once(given, start_run(), call, record)
+        if found is None:
+            self._run_in_passes(model, given)
+            return
+        self.odd += _of_matrices(model.graph, found.recorded) if not self._is_cut else ()
+        for key, value in zip(computed, found.recorded.values(), strict=False):
+            if isinstance(value, float) and not math.isfinite(value):
+                place, odd = (str(model.graph.id), *key[1:]), "nan" if math.isnan(value) else "infinity"
+                self.odd.append(Finding(WARNING, f"{'/'.join(place)}: {excerpt(computed[key])} is {odd}", place))
+
+    def _run_in_passes(self, model: MdfModel, given: Mapping[str, Any]) -> None:
+        """Run what is not evaluated once: in the engine of MDF where loops are to be cut, or to find out where it fails."""
+        things = [each for node in model.graph.nodes for each in (*node.parameters, *node.functions)]
+        if has_conditions(model.graph) and not any(each.function in LOOPS for each in things):
+            try:
+                model.in_other_ways(given, start_run(), PLAIN)
+                return
+            except LoopError as error:
+                if isinstance(error, IterationLimit | LoopTimeout):
+                    raise
+        with run_by(self._shortened):
+            run_in_mdf(with_inputs(model.graph, given))
+
+    def _shortened(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
+        """The results of a loop, or what it has after so many iterations."""
+        try:
+            return results_of(prepared, arguments, run)
+        except IterationLimit as limit:
+            if limit.partial is None:
+                raise
+            self._is_cut = True
+            return alone_or_all([*limit.partial])
+
+    def _note(self, message: Warning | str, *_: Any) -> None:
+        said = str(message)
+        if said not in self.told and (_TYPES.search(said) or (_ODD.search(said) and not self._is_cut)):
+            self.told.append(said)
+
+
+def _by_matrices(graph: Any) -> list[tuple[Any, tuple[int, ...]]]:
+    """The edges whose weight is a matrix, each with its shape."""
+    weights = [(edge, np.shape((edge.parameters or {}).get("weight", 1))) for edge in graph.edges]
+    return [(edge, shape) for edge, shape in weights if len(shape) == 2]
+
+
+def _of_matrices(graph: Any, recorded: Mapping[str, Any]) -> Iterator[Finding]:
+    """Weights that could be meant as those of a product of matrices."""
+    for edge, shape in _by_matrices(graph):
+        value, place = np.shape(recorded[f"edge {edge.id}"]), (str(graph.id), edge.receiver, edge.receiver_port)
+        if value and value[0] == value[-1] == shape[1]:
+            said = f"edge {edge.id!r} multiplies what it brings, an array of shape {[*value]}, element by element by its weight"
+            cure = "for a product of matrices compute w @ x in a node, with the parameter w"
+            yield Finding(NOTE, f"{'/'.join(place)}: {said} of shape {[*shape]}, as MDF does; {cure}", place)
+
+
+def _ended_at_once(node: Any, thing: Any, values: Mapping[str, Any], count: int, place: tuple[str, ...]) -> Iterator[Finding]:
+    """A loop that ends before or after its first iteration, though M lets it go on."""
+    args, said = {**(thing.args or {})}, equations_of(node, thing)
+    known = {**values, **{key: values.get(value, value) if isinstance(value, str) else value for key, value in args.items()}}
+    most = _number(known.get("M"))
+    if most is not None and np.any(most <= 1):
+        return
+    if count == 0:
+        yield Finding(WARNING, f"{'/'.join(place)}: no iteration runs: cond, the condition to go on, is false", place)
+    elif said is not None and said.going and not _goes_on(said, known):
+        yield Finding(WARNING, f"{'/'.join(place)}: while {INVERTED}write while: not ({said.going})", place)
 
 
 def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
@@ -127,73 +239,9 @@ def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
     return False
 
 
-def _cut_at(graph: Any, given: Mapping[str, Any], most: int) -> list[str] | None:
-    """The loops that go on behind so many iterations; None where that is not known."""
-    with warnings.catch_warnings(), cutting_loops() as cut:
-        warnings.simplefilter("ignore")
-        try:
-            with options(engine="interpret", max_iterations=most, timeout=SECONDS, progress=None):
-                run_in_mdf(with_inputs(graph_by_place(graph, read_once), given))
-        except LoopError:
-            return None
-    return cut
-
-
-def _evaluated(graph: Any, given: Mapping[str, Any], told: Told) -> LoopError | None:
-    """What one evaluation ends with, loops cut short; what it warns of is noted, each with its place where that is known.
-
-    nan and infinity of loops, and the shapes that edges bring, are those of a run where none was cut.
-    """
-
-    def note(message: Warning | str, *_: Any) -> None:
-        is_odd = _TYPES.search(str(message)) or (_ODD.search(str(message)) and not cut)
-        if is_odd:
-            told[str(message)] = WARNING, ()
-
-    with warnings.catch_warnings(), cutting_loops() as cut:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", LoopWarning)
-        warnings.showwarning = note  # type: ignore[assignment]
-        try:
-            with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
-                keys = list(dict.fromkeys([*sent_to_declared(graph), *_by_matrices(graph)]))
-                _, rows = run_recorded_in_mdf(with_inputs(graph_by_place(graph, read_once), given), 1, None, False, keys)
-            told |= _of_edges(graph, {key: row[-1] for key, row in zip(keys, rows, strict=True)}) if not cut else {}
-        except (IterationLimit, LoopTimeout):
-            return None
-        except LoopError as error:
-            return error if not cut or _is_of_kinds(error) else None
-    return None
-
-
-def _by_matrices(graph: Any) -> dict[tuple[str, str, str], tuple[Any, tuple[int, ...]]]:
-    """Output ports, as keys of what is recorded, with an edge away from them whose weight is a matrix, and its shape."""
-    weights = [(edge, np.shape((edge.parameters or {}).get("weight", 1))) for edge in graph.edges]
-    return {("output", edge.sender, edge.sender_port): (edge, shape) for edge, shape in weights if len(shape) == 2}
-
-
-def _of_edges(graph: Any, sent: Mapping[tuple[str, str, str], Any]) -> Told:
-    """What edges bring that is not what their ports declare, and weights that could be meant as those of a matrix product."""
-    found = Told()
-    for key, ports in sent_to_declared(graph).items():
-        wrong = {name: wrong_when_sent(name, sent[key], port) for name, port in ports.items()}
-        found |= {said: (WARNING, tuple(name.split("."))) for name, said in wrong.items() if said}
-    for key, (edge, shape) in _by_matrices(graph).items():
-        value = np.shape(sent[key])
-        if value and value[0] == value[-1] == shape[1]:
-            said = (
-                f"edge {edge.id!r} multiplies what it brings, an array of shape {[*value]}, element by element by its weight of "
-            )
-            said += f"shape {[*shape]}, as MDF does; for a product of matrices compute w @ x in a node, with the parameter w"
-            found[said] = NOTE, (edge.receiver, edge.receiver_port)
-    return found
-
-
 def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     """A graph without some nodes, and without all that they send something to, however far; and what is given to the others."""
-    gone = {*failed}
-    while more := {edge.receiver for edge in graph.edges if edge.sender in gone} - gone:
-        gone |= more
+    gone = reached_from(graph, failed)
     rest = copy.copy(graph)
     rest.nodes = [node for node in graph.nodes if node.id not in gone]
     rest.edges = [edge for edge in graph.edges if edge.sender not in gone and edge.receiver not in gone]
@@ -201,12 +249,8 @@ def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tupl
     lost = {name for node, port in ports for name in (port, f"{node.id}.{port}")}
     if isinstance(said := (graph.metadata or {}).get("outputs"), list):  # of a graph that says types
         rest.metadata = {**graph.metadata, "outputs": [name for name in said if not isinstance(name, str) or name not in lost]}
-    return rest, {name: value for name, value in given.items() if not gone or _is_in(rest, name)}
-
-
-def _is_in(graph: Any, name: str) -> bool:
-    """Whether an input, which may be called ``node.id``, is one of a graph."""
-    return any(name in (id, f"{node}.{id}") for node, id, *_ in free_places(graph))
+    known = InputPlaces(rest).named if gone else given
+    return rest, {name: value for name, value in given.items() if name in known}
 
 
 def _of_typed(graph: Any) -> Iterator[LoopError]:
