@@ -83,6 +83,21 @@ class ArgumentError(LoopError, ValueError):
     """A value handed to a loop is not what the loop can take."""
 
 
+def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
+    """The error for a name that is not there, with those that are close."""
+    names = list(dict.fromkeys(names))
+    last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
+    close = close_to(name, [*names, *ends], 3)
+    near = [
+        last,
+        *(end for end in ends if end.lower() == last.lower()),
+        *close,
+    ]
+    meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
+    said = f"did you mean {' or '.join(map(repr, [*meant][:3]))}?" if meant else f"there are {', '.join(names) or 'none'}"
+    return ArgumentError(f"{what} {name!r}; {said}")
+
+
 class KindError(ArgumentError, TypeError):
     """A value has the wrong kind: text for a number, a float for a trip count."""
 

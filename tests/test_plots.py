@@ -7,6 +7,7 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError, close_to
 from mdf_loop.models.results import About, Results
 from mdf_loop.plots.panels import panels
+from mdf_loop.plots.plot import figure
 
 matplotlib = pytest.importorskip("matplotlib")
 pytest.importorskip("matplotlib.pyplot")
@@ -97,6 +98,18 @@ def test_what_is_no_time_is_drawn_as_a_line(t):
     assert {name for ax in run.plot().figure.axes for name in lines_of(ax)} == {"v", "t"}
     (line,) = run.plot("v").lines
     np.testing.assert_array_equal(line.get_xdata(), np.arange(40))
+
+
+def test_lines_with_axes_of_their_own_are_over_the_same_iterations():
+    late = np.where(np.arange(50) < 20, np.nan, np.arange(50) * 100.0)
+    about = About(recorded={"a": np.arange(50.0), "b": late})
+    results = Results({"m": np.arange(12.0).reshape(3, 4), "x": np.arange(5.0)}, about)
+    first, second = mdf_loop.plot(results).figure.axes
+    assert first.get_xlim() == second.get_xlim()
+    first, second, *others = figure(results).axes
+    assert first.get_xlim() == second.get_xlim()
+    assert others
+    assert all(ax.get_xlim() != first.get_xlim() for ax in others)
 
 
 def test_several_names_are_drawn_against_the_first_one():

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import onnx.parser
 import pytest
+from modeci_mdf.mdf import Condition, ConditionSet
 from test_cli import run_main
 
 import mdf_loop
@@ -139,3 +140,12 @@ def test_what_the_command_writes_can_be_opened(tmp_path, capsys):
     assert run_main(*said, "--record-to", tmp_path / "r.zarr") == 0
     assert_alike(mdf_loop.open(tmp_path / "r.zarr"), r)
     capsys.readouterr()
+
+
+def test_outputs_of_a_converted_model_have_their_names_in_a_recorded_run():
+    text = '<ir_version: 8, opset_import: ["": 18]> g (float x) => (float "a/y") { "a/y" = Add (x, x) }'
+    model = mdf_loop.convert(onnx.parser.parse_model(text))
+    model.graphs[0].conditions = ConditionSet(node_specific={"Add": Condition("Always")}, termination={})
+    r = mdf_loop.run(model, x=2.0, steps=2, record="Add.a_y")
+    assert dict(r) == mdf_loop.run(model, x=2.0, steps=2) == {"a/y": 4.0}
+    assert r.recorded["Add.a_y"].tolist() == [4.0, 4.0]

@@ -11,7 +11,7 @@ import mdf_loop
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
 from mdf_loop.errors import ArgumentError, IterationLimit, LoopWarning, MalformedBody, NotLowered
 from mdf_loop.models.mdf import MdfModel
-from mdf_loop.models.recordings.ways import loops_of
+from mdf_loop.models.recordings.recorded_names import loops_of
 
 LEAK = """leak (int64 i, bool go, double v) => (bool going, double v_out, double seen) {
   change = Mul (rate, v) v_out = Sub (v, change) seen = Identity (v_out)

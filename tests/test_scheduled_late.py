@@ -63,3 +63,37 @@ def test_a_node_that_never_runs_has_no_collected_outputs():
             collected = mdf_loop.run(source, steps=1500, collect=True)
         assert [*collected["n_B"]] == [None] * 1500
         np.testing.assert_array_equal(collected["n_A"], range(1, 1501))
+
+
+RECORDED = ["late.sum", "late.s", "late.x", "follower.sum", "follower.y", "A.a"]
+
+
+@pytest.mark.parametrize("first", [0, 3, MOST_FIRST_PASSES + 5])
+def test_recorded_rows_are_those_of_the_same_passes_and_nan_before_a_node_runs(first):
+    found = mdf_loop.run(late_source(first, 0.5, until=2), steps=20, record=RECORDED, collect=True)
+    recorded = found.recorded
+    assert {len(rows) for rows in recorded.values()} == {40}
+    np.testing.assert_array_equal(recorded["A.a"], np.arange(1, 41))
+    for name in ("late.sum", "late.s", "late.x"):
+        assert np.flatnonzero(~np.isnan(recorded[name]))[0] == first
+    np.testing.assert_array_equal(recorded["late.s"][1::2], [np.nan if s is None else s / 2 for s in found["n_late"]])
+    np.testing.assert_array_equal(np.cumsum(recorded["follower.y"]), recorded["follower.sum"])
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_whole_numbers_in_a_folder_become_fractions_where_these_come_later(every, tmp_path):
+    pytest.importorskip("zarr")
+    how = {"steps": 60, "record": RECORDED, "every": every}
+    kept = mdf_loop.run(late_source(MOST_FIRST_PASSES + 20, 0.5), **how).recorded
+    written = mdf_loop.run(late_source(MOST_FIRST_PASSES + 20, 0.5), record_to=tmp_path / "r.zarr", **how).recorded
+    assert (kept["follower.y"] % 1 > 0).any()
+    for name in RECORDED:
+        np.testing.assert_array_equal(written[name][...], kept[name])
+
+
+@pytest.mark.parametrize("record", [None, "A.n_A"])
+def test_many_passes_are_said_with_and_without_a_recording(record, monkeypatch):
+    for name in ("integrations.scheduled_loops.MANY_PASSES", "progress.INTERVAL"):
+        monkeypatch.setattr(f"mdf_loop.{name}", 0)
+    with pytest.warns(LoopWarning, match="its conditions of termination do not hold yet"):
+        mdf_loop.run(graph(counter("A"), until=Condition("AfterNPasses", n=5000)), record=record)

@@ -269,6 +269,35 @@ class Gathering:
         return np.stack(values)
 
 
+class RaggedGathering(Gathering):
+    """The same of values that may differ in shape, or are no tensors: a list."""
+
+    def check(self, value: Any) -> None:
+        """Any value can be kept."""
+
+    def add(self, value: Any) -> None:
+        """Keep this iteration's value."""
+        self.values.append(value)
+
+    def check_block(self, values: History | Any, length: int) -> None:
+        """Any values can be kept."""
+
+    def add_block(self, values: History | Any, length: int, most: int | None = None) -> None:
+        """Keep the values of a block of iterations."""
+        self.values += values.values() if isinstance(values, History) else [values] * length
+
+    def array(self, iterations: int | None = None) -> Any:
+        """The values of so many iterations."""
+        if iterations is not None:
+            self.cut(iterations)
+        return [*self.values]
+
+
+def gathering_of(what: Collected, place: str = "") -> Gathering:
+    """What keeps the values of one collected output; ``place`` is where it is written, for the beginning of a message."""
+    return (RaggedGathering if what.ragged else Gathering)(what, place)
+
+
 class Gathered(list[Gathering], Hidden):
     """What each collected value of a Python body was so far: how many it has is known once it has run."""
 

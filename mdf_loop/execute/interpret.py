@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from mdf_loop.errors import IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
-from mdf_loop.execute.collect import Gathered, Gathering, Types
+from mdf_loop.execute.collect import Gathered, Gathering, Types, gathering_of
 from mdf_loop.execute.program import RUN, Program, no_boolean, refused_condition
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, Run
@@ -225,7 +225,7 @@ class InterpretedLoop:
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
         nothing = [None] * len(self.last)
         moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
-        gatherings = [Gathering(c, self.loop.body.at(c.output)) for c in self.loop.collected]
+        gatherings = [gathering_of(c, self.loop.body.at(c.output)) for c in self.loop.collected]
         progress = Progress(self, gatherings, run.stream, moment, run.finish, total=given.trip_count)
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
         run.enter(progress)

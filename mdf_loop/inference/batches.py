@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, in_words
-from mdf_loop.models.model import Model, unknown_name
+from mdf_loop.errors import ArgumentError, KindError, in_words, unknown_name
+from mdf_loop.models.model import Model
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.types.fitting import as_array
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, shortened, warn_user
+from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, shortened, unknown_name, warn_user
 from mdf_loop.inference.distances import Distance, Objective, mean_of, of_function
 from mdf_loop.inference.simulators import Simulator
 from mdf_loop.inference.standard_errors import StandardErrors
 from mdf_loop.inference.summaries import MOST_CODES
-from mdf_loop.models.model import Model, unknown_name
+from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_options, options, part_of, start_run

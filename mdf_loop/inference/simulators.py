@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words
+from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, unknown_name
 from mdf_loop.inference.batches import Batches, RunBatch
 from mdf_loop.inference.row_numbers import RowNumbers
-from mdf_loop.models.model import Model, Wish, unknown_name
+from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, public, start_run

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
 from mdf_loop.calls.calling import run_by
 from mdf_loop.calls.prepared import PreparedLoop
+from mdf_loop.convert.inner_values import NOTHING
 from mdf_loop.convert.naming import input_ids, names_of
+from mdf_loop.convert.scheduled.conditions import INSIDE, Key
 from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.errors import (
     KindError,
@@ -108,8 +111,8 @@ def run_recorded_in_mdf(
     steps: int,
     time_increment: float | None,
     collect: bool,
-    keys: Sequence[tuple[str, str, str]],
-    loops: Mapping[tuple[str, str], LoopOfNode] = MappingProxyType({}),
+    keys: Sequence[Key],
+    loops: Watched = MappingProxyType({}),
     places: Places | None = None,
 ) -> tuple[dict[str, Any], list[list[Any]]]:
     """The same, and the values of ports and parameters after each pass; None before their node has run.
@@ -118,10 +121,10 @@ def run_recorded_in_mdf(
     ----------
     graph, steps, time_increment, collect, places
         As :func:`run_in_mdf`.
-    keys : sequence of (kind, node, id)
-        What is recorded: ``"input"``, ``"parameter"``, ``"function"`` and ``"output"`` of nodes.
+    keys : sequence of Key
+        What is recorded: ``"input"``, ``"parameter"``, ``"function"`` and ``"output"`` of nodes, and what is inside their loops.
     loops : mapping of (node, id) to LoopOfNode
-        What runs some of the loops.
+        What runs the loops that something is recorded in.
     """
     from modeci_mdf.execution_engine import EvaluableGraph
 
@@ -133,59 +136,45 @@ def run_recorded_in_mdf(
         with quiet_mdf(), engine_at_work(graph):
             refuse_graph(graph)
             evaluable = EvaluableGraph(graph, verbose=False)
-            taken, recorded = _Steps(evaluable, steps, places, rows), _RecordedStep(evaluable, keys, loops)
+            taken, recorded = _Steps(evaluable, steps, places, rows), _RecordedPasses(evaluable, keys, loops)
             return keeping(run, lambda: taken.run(run, time_increment), taken.known), recorded.rows
     except LoopError as error:
         raise_plainly(error, graph)
 
 
-class LoopOfNode(Protocol):
-    """What runs the loop that a parameter or function of a node is, and learns of passes."""
+LoopOfNode = Callable[[dict[Any, Any], PreparedLoop, Arguments, Run], Any]
+"""Runs the loop that a parameter or function of a node is, and puts what is recorded inside it into a dict, by name."""
 
-    def run(self, prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
-        """The results of the loop."""
-
-    def passed(self) -> None:
-        """A pass is over."""
+Watched = Mapping[tuple[str, ...], LoopOfNode]
+"""What runs the loops that something is recorded in, by node and id."""
 
 
-class _RecordedStep:
+class _RecordedPasses:
     """Values of nodes after each pass of graph-scheduler."""
 
-    def __init__(self, evaluable: Any, keys: Sequence[tuple[str, str, str]], loops: Mapping[tuple[str, str], LoopOfNode]) -> None:
+    def __init__(self, evaluable: Any, keys: Sequence[Key], loops: Watched) -> None:
         self.rows: list[list[Any]] = [[] for _ in keys]
-        self._evaluable, self._latest, self._loops = evaluable, [None] * len(keys), loops
+        self._evaluable, self._keys, self._ran = evaluable, keys, set[str]()
+        self._latest = dict[Any, Any]()
         for (node, id), loop in loops.items():
-            _have_run_by(evaluable.enodes[node], id, loop)
-        if keys or loops:
-            for k, (kind, node, id) in enumerate(keys):
-                self._watch(k, evaluable.enodes[node], kind, id)
+            things = {**evaluable.enodes[node].evaluable_parameters, **evaluable.enodes[node].evaluable_functions}
+            _around(things[id], partial(self._run_by, loop))
+        for key in keys:
+            if key[0] == "input":  # a port forgets its value when it is read
+                port = evaluable.enodes[key[1]].evaluable_inputs[key[2]]
+                _around(port, partial(self._noted, key))
+        if keys:
             self._run, evaluable.scheduler.run = evaluable.scheduler.run, self._passes
 
-    def _watch(self, k: int, node: Any, kind: str, id: str) -> None:
-        """Note a value when its node has run; an input port forgets its value when it is read."""
-        thing = {
-            "input": getattr(node, "evaluable_inputs", {}),
-            "parameter": node.evaluable_parameters,
-            "function": node.evaluable_functions,
-            "output": node.evaluable_outputs,
-        }[kind][id]
-        if kind == "input":
-            original = thing.evaluate
+    def _noted(self, key: Key, evaluate: Callable[[], Any]) -> Any:
+        """The value of an input port, which is remembered."""
+        self._latest[key] = value = evaluate()
+        return value
 
-            def evaluate(*args: Any, **kwargs: Any) -> Any:
-                self._latest[k] = value = original(*args, **kwargs)
-                return value
-
-            thing.evaluate = evaluate
-            return
-        original_node = node.evaluate
-
-        def evaluate_node(*args: Any, **kwargs: Any) -> None:
-            original_node(*args, **kwargs)
-            self._latest[k] = thing.curr_value
-
-        node.evaluate = evaluate_node
+    def _run_by(self, loop: LoopOfNode, evaluate: Callable[[], Any]) -> Any:
+        """The value of a loop that something else runs."""
+        with run_by(partial(loop, self._latest)):
+            return evaluate()
 
     def _passes(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """``Scheduler.run``: whenever a pass is over, the values of it are kept."""
@@ -196,26 +185,30 @@ class _RecordedStep:
                 self._keep()
             before = now
             yield nodes
+            self._ran.update(node.id for node in nodes)
         if before is not None:
             self._keep()
 
     def _keep(self) -> None:
-        for row, value in zip(self.rows, self._latest, strict=True):
-            row.append(kept(value))
-        for loop in self._loops.values():
-            loop.passed()
+        for row, key in zip(self.rows, self._keys, strict=True):
+            row.append(kept(self._value(key)))
+
+    def _value(self, key: Key) -> Any:
+        """What there is of a value after a pass."""
+        kind, name, id, *_ = key
+        if kind == INSIDE:
+            return self._latest.pop(key[3], NOTHING)
+        if kind == "input" or name not in self._ran:
+            return self._latest.get(key)
+        node = self._evaluable.enodes[name]
+        things = {"parameter": node.evaluable_parameters, "function": node.evaluable_functions, "output": node.evaluable_outputs}
+        return things[kind][id].curr_value
 
 
-def _have_run_by(node: Any, id: str, loop: LoopOfNode) -> None:
-    """See that something else runs the loop of a node."""
-    thing = {**node.evaluable_parameters, **node.evaluable_functions}[id]
+def _around(thing: Any, call: Callable[[Callable[[], Any]], Any]) -> None:
+    """Have something called around ``evaluate`` of a thing of MDF's engine."""
     original = thing.evaluate
-
-    def evaluate(*args: Any, **kwargs: Any) -> Any:
-        with run_by(loop.run):
-            return original(*args, **kwargs)
-
-    thing.evaluate = evaluate
+    thing.evaluate = lambda *args, **kwargs: call(partial(original, *args, **kwargs))
 
 
 class _Steps:

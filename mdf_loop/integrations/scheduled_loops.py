@@ -7,15 +7,18 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.naming import names_of
+from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
+from mdf_loop.convert.scheduled.lowered_runs import Runner
 from mdf_loop.convert.scheduled.run_order import thresholds
-from mdf_loop.convert.scheduled.slots import GivenInput, RunNode, interpreted
+from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.errors import (
     IterationError,
     LoopError,
@@ -29,7 +32,7 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.integrations.engine_patches import MANY_PASSES, warn_of_passes
-from mdf_loop.integrations.engine_runs import kept, run_in_mdf
+from mdf_loop.integrations.engine_runs import Watched, kept, run_recorded_in_mdf
 from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.integrations.input_places import Given, InputPlaces, Place
 from mdf_loop.ops.registry import changes
@@ -47,8 +50,6 @@ log = logging.getLogger(__name__)
 MOST, MOST_BYTES = 16, 1 << 26
 """How many loops are kept of one graph, and about how many bytes they may have together."""
 
-Key = tuple[str, str, str]
-
 
 class Stepping(NamedTuple):
     """How a graph is evaluated many times; see :func:`mdf_loop.convert.scheduled.loops.lower`."""
@@ -57,8 +58,6 @@ class Stepping(NamedTuple):
     time_increment: float | None = None
     collect: bool = False
     record: tuple[Key, ...] = ()
-    inside: tuple[str, ...] = ()
-    """The names of what is recorded inside loops of nodes, which a recording finds in the loop over steps."""
 
 
 class Shared:
@@ -85,9 +84,9 @@ class Shared:
     def lowering(self) -> ScheduledLowering:
         """What makes the loop."""
         refuse_conditions(self.graph)
-        return ScheduledLowering(self.graph, *self.how[:4])
+        return ScheduledLowering(self.graph, *self.how)
 
-    def lowered(self, given: Given, run_node: RunNode) -> Lowered:
+    def lowered(self, given: Given) -> Lowered:
         """The loop with the values that it begins with.
 
         Raises
@@ -95,7 +94,7 @@ class Shared:
         LoopError
             As :func:`mdf_loop.convert.scheduled.loops.lower`.
         """
-        return self.lowering.lowered(run_node, {self.places[place]: kept(value) for place, value in given.items()})
+        return self.lowering.lowered({self.places[place]: kept(value) for place, value in given.items()})
 
 
 class ScheduledLoop:
@@ -125,10 +124,10 @@ class ScheduledLoop:
         """The loop for these inputs."""
         return Shared(self.graph, (), self.how)
 
-    def lowered(self, run: Run, run_node: RunNode | None = None, warns: bool = True) -> Lowered | None:
+    def lowered(self, run: Run, warns: bool = True) -> Lowered | None:
         """The loop with the values that it begins with; None, and a warning, if there is none.
 
-        What no random number is drawn for is the same each time.  ``run_node`` runs the nodes in the first passes, each time.
+        What no random number is drawn for is the same each time.
 
         Raises
         ------
@@ -139,13 +138,13 @@ class ScheduledLoop:
         UnsupportedOp
             It does not run a function of the graph.
         """
-        if self._same is not None and run_node is None:
+        if self._same is not None:
             return self._same
         drawn = run.stream.save()
         try:
             if self.refusal:
                 raise NotLowered(self.refusal)
-            found = self._found(run, drawn, run_node or interpreted)
+            found = self._found(run, drawn)
         except (UnknownNode, NeverEnds):
             raise
         except (NotLowered, MalformedBody, UnsupportedOp) as reason:
@@ -162,11 +161,11 @@ class ScheduledLoop:
             self._same = found
         return found
 
-    def _found(self, run: Run, drawn: Any, run_node: RunNode) -> Lowered:
+    def _found(self, run: Run, drawn: Any) -> Lowered:
         """The loop for any values of these types; where it depends on the values, or something is wrong, that for these."""
         if self.shared is not None and not self.shared.refusal:
             try:
-                return self.shared.lowered(self._given, run_node)
+                return self.shared.lowered(self._given)
             except PartialResults:
                 raise
             except LoopError as reason:
@@ -174,7 +173,7 @@ class ScheduledLoop:
                 if not isinstance(reason, IterationError):
                     self.shared.refusal = str(reason)
                 run.stream.restore(drawn)
-        return self._alone.lowered({}, run_node)
+        return self._alone.lowered({})
 
 
 def _passes_noted(waits: Callable[[], Sequence[str]]) -> Callable[[Report], None]:
@@ -204,19 +203,39 @@ class ScheduledLoops:
         self.graph, self._places, most = graph, places, _most(graph)
         self._kept, self._shared = Recent[ScheduledLoop](most), Recent[Shared](most)
 
-    def run(self, inputs: Mapping[str, Any], how: Stepping, run: Run, is_once: bool) -> tuple[dict[str, Any], int | None]:
-        """The outputs by name, from the loop or from MDF's engine, and how many passes the loop had.
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        how: Stepping,
+        run: Run,
+        is_once: bool,
+        begin: Callable[[Lowered], Runner | None] = lambda _: None,
+        watched: Callable[[Any], Watched] = lambda _: MappingProxyType({}),
+    ) -> tuple[dict[str, Any], int | None, list[list[Any]]]:
+        """The outputs by name, from the loop or from MDF's engine, the number of passes, as far as it is known, and rows.
 
         Names are those of ONNX in a converted graph.  Of one evaluation, without ``steps=``, many passes are worth a warning, and
-        a run in MDF's engine is not.
+        a run in MDF's engine is not, if nothing is recorded.
+
+        Parameters
+        ----------
+        inputs, how, run, is_once
+        begin : callable
+            Gives what runs the loop, if something is recorded: rows are those of the passes before it.
+        watched : callable
+            Gives what runs loops of nodes of the graph in MDF's engine: rows are those of all passes.
         """
         loop = self.find(inputs, how)
-        lowered = loop.lowered(run, warns=not is_once)
+        lowered = loop.lowered(run, warns=not is_once or bool(how.record))
         if is_once and run.watch is None:
             run.watch = Watch(_passes_noted(lambda: () if lowered is None else thresholds(loop.graph)), run.position)
-        outputs = run_in_mdf(loop.graph, *loop.how[:3]) if lowered is None else execute(lowered)
-        passes = None if lowered is None else lowered.passes(run)
-        return {self._names.get(id, id): value for id, value in outputs.items()}, passes
+        if lowered is None:
+            outputs, rows = run_recorded_in_mdf(loop.graph, *loop.how, watched(loop.graph))
+            passes = len(rows[0]) if rows else None
+        else:
+            outputs, rows = execute(lowered, run, begin(lowered)), lowered.recorded
+            passes = lowered.passes(run)
+        return {self._names.get(id, id): value for id, value in outputs.items()}, passes, rows
 
     def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:
         """The loop for some inputs.

@@ -317,10 +317,9 @@ class Scanned:
 
 @record
 class Collected:
-    """A body output kept of every iteration, put together along ``axis``.
+    """A body output kept of every iteration, put together along ``axis``: a new one (``stack``, ONNX), or one it has (OpenVINO).
 
-    ``stack`` adds a new axis (ONNX); otherwise parts are joined on an existing one (OpenVINO).  Where ``widens``, numbers of
-    another type are kept as well, all in the type that holds them: MDF's whole numbers become fractions.
+    Where ``widens``, numbers of another type are kept as well; where ``ragged`` any values, in a list.
     """
 
     output: str
@@ -328,6 +327,7 @@ class Collected:
     stack: bool = True
     reverse: bool = False
     widens: bool = False
+    ragged: bool = False
 
 
 @dataclass(frozen=True)

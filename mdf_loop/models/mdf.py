@@ -15,7 +15,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.errors import ArgumentError, IterationError, malformed, warn_user
+from mdf_loop.errors import ArgumentError, IterationError, malformed, unknown_name, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import (
     needs_no_scheduler,
@@ -34,10 +34,10 @@ from mdf_loop.integrations.required_inputs import (
 )
 from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
 from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
-from mdf_loop.models.model import Found, Model, Wish, unknown_name
+from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.once import NotOnce, OnceGraph, Request, Runner
-from mdf_loop.models.recordings.recording import recorded_at_start, recorded_run
-from mdf_loop.models.recordings.ways import at_start_in_body, at_start_in_graph
+from mdf_loop.models.recordings.recorded_names import at_start_in_body, at_start_in_graph
+from mdf_loop.models.recordings.recording import recorded_run
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.equation_texts import is_equations
@@ -302,11 +302,8 @@ class MdfModel(Model):
             return tuple(self.outputs) if wish.collect else ()
         return () if self.once is None else self.once.anything.collected
 
-    def at_start(self, wish: Wish) -> tuple[str, ...]:
-        """What is recorded and belongs to the start of an iteration."""
-        return recorded_at_start(self, wish, self._at_start)
-
-    def _at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+    def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those names of what is recorded that mean values at the start of an iteration."""
         if self.typed is not None:
             ids = {name: id for id, name in names_of(self.graph).items()}
             return at_start_in_body(self.typed.body, {name: ids.get(name, name) for name in names})
@@ -387,7 +384,7 @@ class MdfModel(Model):
             if steps is None and (run.options.trusted or not has_conditions(graph) or has_stepped_loops(graph)):
                 return Found(run_in_mdf(with_inputs(graph, inputs)), *of_outermost(run))
             how = Stepping(1 if steps is None else steps, wish.time_increment, wish.collect)
-            outputs, passes = self.scheduled.run(inputs, how, run, is_once=steps is None)
+            outputs, passes, _ = self.scheduled.run(inputs, how, run, is_once=steps is None)
             if steps is None:
                 return Found(outputs, passes, "condition")
             self._warn_of_steps(steps, wish.collect)

@@ -16,7 +16,6 @@ from mdf_loop.errors import (
     LoopInterrupted,
     LoopStopped,
     LoopTimeout,
-    close_to,
     in_words,
     is_from_outside,
     keeps_results,
@@ -35,6 +34,9 @@ from mdf_loop.types.ports import Input, Output
 
 if TYPE_CHECKING:
     from mdf_loop.pictures.drawing import Drawing
+
+MOST = 8
+"""For how many recordings it is kept what was made for them."""
 
 HOW = {"steps": None, "time_increment": None, "collect": False, "trials": None, "record": None, "every": 1, "record_to": None}
 """The arguments of a call that are no inputs, and what they are by themselves."""
@@ -170,7 +172,7 @@ class Model:
         if wish.record_to is not None:
             from mdf_loop.models.recordings.zarr_folder import Folder
 
-            wish = replace(wish, record_to=Folder(wish.record_to, self._about(Found({}), inputs, run, wish), wish.record))
+            wish = replace(wish, record_to=Folder(wish.record_to, self.about(Found({}), inputs, run, wish), wish.record))
         try:
             found = self.evaluate(inputs, run, wish)
         except BaseException as error:
@@ -182,20 +184,20 @@ class Model:
                     suggest_argument(error, name, [*HOW, "seed"])
             if keeps_results(error):
                 partly = Found(error.outputs or {}, error.iteration, stopped_by(error), error.recorded or {})
-                error.results = _finished(Results(partly.outputs, self._about(partly, inputs, run, wish)), wish)
+                error.results = _finished(Results(partly.outputs, self.about(partly, inputs, run, wish)), wish)
             raise
         outputs = handed_out(found.outputs, as_arrays=False) if self.shares else found.outputs
-        return _finished(Results(outputs, self._about(found, inputs, run, wish)), wish)
+        return _finished(Results(outputs, self.about(found, inputs, run, wish)), wish)
 
     shares = True
     """Whether outputs of a run may be shared with what the model holds."""
 
-    def _about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
+    def about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
-        about.units, about.at_start = self.units, self.at_start(wish)
+        about.units, about.at_start = self.units, self._at_start(wish)
         return about
 
     @property
@@ -227,8 +229,18 @@ class Model:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
 
-    def at_start(self, wish: Wish) -> tuple[str, ...]:
-        """What is recorded and belongs to the start of an iteration."""
+    def _at_start(self, wish: Wish) -> tuple[str, ...]:
+        """What is recorded and belongs to the start of an iteration; nothing where a name means nothing."""
+        if not wish.record or wish.steps is not None:
+            return ()
+        try:
+            found: tuple[str, ...] = self.made_for("recorded_at_start", MOST).of(wish.record, lambda: self.at_start(wish.record))
+        except ArgumentError:  # the run says it
+            return ()
+        return found
+
+    def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those names of what is recorded that mean values at the start of an iteration."""
         return ()
 
     @public
@@ -430,18 +442,3 @@ STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "cal
 def stopped_by(error: BaseException) -> str:
     """What ``stop`` is of a run that was broken off."""
     return next((stop for kind, stop in STOPS if isinstance(error, kind)), "interrupted" if is_from_outside(error) else "error")
-
-
-def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
-    """The error for a name that is not there, with those that are close."""
-    names = list(dict.fromkeys(names))
-    last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
-    close = close_to(name, [*names, *ends], 3)
-    near = [
-        last,
-        *(end for end in ends if end.lower() == last.lower()),
-        *close,
-    ]
-    meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
-    said = f"did you mean {' or '.join(map(repr, [*meant][:3]))}?" if meant else f"there are {', '.join(names) or 'none'}"
-    return ArgumentError(f"{what} {name!r}; {said}")

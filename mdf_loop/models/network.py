@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,8 +10,8 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.errors import ArgumentError
 from mdf_loop.integrations.input_places import refuse_options
 from mdf_loop.models.model import Found, Model, Wish
-from mdf_loop.models.recordings.recording import recorded_at_start, recorded_rep
-from mdf_loop.models.recordings.ways import at_start_in_body
+from mdf_loop.models.recordings.recorded_names import at_start_in_body
+from mdf_loop.models.recordings.recording import recorded_rep
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, in_run
 from mdf_loop.types.ports import Input, Output, Ports, inputs_of_graph
@@ -67,10 +67,9 @@ class NetworkModel(Model):
             if name in how:
                 raise ArgumentError(f"{name} is for MDF models, and the model has no input of that name")
 
-    def at_start(self, wish: Wish) -> tuple[str, ...]:
-        """What is recorded and belongs to the start of an iteration."""
-        body = self.prepared.body
-        return recorded_at_start(self, wish, lambda names: at_start_in_body(body, dict(zip(names, names, strict=True))))
+    def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those names of what is recorded that mean values at the start of an iteration."""
+        return at_start_in_body(self.prepared.body, dict(zip(names, names, strict=True)))
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""

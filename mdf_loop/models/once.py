@@ -30,8 +30,6 @@ from mdf_loop.ir import Body, Node
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
-from mdf_loop.models.recordings.more_outputs import with_outputs
-from mdf_loop.models.recordings.ways import Way
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, check_time
 from mdf_loop.readers.expressions.values import NotCompiled, Unavailable, Value, available
@@ -230,8 +228,8 @@ class OnceGraph:
             self._numbers = {}
             self.anything = self.of_types({})
 
-    def made(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:
-        """What is computed of values of these types; ``record`` and, in loops, ``inside`` are values that are outputs as well.
+    def made(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
+        """What is computed of values of these types; ``record`` are values that are outputs as well.
 
         Raises
         ------
@@ -240,9 +238,9 @@ class OnceGraph:
         """
         if self.required and not given.keys() >= {*self.required}:
             raise NotOnce("a required input is missing")
-        return self.of_types(given, record, inside)
+        return self.of_types(given, record)
 
-    def of_types(self, given: Given, record: tuple[Key, ...] = (), inside: tuple[Way, ...] = ()) -> OnceEvaluation:
+    def of_types(self, given: Given, record: tuple[Key, ...] = ()) -> OnceEvaluation:
         """The same where values that have to be given may be left out."""
         numbers = self._numbers
         kinds = [(place, type(value)) for place, value in given.items() if type(value) is not type(numbers.get(place))]
@@ -250,10 +248,9 @@ class OnceGraph:
         def made() -> OnceEvaluation:
             with _left_to_mdf(self.graph):
                 body, places = once_body(self.graph, {**numbers, **given}, record)
-                body, names = with_outputs(body, inside, f"the graph {self.graph.id!r}")
-                return OnceEvaluation(self, replace(body, outputs=(*body.outputs, *names)), places, numbers)
+                return OnceEvaluation(self, body, places, numbers)
 
-        return self._made.of((record, inside, frozenset(kinds)), made)
+        return self._made.of((record, frozenset(kinds)), made)
 
 
 class OnceEvaluation(BetweenLoops):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, in_words
-from mdf_loop.models.model import Model, unknown_name
+from mdf_loop.errors import ArgumentError, KindError, in_words, unknown_name
+from mdf_loop.models.model import Model
 from mdf_loop.readers.arguments import is_over, names_in
 
 STEPS = 100

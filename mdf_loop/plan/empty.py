@@ -25,8 +25,8 @@ def empty_collected(
     scanned: Sequence[Any] = (),
     invariant: Sequence[Any] = (),
     infer: Infer | None = None,
-) -> list[np.ndarray]:
-    """One array with no rows for each collected value.
+) -> list[Any]:
+    """One array with no rows for each collected value; an empty list where rows may differ.
 
     Shape ``(0, *dims)``, with the iteration axis where the record wants it.  Dimensions and type are those
     the body declares; what it leaves open is inferred from the values that were given, by ONNX shape
@@ -44,7 +44,8 @@ def empty_collected(
         inferred = (infer or infer_types)(loop.body, given)
         sizes = _named_sizes(loop.body, given)
         kinds = [_merge(kind, inferred.get(c.output), sizes) for kind, c in zip(kinds, loop.collected, strict=True)]
-    return [_empty(kind, c.output, c.axis, c.stack) for kind, c in zip(kinds, loop.collected, strict=True)]
+    found = zip(kinds, loop.collected, strict=True)
+    return [[] if c.ragged else _empty(kind, c.output, c.axis, c.stack) for kind, c in found]
 
 
 def _given_types(

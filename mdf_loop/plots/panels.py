@@ -38,6 +38,12 @@ class Panel:
         first, here = other.series[0], self.series[0]
         return self is other or (first.dims == here.dims and first.over_trials()[0].values.ndim == 1)
 
+    def is_along(self, other: Panel) -> bool:
+        """Whether both have lines over the same iterations or times."""
+        first, here = other.series[0], self.series[0]
+        labels = {series.label(dim) for series in (first, here) for dim in series.dims if dim != TRIAL}
+        return self.x is other.x is None and self.is_like(other) and len(labels) == 1
+
 
 def panels(source: Any, names: Sequence[str] = ()) -> list[Panel]:
     """What is drawn: one value; the others against the first; without names all that can be drawn, lines of one kind first.

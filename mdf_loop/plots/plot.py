@@ -62,7 +62,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     if ax is not None:
         shown = [Panel([series for panel in shown for series in panel.series], shown[0].x)]
     axes = (
-        stacked(pyplot().figure(figsize=_size(len(shown)) if shown[1:] else None, layout="constrained"), len(shown))
+        stacked(pyplot().figure(figsize=_size(len(shown)) if shown[1:] else None, layout="constrained"), shown)
         if ax is None
         else [ax]
     )
@@ -122,7 +122,7 @@ def figure(source: Any, names: Sequence[str] = ()) -> Any:
     from matplotlib.figure import Figure
 
     made = Figure(figsize=_size(len(shown)), layout="constrained")
-    for panel, ax in zip(shown, stacked(made, len(shown)), strict=True):
+    for panel, ax in zip(shown, stacked(made, shown), strict=True):
         drawn(panel, ax)
     return made
 
@@ -131,9 +131,13 @@ def _size(count: int) -> tuple[float, float]:
     return WIDTH, HEIGHT * count
 
 
-def stacked(made: Any, count: int) -> list[Any]:
-    """Axes in a figure, one below the other."""
-    return [made.add_subplot(count, 1, k + 1) for k in range(count)]
+def stacked(made: Any, shown: Sequence[Panel]) -> list[Any]:
+    """Axes in a figure, one below the other; lines along the same iterations or times are above each other."""
+    axes = list[Any]()
+    for k, panel in enumerate(shown):
+        above = next((ax for ax, other in zip(axes, shown, strict=False) if panel.is_along(other)), None)
+        axes.append(made.add_subplot(len(shown), 1, k + 1, sharex=above))
+    return axes
 
 
 def written(made: Any, kind: str = "png", dpi: int = 100) -> bytes:

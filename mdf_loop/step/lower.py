@@ -368,9 +368,11 @@ class Lowering(OfBranches):
         return with_lists(self.b, found.results(self.b.items(value, types)), lists)
 
     def _see_inputs(self, record: Loop, values: Sequence[Value], scope: Mapping[str, Value]) -> None:
-        """See that what is the same in every iteration is there; remember what carried and scanned values are called."""
+        """See that the loop has a Step; remember what carried and scanned values are called."""
         if any(name not in scope for name in record.invariant):
             raise CannotLower("a loop whose invariant values are not there")
+        if any(what.ragged for what in record.collected):
+            raise CannotLower("a loop that collects a list")
         inputs = (*(c.input for c in record.carried), *(s.input for s in record.scanned))
         self.scopes[id(record)] = (), dict(zip(inputs, values, strict=True)), ""
 

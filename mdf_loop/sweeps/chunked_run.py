@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, warn_user
+from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, unknown_name, warn_user
 from mdf_loop.integrations.input_places import refuse_options
 from mdf_loop.models.labelled import xarray
-from mdf_loop.models.model import HOW, Model, Wish, unknown_name
+from mdf_loop.models.model import HOW, Model, Wish
 from mdf_loop.models.opening import prepare
 from mdf_loop.options import Run, current_options, options, part_of, start_run
 from mdf_loop.progress import Bar, Tally

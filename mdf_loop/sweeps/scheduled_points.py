@@ -105,8 +105,8 @@ def _widened(alone: Lowered, many: Lowered, count: int) -> tuple[Lowered, set[st
     states = tuple(_wide(state, count) if state.input in differing else state for state in loop.body.state)
     wide = replace(loop, body=replace(loop.body, state=states))
     outputs = {name for name, value in zip(many.names, loop.last, strict=True) if value in differing}
-    rows = [_wide_row(many, row, outputs, count) for row in (many.first, *many.evaluations)]
-    return replace(many, loop=wide, first=rows[0], evaluations=tuple(rows[1:])), outputs
+    first, *rows = [_wide_row(many, row, outputs, count) for row in (many.first, *many.rows)]
+    return replace(many, loop=wide, first=first, rows=tuple(rows)), outputs
 
 
 def _differing(loop: Loop) -> set[str]:
@@ -140,7 +140,7 @@ def _wide(state: State, count: int) -> State:
 def _wide_row(many: Lowered, row: Sequence[Any], outputs: set[str], count: int) -> tuple[Any, ...]:
     return tuple(
         np.array(np.broadcast_to(np.asarray(value, np.float64), count)) if name in outputs and value is not None else value
-        for name, value in zip(many.names, row, strict=True)
+        for name, value in zip(many.names, row, strict=False)
     )
 
 

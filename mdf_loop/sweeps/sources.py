@@ -14,7 +14,9 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from mdf_loop.backend import LoopRep
+from mdf_loop.convert.inner_values import Branch, Way, is_ragged
 from mdf_loop.convert.naming import input_ids, names_of
+from mdf_loop.convert.scheduled.conditions import INSIDE, way_inside
 from mdf_loop.errors import ArgumentError, LoopError, let_through
 from mdf_loop.execute.programs import program_values
 from mdf_loop.integrations.input_places import Given
@@ -22,8 +24,8 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.once import BetweenLoops, NotOnce, OnceEvaluation, OnceGraph
+from mdf_loop.models.recordings.recorded_names import found_in
 from mdf_loop.models.recordings.recording import rep_with
-from mdf_loop.models.recordings.ways import Way, found_in, is_conditional
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
@@ -76,7 +78,7 @@ def _with(rep: LoopRep, recorded: Mapping[str, str], ids: Mapping[str, str] = Ma
     if not recorded:
         return rep, {}
     rep, ways = rep_with(rep, tuple(recorded.values()), "the model", ids)
-    _refuse_traces(ways)
+    _refuse_ragged(ways)
     return rep, dict(zip(recorded, ways, strict=True))
 
 
@@ -84,9 +86,9 @@ Ways = Mapping[str, Way]
 """The way to each value that is recorded, by what it is called here."""
 
 
-def _refuse_traces(ways: Sequence[Way]) -> None:
+def _refuse_ragged(ways: Sequence[Way]) -> None:
     """See that what is recorded is an output of a loop of the graph, or one of its values: such have columns."""
-    if any(len(way) > 2 or is_conditional(way) for way in ways):
+    if any(isinstance(way[0], Branch) or is_ragged(way[1:]) for way in ways):
         raise NotTogether("a value is recorded in a branch, or in a loop in a loop")
 
 
@@ -103,14 +105,12 @@ class OfNodes:
 
     def __init__(self, model: MdfModel, once: OnceGraph, recorded: Mapping[str, str]) -> None:
         self.model, self.once = model, once
-        keys, loops = found_in(model.graph, tuple(recorded.values()))
-        inside = {name: (place, *way) for place, ways in loops.items() for name, way in ways.items()}
-        _refuse_traces(tuple(inside.values()))
-        self._more = tuple(keys.values()), tuple(inside.values())
-        labels = {name: label for label, name in recorded.items()}
-        self.singles = frozenset(labels[name] for name in keys)
-        self.labels = tuple(labels[name] for name in (*keys, *inside))
-        self.body = once.of_types({}, *self._more).body
+        found = found_in(model.graph, tuple(recorded.values()))
+        keys = {label: found[name] for label, name in recorded.items()}
+        _refuse_ragged([way_inside(key) for key in keys.values() if key[0] == INSIDE])
+        self.singles = frozenset(label for label, key in keys.items() if key[0] != INSIDE)
+        self.labels, self._more = tuple(keys), tuple(keys.values())
+        self.body = once.of_types({}, self._more).body
         self.loops = sum(node.loop is not None for node in self.body.nodes)
         self._exact, self._whole = Recent[bool](MOST), Recent[WholeGraph](MOST)
 
@@ -170,7 +170,7 @@ class OfNodes:
             given = self.model.places.given(inputs)
             if dict in map(type, given.values()):
                 raise NotTogether("the body of a loop is given")
-            return given, self.once.made(given, *self._more)
+            return given, self.once.made(given, self._more)
         except (NotOnce, ArgumentError) as reason:
             raise NotTogether(str(reason)) from reason
 

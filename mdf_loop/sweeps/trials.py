@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError
-from mdf_loop.models.model import Model, Wish
+from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import current_options, start_run
 from mdf_loop.progress import Tally
@@ -40,12 +40,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
         raise ArgumentError("record_to is for one run; leave out trials, or keep what is recorded in memory")
     run = start_run(seed)
     task = Task(model, dict(inputs), trials=int(trials), seed=run.stream.seed, wish=wish, stops=True)
-    about = About(
-        model.name, seed=run.stream.seed, inputs=inputs, every=wish.every, options=dict(run.options.chosen), trials=int(trials)
-    )
-    about.dt, about.units = None if wish.steps is not None else model.step_of(inputs), model.units
-    about.at_start = model.at_start(wish)
-    kept = _Kept(task, about)
+    kept = _Kept(task, model.about(Found({}), inputs, run, wish))
     with keeping(kept.results, lambda: f"{kept.done:,} of {task.size:,} trials are complete"):
         fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))
         task.warn_of(kept.table.suspects)

@@ -21,6 +21,15 @@ PASS, UPDATE, SEQUENCE = "PASS", "ENVIRONMENT_STATE_UPDATE", "ENVIRONMENT_SEQUEN
 Key = tuple[str, ...]
 """What a value that lives from pass to pass is: its kind (``"parameter"``, ``"output"``, ``"calls"``, ...) and whose."""
 
+INSIDE = "inside"
+"""The kind of a value inside a loop of a node: behind the ids of both stand the name that it is recorded under, and the way."""
+
+
+def way_inside(key: Key) -> Key:
+    """The way to what is recorded inside a loop of a node, through that loop."""
+    return f"{key[1]}.{key[2]}", *key[4:]
+
+
 UPDATES: Key = ("evaluations",)
 """How many evaluations of the graph are over."""
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.convert.loading import load
-from mdf_loop.convert.scheduled.conditions import UPDATES, Key
+from mdf_loop.convert.scheduled.conditions import INSIDE, UPDATES, Key
 from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
 from mdf_loop.convert.scheduled.passes import Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
@@ -28,9 +28,7 @@ from mdf_loop.convert.scheduled.slots import (
     GivenInput,
     PassBuilder,
     Reading,
-    RunNode,
     Store,
-    interpreted,
 )
 from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malformed
 from mdf_loop.ir import Body, Collected, Loop
@@ -38,6 +36,7 @@ from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, available, literal
 from mdf_loop.readers.mdf.body import check_graph
+from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.settings.counts import LARGEST, counted
 
@@ -68,8 +67,9 @@ def lower(
         The time between two evaluations.  The first one has none, as in MDF's examples.
     collect : bool
         Whether the loop collects the outputs of every evaluation.
-    record : sequence of (kind, node, name)
-        Values that the loop collects in every pass: ``"output"``, ``"parameter"``, ``"function"`` and ``"input"`` of nodes.
+    record : sequence of Key
+        Values that the loop collects in every pass: ``"output"``, ``"parameter"``, ``"function"`` and ``"input"`` of nodes, and
+        what is :data:`~mdf_loop.convert.scheduled.conditions.INSIDE` loops of nodes.
 
     Returns
     -------
@@ -112,27 +112,33 @@ class ScheduledLowering:
     ) -> None:
         check_steps(steps, time_increment)
         load_kernels()
-        self.graph, self.collect = _only_graph(model), collect
+        self.graph = _only_graph(model)
         if is_typed(self.graph):
             raise NotLowered("it is an ONNX graph, which computes in the types that it says", (self.graph.id,))
         with self.naming_the_graph():
             check_graph(self.graph)
-            self.plan = RunPlan(self.graph, read_schedule(self.graph), int(steps), time_increment, tuple(record))
+            kept = [("output", *place) for place in output_ports(self.graph).values()] if collect else []
+            self.plan = RunPlan(self.graph, read_schedule(self.graph), int(steps), time_increment, (*kept, *record), collect)
         self._read: tuple[Any, LoopBehind] | None = None
 
-    def lowered(self, run_node: RunNode = interpreted, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
-        """The first passes, run now by ``run_node``, and the loop behind them; ``given`` are values for places in the graph."""
+    def lowered(self, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
+        """The first passes, run now, and the loop behind them; ``given`` are values for places in the graph."""
         with self.naming_the_graph():
-            start = _First(self.plan, self.collect, run_node, given).run()
-            if isinstance(start, Lowered):
-                return start
-            _refuse_unavailable((*(start.evaluations if self.collect else ()), *start.rows))
-            return _begun(self.plan, start, self._behind(start), self.collect)
+            start = _First(self.plan, given).run()
+            outputs = tuple(known_value(start.known, ("output", *place)) for place in self.plan.outputs.values())
+            _refuse_unavailable((*(() if start.is_settled else (outputs,)), *start.rows))
+            made = Lowered(self.plan, None, outputs, tuple(start.rows), tuple(start.ends))
+            if not start.is_settled:
+                return made
+            behind = self._behind(start)
+            states = behind.loop.body.state
+            hidden = tuple(start.known.get(behind.keys[state.input], state.initial) for state in states)
+            return replace(made, loop=behind.loop, hidden=hidden, behind=behind)
 
     def _behind(self, start: Start) -> LoopBehind:
         kinds, read = _kinds(start.known), self._read
         if read is None or kinds is None or read[0] != kinds:
-            read = self._read = kinds, loop_behind(self.plan, start, self.collect)
+            read = self._read = kinds, loop_behind(self.plan, start.known)
         return read[1]
 
     @contextlib.contextmanager
@@ -174,59 +180,46 @@ def _only_graph(model: Any) -> Any:
 
 @dataclass
 class Start:
-    """What is known when the loop takes over."""
+    """What is known after the first passes: what was recorded of each, whether an evaluation was over, whether a loop follows."""
 
     known: dict[Key, Any]
-    passes: int
-    evaluations: list[tuple[Any, ...]]
-    rows: list[tuple[Any, ...]]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    ends: list[bool] = field(default_factory=list)
+    is_settled: bool = False
 
 
 class _First:
     """The passes that are run one by one."""
 
-    def __init__(self, plan: RunPlan, collect: bool, run_node: RunNode, given: Mapping[GivenInput, Any]) -> None:
-        self.plan, self.collect, self.run_node = plan, collect, run_node
-        self.known: dict[Key, Any] = {each.key: value for each, value in given.items()}
-        self.evaluations: list[tuple[Any, ...]] = []
-        self.rows: list[tuple[Any, ...]] = []
-        self.passes = 0
+    def __init__(self, plan: RunPlan, given: Mapping[GivenInput, Any]) -> None:
+        self.plan, self.known = plan, {each.key: value for each, value in given.items()}
 
-    def run(self) -> Start | Lowered:
+    def run(self) -> Start:
         """Run passes until every node has run; everything, if that is all there is to do."""
+        start = Start(self.known)
         while not self._is_over():
+            start.is_settled = bool(start.rows) and is_settled(self.plan, self.known, len(start.rows))
+            if start.is_settled:
+                break
             made = self._pass()
             made.run()
-            self.passes += 1
             ended = made.ended()
             self._keep(made)
-            self.rows.append(tuple(_known_value(self.known, key) for key in self.plan.record))
+            start.rows.append(tuple(known_value(self.known, key) for key in self.plan.record))
+            start.ends.append(bool(ended.literal))
             if ended.literal:
-                self.evaluations.append(self._outputs())
                 made.next_evaluation(ended)
                 self._keep(made)
-            if is_settled(self.plan, self.known, self.passes, self.collect):
-                if self._is_over():
-                    break
-                return Start(self.known, self.passes, self.evaluations, self.rows)
-        outputs = self._outputs()
-        _refuse_unavailable((outputs, *(self.evaluations if self.collect else ()), *self.rows))
-        rows = (*self.evaluations, *[outputs] * (self.plan.steps - len(self.evaluations)))
-        names = tuple(self.plan.outputs)
-        return Lowered(None, 0, names, outputs, rows, self.plan.steps, self.collect, self.passes, tuple(self.rows))
+        return start
 
     def _pass(self) -> Pass:
-        builder = PassBuilder()
-        return Pass(self.plan, Store(self.known, None, Reading()), builder, self.run_node, self.passes)
+        return Pass(self.plan, Store(self.known, None, Reading()), PassBuilder())
 
     def _is_over(self) -> bool:
         return bool(is_over(self.plan, self.known, self._pass()).literal)
 
     def _keep(self, made: Pass) -> None:
         self.known |= {key: value.literal if isinstance(value, Value) else value for key, value in made.store.now().items()}
-
-    def _outputs(self) -> tuple[Any, ...]:
-        return tuple(_known_output(self.known, place) for place in self.plan.outputs.values())
 
 
 def is_over(plan: RunPlan, known: Mapping[Key, Any], before: Pass) -> Value:
@@ -236,10 +229,9 @@ def is_over(plan: RunPlan, known: Mapping[Key, Any], before: Pass) -> Value:
     return before.holds(plan.schedule.termination) if plan.schedule.passes is None else FALSE
 
 
-def is_settled(plan: RunPlan, known: Mapping[Key, Any], passes: int, collect: bool) -> bool:
+def is_settled(plan: RunPlan, known: Mapping[Key, Any], passes: int) -> bool:
     """Whether the loop can take over after so many passes."""
-    wanted = [name for name, _ in plan.outputs.values()] if collect else []
-    waiting = [name for name in (*wanted, *(key[1] for key in plan.record)) if not known.get(("ran", name))]
+    waiting = [key[1] for key in plan.record if key[0] != INSIDE and not known.get(("ran", key[1]))]
     if waiting and passes >= MOST_PASSES_WITHOUT_VALUE:
         raise NotCompiled(f"node {waiting[0]!r} has not run in {passes} passes, and a loop collects values alone")
     if passes >= MOST_FIRST_PASSES and not waiting:
@@ -249,14 +241,9 @@ def is_settled(plan: RunPlan, known: Mapping[Key, Any], passes: int, collect: bo
     return not plan.time_goes_on or plan.schedule.passes != 1 or known.get(UPDATES, 0) > 1
 
 
-def _known_output(known: dict[Key, Any], place: tuple[str, str]) -> Any:
-    """What an output port holds, or why that cannot be expressed; None before its node has run."""
-    return known.get(("output", *place)) if known.get(("ran", place[0])) else None
-
-
-def _known_value(known: dict[Key, Any], key: Key) -> Any:
-    """What is recorded of a pass; None before its node has run."""
-    return known.get(key) if known.get(("ran", key[1])) else None
+def known_value(known: Mapping[Key, Any], key: Key) -> Any:
+    """What there is of a value after a pass, or why that cannot be expressed; None before its node has run."""
+    return known.get(key) if key[0] == INSIDE or known.get(("ran", key[1])) else None
 
 
 def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
@@ -275,6 +262,8 @@ def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
     """All of the values at the beginning of a loop that its body depends on; None for values that it may depend on."""
     found: dict[Key, Any] = {}
     for key, value in known.items():
+        if key[0] == INSIDE:  # which each pass sets
+            continue
         if isinstance(value, list | tuple | dict | str):
             return None
         said = value.reason if isinstance(value, Unavailable) else bool(value) if key[0] == "ran" or key == UPDATES else None
@@ -282,43 +271,21 @@ def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
     return found
 
 
-def _begun(plan: RunPlan, start: Start, behind: LoopBehind, collect: bool) -> Lowered:
-    """The loop with the values that it begins with."""
-    loop, passes = behind.loop, plan.schedule.passes
-    trip_count = None if passes is None else passes * plan.steps - start.passes
-    first = tuple(_known_output(start.known, place) for place in plan.outputs.values())
-    hidden = tuple(start.known.get(behind.keys[state.input], state.initial) for state in loop.body.state)
-    return Lowered(
-        loop,
-        trip_count,
-        tuple(plan.outputs),
-        first,
-        tuple(start.evaluations),
-        plan.steps,
-        collect,
-        start.passes,
-        tuple(start.rows),
-        hidden,
-        behind,
-    )
-
-
-def loop_behind(plan: RunPlan, start: Start, collect: bool) -> LoopBehind:
+def loop_behind(plan: RunPlan, begun: Mapping[Key, Any]) -> LoopBehind:
     """The loop over all further passes.  Read again while that finds out something the reading before needed to know."""
-    reading, known = Reading(), dict(start.known)
-    body, keys = reading.settled(lambda: _body(plan, known, reading, collect))
+    reading, known = Reading(), dict(begun)
+    body, keys = reading.settled(lambda: _body(plan, known, reading))
     count = len(plan.outputs)
     last, more = body.outputs[:count], [*body.outputs[count:]]
     keep_going = more.pop(0) if plan.schedule.passes is None else None
-    recorded = [more.pop() for _ in plan.record][::-1]
-    kept = (*([*last, *more] if collect else ()), *recorded)
-    collected = tuple(Collected(output, widens=True) for output in kept)
+    collected = [Collected(more.pop(0))] if plan.tells_ends else []
+    collected += [Collected(name, widens=True, ragged=key[0] == INSIDE) for name, key in zip(more, plan.record, strict=True)]
     name = f"passes of {plan.graph.id}"
-    loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=collected, keep_going=keep_going, name=name)
+    loop = Loop(check_body(body, (plan.graph.id,)), last=last, collected=tuple(collected), keep_going=keep_going, name=name)
     return LoopBehind(loop, keys)
 
 
-def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading, collect: bool) -> tuple[Body, dict[str, Key]]:
+def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading) -> tuple[Body, dict[str, Key]]:
     """The body, and whose its hidden values are.
 
     Its outputs are those of the graph, whether to go on, and whether an evaluation is over, as far as needed.  Of a value that
@@ -333,7 +300,7 @@ def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading, collect: bool)
     made.next_evaluation(ended)
     if plan.schedule.passes is None:
         results.append(goes_on(plan, made, ended))
-    if collect and plan.schedule.passes != 1:
+    if plan.tells_ends:
         results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
     results += [available(store.get(key), f"{key[1]}.{key[2]}") for key in plan.record]
     for key in list(store.carried):

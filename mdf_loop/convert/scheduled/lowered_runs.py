@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from mdf_loop.convert.scheduled.conditions import Key
+from mdf_loop.convert.scheduled.run_order import RunPlan
 from mdf_loop.errors import CollectedError, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
@@ -17,16 +19,18 @@ from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Collected, Loop, record
 from mdf_loop.options import Run, start_run
 
-T = TypeVar("T")
-
 
 @dataclass
 class LoopBehind:
-    """The loop behind the first passes, what its hidden values are by their names in the body, and what runs it."""
+    """The loop behind the first passes, and what its hidden values are by their names in the body."""
 
     loop: Loop
     keys: dict[str, Key]
-    made: Any = None
+
+    @cached_property
+    def execute(self) -> NumpyLoop:
+        """What runs it, for all that share it."""
+        return NumpyLoop(self.loop)
 
 
 @record
@@ -35,62 +39,61 @@ class Lowered:
 
     Attributes
     ----------
+    plan : RunPlan
     loop : Loop or None
         The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
         is carried is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
-    trip_count : int or None
-        How many iterations; None where ``loop.keep_going`` alone ends it.
-    names : tuple of str
-        The outputs: every output port that no edge reads.
+        It collects whether each pass was the last one of its evaluation, if the plan asks for that, and what the plan records.
     first : tuple
-        The outputs after the passes that were run one by one: the result, if the loop has no iteration.
-    evaluations : tuple of tuple
-        The outputs after each evaluation of the graph that was over by then; None where a node had not run.
-    steps : int
-        How many evaluations of the graph this is.
-    is_collecting : bool
-        Whether the loop collects the outputs of each pass; and behind them, unless each pass is an evaluation, whether
-        the pass was the last one of its evaluation.
-    before : int
-        How many passes were run one by one.
+        The outputs after the passes that were run one by one: the result, if there is no loop.
     rows : tuple of tuple
-        What was recorded of the passes that were run one by one.
+        What the plan records of each of these passes; None where a node had not run.
+    ends : tuple of bool
+        Whether an evaluation was over after each.
     hidden : tuple or None
         What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
     behind : LoopBehind or None
         Where the loop comes from, which others may share.
     """
 
+    plan: RunPlan
     loop: Loop | None
-    trip_count: int | None
-    names: tuple[str, ...]
     first: tuple[Any, ...]
-    evaluations: tuple[tuple[Any, ...], ...]
-    steps: int
-    is_collecting: bool = False
-    before: int = 0
-    rows: tuple[tuple[Any, ...], ...] = ()
+    rows: tuple[tuple[Any, ...], ...]
+    ends: tuple[bool, ...]
     hidden: tuple[Any, ...] | None = None
     behind: LoopBehind | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The outputs: every output port that no edge reads."""
+        return tuple(self.plan.outputs)
+
+    @property
+    def trip_count(self) -> int | None:
+        """How many iterations; None where ``loop.keep_going`` alone ends it."""
+        passes = self.plan.schedule.passes
+        return 0 if self.loop is None else None if passes is None else passes * self.plan.steps - len(self.rows)
+
+    @property
+    def recorded(self) -> list[list[Any]]:
+        """What was recorded of the passes that were run one by one, without collected outputs: rows of each."""
+        n = len(self.names) if self.plan.collect else 0
+        return [[row[k] for row in self.rows] for k in range(n, len(self.plan.record))]
+
+    @property
+    def execute(self) -> NumpyLoop:
+        """What runs the loop."""
+        assert self.loop is not None
+        return self.behind.execute if self.behind is not None and self.behind.loop is self.loop else NumpyLoop(self.loop)
+
     def passes(self, run: Run) -> int:
         """How many passes there were, after the loop ran as the outermost one of a run."""
-        has_run = self.loop is not None and self.trip_count != 0 and run.outermost is not None
-        return self.before + (run.outermost.moment.iteration if has_run else 0)
-
-    def made_of(self, make: Callable[[Loop], T]) -> T:
-        """What is made of the loop: once for all that share it."""
-        assert self.loop is not None
-        behind = self.behind
-        if behind is None or behind.loop is not self.loop:
-            return make(self.loop)
-        if behind.made is None:
-            behind.made = make(self.loop)
-        made: T = behind.made
-        return made
+        has_run = self.loop is not None and run.outermost is not None
+        return len(self.rows) + (run.outermost.moment.iteration if has_run else 0)
 
 
-Runner = Callable[[Lowered, Arguments, Run], Sequence[Any]]
+Runner = Callable[[Arguments, Run], Sequence[Any]]
 """Runs the loop of a graph, and gives its results without what is recorded."""
 
 
@@ -113,28 +116,21 @@ def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None
         ``.iteration`` is the number of passes that were completed, ``.outputs`` and ``.partial`` are the outputs after
         them, or those of the evaluations that were over.
     """
-    if lowered.loop is None or lowered.trip_count == 0:
-        return _outputs(lowered, lowered.first, lowered.steps)
-    run, given = run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden)
-    return keeping(
-        run,
-        lambda: _outputs(lowered, call(lowered, given, run) if call else lowered.made_of(NumpyLoop)(given, run), lowered.steps),
-        lambda error: _known(lowered, error),
-    )
+    if lowered.loop is None:
+        return _outputs(lowered, lowered.first, lowered.plan.steps)
+    run, given, steps = run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden), lowered.plan.steps
+    call = call or lowered.execute.results
+    return keeping(run, lambda: _outputs(lowered, call(given, run), steps), lambda error: _known(lowered, error))
 
 
-def _outputs(lowered: Lowered, results: Sequence[Any], steps: int) -> dict[str, Any]:
+def _outputs(lowered: Lowered, results: Sequence[Any], steps: int, collects: bool = True) -> dict[str, Any]:
     """Results of the loop by name; the values of so many evaluations, if they are collected."""
     count = len(lowered.names)
-    if not lowered.is_collecting:
+    if not (lowered.plan.collect and collects):
         return dict(zip(lowered.names, results[:count], strict=True))
-    over = None
-    if len(results) > 2 * count:
-        over = np.asarray(results[-1], bool)
-    return {
-        name: _rows(lowered, k, results[count + k] if results[count:] else None, over, steps)
-        for k, name in enumerate(lowered.names)
-    }
+    collected = [*results[count:]]
+    over = np.asarray(collected.pop(0), bool) if collected and lowered.plan.tells_ends else None
+    return {name: _rows(lowered, k, collected[k] if collected else None, over, steps) for k, name in enumerate(lowered.names)}
 
 
 def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
@@ -148,20 +144,21 @@ def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
             raise MemoryError
         outputs = _outputs(lowered, results, 0)
     except (CollectedError, MemoryError):  # rather the last values than nothing
-        outputs = _outputs(replace(lowered, is_collecting=False), results, 0)
+        outputs = _outputs(lowered, results, 0, collects=False)
     error.path = error.path[1:]
-    error.within(f"pass {lowered.before + done} of {lowered.loop.body.name}")
-    error.iteration, error.partial = lowered.before + done, tuple(outputs.values())
+    error.within(f"pass {len(lowered.rows) + done} of {lowered.loop.body.name}")
+    error.iteration, error.partial = len(lowered.rows) + done, tuple(outputs.values())
     return {name: value for name, value in outputs.items() if value is not None}
 
 
 def _rows(lowered: Lowered, place: int, collected: np.ndarray | None, over: np.ndarray | None, steps: int) -> np.ndarray:
     """One output of every evaluation: those that were over before the loop, those in it, and those without a pass."""
-    rows = [row[place] for row in lowered.evaluations]
+    rows = [row[place] for row, ended in zip(lowered.rows, lowered.ends, strict=True) if ended]
     found = collected if over is None or collected is None else collected[over]
     if found is None or any(row is None for row in rows):
         rows += [] if found is None else [*found]
-        return stacked(lowered.names[place], [*rows, *rows[-1:] * (steps - len(rows))])
+        last = rows[-1:] or [lowered.first[place]]
+        return stacked(lowered.names[place], [*rows, *last * (steps - len(rows))])
     if rows:
         before = stacked(lowered.names[place], rows)
         if before.shape[1:] != found.shape[1:]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.scheduled.conditions import UPDATES, Key
-from mdf_loop.convert.scheduled.loops import ScheduledLowering, Start, goes_on, is_over, is_settled, loop_behind
+from mdf_loop.convert.scheduled.loops import ScheduledLowering, goes_on, is_over, is_settled, loop_behind
 from mdf_loop.convert.scheduled.passes import Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan
 from mdf_loop.convert.scheduled.slots import TRUE, GivenInput, PassBuilder, Reading, Store
@@ -77,7 +77,7 @@ def open_run(lowering: ScheduledLowering, given: Mapping[GivenInput, Number]) ->
         As :func:`mdf_loop.convert.scheduled.loops.lower`.
     """
     with lowering.naming_the_graph():
-        return _Opened(lowering.plan, lowering.collect, given).made()
+        return _Opened(lowering.plan, given).made()
 
 
 class _DependsOnValues(Exception):
@@ -159,8 +159,8 @@ class _OpenPass(Pass):
 class _Opened:
     """The graph under way."""
 
-    def __init__(self, plan: RunPlan, collect: bool, given: Mapping[GivenInput, Number]) -> None:
-        self.plan, self.collect = plan, collect
+    def __init__(self, plan: RunPlan, given: Mapping[GivenInput, Number]) -> None:
+        self.plan = plan
         self.inputs = {f"{each.node}.{each.id}": each for each in given}
         self.builder = PassBuilder(inputs=tuple(self.inputs))
         self.named = {each.key: Value(name, given[each]) for name, each in self.inputs.items()}
@@ -170,11 +170,11 @@ class _Opened:
 
     def made(self) -> OpenRun:
         """The whole graph."""
-        start = self._first_passes()
+        has_loop = self._first_passes()
         first = [self._output(place) for place in self.plan.outputs.values()]
-        loop = None if start is None else self._loop(start, first)
+        loop = self._loop(first) if has_loop else None
         count, names = len(self.plan.outputs), tuple(self.plan.outputs)
-        if not self.collect:
+        if not self.plan.collect:
             last = [self._there(value, k) for k, value in enumerate(first)] if loop is None else loop[:count]
             return OpenRun(self._finished(last), names, self.plan.steps)
         rows = [(ended, row) for ended, row in self.rows if not ended.is_known or ended.literal]
@@ -182,10 +182,10 @@ class _Opened:
             rows.append((TRUE, tuple(first)))
         columns = [[self._there(row[k], k) for _, row in rows] for k in range(count)]
         ends = [ended for ended, _ in rows]
+        tells = loop is not None and self.plan.tells_ends
         if loop is not None:
-            columns = [[*column, loop[count + k]] for k, column in enumerate(columns)]
-            ends += loop[2 * count :]
-        tells = loop is not None and self.plan.schedule.passes != 1
+            columns = [[*column, loop[count + tells + k]] for k, column in enumerate(columns)]
+            ends += loop[count : count + tells]
         results = [x for column in columns for x in column] + (ends if tells else [])
         return OpenRun(self._finished(results), names, self.plan.steps, len(rows), loop is not None, tells, is_collected=True)
 
@@ -194,17 +194,17 @@ class _Opened:
 
     # Passes in front of the loop
 
-    def _first_passes(self) -> Start | None:
-        """Passes until the loop can take over; None if nothing is left to it."""
+    def _first_passes(self) -> bool:
+        """Passes until the loop can take over; whether something is left to it."""
         while not self._is_over():
             if not self.going.is_known:
-                return self._start()
+                return True
             mark, made = len(self.builder.nodes), self._pass()
             try:
                 made.run()
             except _DependsOnValues:  # whether a node ran is carried by the loop
                 del self.builder.nodes[mark:]
-                return self._start()
+                return True
             self.passes += 1
             ended = made.ended()
             self._keep(made)
@@ -213,13 +213,13 @@ class _Opened:
                 made.next_evaluation(ended)
                 self.going = goes_on(self.plan, made, ended)
                 self._keep(made)
-                return self._start()
+                return True
             if ended.literal:
                 made.next_evaluation(ended)
                 self._keep(made)
-            if is_settled(self.plan, self.known, self.passes, self.collect):
-                return None if self._is_over() else self._start()
-        return None
+            if is_settled(self.plan, self.known, self.passes):
+                return not self._is_over()
+        return False
 
     def _is_over(self) -> bool:
         """Whether it is sure that there is no further pass; where open values decide, ``going`` says it."""
@@ -229,10 +229,7 @@ class _Opened:
 
     def _pass(self) -> _OpenPass:
         store = _OpenStore(dict(self.known), dict(self.named))  # of a pass that is given up nothing stays
-        return _OpenPass(self.plan, store, self.builder, done=self.passes)
-
-    def _start(self) -> Start:
-        return Start(self.known, self.passes, [], [])
+        return _OpenPass(self.plan, store, self.builder)
 
     def _keep(self, made: _OpenPass) -> None:
         """Go on with what a pass changed."""
@@ -257,9 +254,9 @@ class _Opened:
 
     # The loop
 
-    def _loop(self, start: Start, first: Sequence[Any]) -> list[Value]:
+    def _loop(self, first: Sequence[Any]) -> list[Value]:
         """The values that the loop gives: last ones, and collected ones behind them."""
-        behind, passes = loop_behind(self.plan, start, self.collect), self.plan.schedule.passes
+        behind, passes = loop_behind(self.plan, self.known), self.plan.schedule.passes
         opened = [state for state in behind.loop.body.state if behind.keys[state.input] in self.named]
         initial = [self.named[behind.keys[state.input]] for state in opened]
         loop = _carrying(behind.loop, [Carried(state.input, state.output) for state in opened])
@@ -269,7 +266,7 @@ class _Opened:
             order = [*there, *(k for k in order if first[k] is None)]
             loop = _giving(loop, order, there)
             initial += [self._there(first[k], k) for k in there]
-        trip_count = None if passes is None else literal(passes * self.plan.steps - start.passes)
+        trip_count = None if passes is None else literal(passes * self.plan.steps - self.passes)
         values = [trip_count, self.going, *initial]
         names = [self.builder.name(self.builder.array(x, "first")) if x is not None else "" for x in values]
         outputs = tuple(self.builder.fresh(name) for name in loop.results)

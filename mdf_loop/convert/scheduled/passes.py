@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.convert.inner_values import NOTHING, with_value_in_loop
 from mdf_loop.convert.scheduled.conditions import (
     COMPARISONS,
     PASS,
@@ -23,6 +24,7 @@ from mdf_loop.convert.scheduled.conditions import (
     Threshold,
     calls,
     parts_of,
+    way_inside,
 )
 from mdf_loop.convert.scheduled.nodes import PassMoment, ScheduledNode, Sent, port_value
 from mdf_loop.convert.scheduled.run_order import RunPlan
@@ -33,14 +35,14 @@ from mdf_loop.convert.scheduled.slots import (
     Key,
     NodeRun,
     PassBuilder,
-    RunNode,
     Slots,
     Store,
-    interpreted,
     read_run,
 )
 from mdf_loop.errors import LoopError, NotLowered
+from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Node
+from mdf_loop.options import start_run
 from mdf_loop.plan.invariants import seeded
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.mdf.input_ports import is_plain
@@ -61,15 +63,10 @@ class Pass:
     store : Store
     builder : PassBuilder
         Where conditions and counts are computed; unused where everything is known.
-    run_node : callable
-        What runs a node whose values are known.
-    done : int
-        How many passes there were before.
     """
 
-    def __init__(self, plan: RunPlan, store: Store, builder: PassBuilder, run_node: RunNode = interpreted, done: int = 0) -> None:
+    def __init__(self, plan: RunPlan, store: Store, builder: PassBuilder) -> None:
         self.plan, self.store, self.builder = plan, store, builder
-        self.run_node, self.done = run_node, done
         store.recorded = frozenset(plan.record)
         self.is_known = store.is_known
         self.anything = FALSE
@@ -79,6 +76,8 @@ class Pass:
         schedule = self.plan.schedule
         for key in (key for keys in (*self.plan.of_loops.values(), *self.plan.iterated.values()) for key in keys):
             self.store.set(key, self._count(key))
+        for key in self.plan.inside:
+            self.store.set(key, literal(NOTHING))
         self._restart(PASS)
         if schedule.passes == 1:
             self._restart(UPDATE)
@@ -167,7 +166,7 @@ class Pass:
 
     def _run_now(self, name: str) -> None:
         """Run a node whose values are all known, and know its new ones."""
-        made = self._node_run(name) if self.run_node is interpreted else None
+        made = self._node_run(name)
         try:
             with np.errstate(all="ignore"):
                 self.store.known |= self._with_values(name) if made is None else made(self.store.known)
@@ -198,7 +197,7 @@ class Pass:
         with self.store.aside() as changed:
             self._evaluate(name, builder)
         values = {key: value for key, value in changed.items() if isinstance(value, Value)}
-        results = self.run_node(name, builder.finish(name, [*values.values()]), self.done)
+        results = InterpretedBody(builder.finish(name, [*values.values()]))((), (), start_run())
         return {**changed, **dict(zip(values, results, strict=True))}
 
     def _run_perhaps(self, name: str, runs: Value) -> None:
@@ -229,6 +228,13 @@ class Pass:
         before = len(builder.nodes)
         ScheduledNode(node, ports, builder, path, self.store, moment).run()
         _refuse_seeds(builder.nodes[before:])
+        for key in self.plan.inside:
+            if (
+                key[1] == name
+                and (found := with_value_in_loop(builder.nodes[before:], way_inside(key), builder.fresh)) is not None
+            ):
+                builder.nodes[before:] = found[0]
+                self.store.set(key, Value(found[1]))
         self.store.set(("ran", name), TRUE)
         for key in self.plan.iterated.get(name, ()):
             done = builder.node("subtract", [self._iterations(name), iterations], "iterations", number=Number.INT)

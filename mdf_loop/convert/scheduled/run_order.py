@@ -19,6 +19,7 @@ from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import (
     ALWAYS,
+    INSIDE,
     NEVER,
     PASS,
     SEQUENCE,
@@ -325,13 +326,27 @@ def _passes(termination: Condition, conditions: Mapping[str, Condition]) -> int 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A graph, its schedule, how many evaluations there are, the time between them, and what is recorded of each pass."""
+    """A graph, its schedule, how many evaluations there are, the time between them, and what is recorded of each pass.
+
+    Where ``collect``, the outputs are the first of what is recorded, and they are wanted of the last pass of each evaluation.
+    """
 
     graph: Any
     schedule: Schedule
     steps: int
     time_increment: Any
     record: tuple[Key, ...] = ()
+    collect: bool = False
+
+    @property
+    def tells_ends(self) -> bool:
+        """Whether it has to be known after which passes an evaluation is over; if not, after each or no matter."""
+        return self.collect and self.schedule.passes != 1
+
+    @property
+    def inside(self) -> list[Key]:
+        """What is recorded inside loops of nodes."""
+        return [key for key in self.record if key[0] == INSIDE]
 
     @cached_property
     def nodes(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from mdf_loop.convert.scheduled.conditions import COMPARISONS, Key
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.ir import Body, record
+from mdf_loop.ir import record
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.expression import harmless
 from mdf_loop.readers.expressions.values import (
@@ -209,18 +209,10 @@ class PassBuilder(BodyBuilder):
         return [Value(new.name, max(a.number, b.number)) for new, (a, b) in zip(made, pairs, strict=True)]
 
 
-RunNode = Callable[[str, Body, int], Sequence[Any]]
-"""Runs a node whose values are all known: its id, what it computes, and how many passes there were before."""
-
 VALUES = ("parameter", "output", "input", "function", "given", "stepped", "iterations", "iterations since")
 """Kinds of values that a node computes with; others say whether and when it runs."""
 
 NUMBERS = (bool, int, float, np.ndarray, np.generic)
-
-
-def interpreted(node: str, body: Body, passes: int) -> Sequence[Any]:
-    """The results of a run of a node."""
-    return InterpretedBody(body)((), (), start_run())
 
 
 class Slots(Store):

@@ -1,13 +1,8 @@
-"""Sequences, which are Python lists, and optionals, which are the value itself or None; and notes that a run takes.
-
-A trace of notes is carried by loops and passed through branches like any other value.  It is never changed: a note makes a new
-one that knows the one before, so each takes the same time however long it is.
-"""
+"""Sequences, which are Python lists, optionals, which are the value itself or None, and what stands for an absent value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,37 +127,10 @@ say("SequenceInsert", appends=True)
 
 
 ABSENT = object()
-"""What is noted where a value was not computed."""
+"""In place of a value that was not computed, where it is recorded."""
 
 
-@dataclass(frozen=True, eq=False)
-class ValueTrace:
-    """What was noted so far: the last note, and the trace before it."""
-
-    before: ValueTrace | None = None
-    noted: Any = None
-
-    def __iter__(self) -> Iterator[Any]:
-        notes, trace = [], self
-        while trace.before is not None:
-            notes.append(trace.noted)
-            trace = trace.before
-        return reversed(notes)
-
-
-@kernel("NoteNothing", domain="record")
-def note_nothing():
-    """A trace without a note."""
-    return ValueTrace()
-
-
-@kernel("Note", domain="record")
-def note(trace, value):
-    """A value, behind what was noted before."""
-    return ValueTrace(trace, value)
-
-
-@kernel("NoteAbsent", domain="record")
-def note_absent(trace):
-    """That there is no value."""
-    return ValueTrace(trace, ABSENT)
+@kernel("Absent", domain="record")
+def absent():
+    """No value, of a branch that was not taken."""
+    return ABSENT

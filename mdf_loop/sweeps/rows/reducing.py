@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError
-from mdf_loop.models.model import unknown_name
+from mdf_loop.errors import ArgumentError, unknown_name
 
 State = dict[str, np.ndarray]
 """Parts by name, each with a row for each group."""
