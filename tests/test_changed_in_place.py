@@ -170,3 +170,62 @@ def test_values_from_outside_change_as_numbers_alone(engine):
         assert mdf_loop.loop(3, True, 0.0, body=mdf_loop.body(scaled), w=1.5) == 9
         with pytest.raises(LoopError, match="changes an array in place"):
             mdf_loop.loop(3, True, VECTOR, body=mdf_loop.body(scaled), w=VECTOR)
+
+
+def set_later(i, go, q, *, s):
+    before = q[0]
+    q[0] = q[0] * 2 + s[i]
+    return True, q, before
+
+
+def exchanged(i, go, q, *, s):
+    first, second = q[0], q[1]
+    q[0] = second + 0 * s[i]
+    q[1] = first
+    return True, q
+
+
+def added_later(i, go, q, *, s):
+    before = q[-1]
+    q += s[i] + 1
+    return True, q, before
+
+
+def set_in_part(i, go, q, *, s):
+    before = q[0]
+    q[:] = q * 2 + s[i]
+    return True, q, before + 1
+
+
+SET_LATER = [set_later, exchanged, added_later, set_in_part]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("function", SET_LATER, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("count", [4, 3000])
+def test_a_row_whose_array_is_set_later_is_an_error_where_it_is_read(function, engine, count):
+    with pytest.raises(LoopError, match=r"test_changed_in_place.*reads a part of an array whose elements were set later"):
+        run(function, MATRIX, engine, count)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("function", SET_LATER, ids=lambda f: f.__name__)
+def test_an_element_whose_array_is_set_later_stays_as_it_was(function, engine):
+    found = run(function, VECTOR, engine)
+    for x, wanted in zip(found if isinstance(found, tuple) else (found,), by_hand(function, VECTOR), strict=True):
+        np.testing.assert_array_equal(x, wanted)
+
+
+def of_other_rows(i, go, q, *, s):
+    first, some, last = np.copy(q[0]), q[[0, 1]], q[1]
+    q[0] = last + s[i]
+    again = q[0]
+    q[1, 2] = 7.0
+    kept = again
+    return True, q, first, some, kept
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_copies_and_other_rows_are_what_numpy_makes_of_them(engine):
+    for x, wanted in zip(run(of_other_rows, MATRIX, engine), by_hand(of_other_rows, MATRIX), strict=True):
+        np.testing.assert_array_equal(x, wanted)

@@ -1,5 +1,6 @@
 """What edges say and MDF does not look at, and ports in which several of them end."""
 
+import re
 import warnings
 
 import pytest
@@ -76,3 +77,83 @@ def test_a_parameter_that_is_called_as_a_port_gives_the_port_no_default():
         warnings.simplefilter("error")  # such as that the nodes do not wait for each other
         graph = Graph(id="g", nodes=[sender, receiver], edges=[edge])
         assert (mdf_loop.run(graph)["y"], mdf_loop.run(graph, x=7.0)["y"]) == (10, 14)
+
+
+SENT = """
+m:
+  graphs:
+    g:
+      nodes:
+        a: {parameters: {v: {value: SENT}}, output_ports: {o: {value: v}}}
+        b:
+          input_ports: {x: {DECLARED}}
+          output_ports: {o: {value: x}}
+      edges:
+        e: {sender: a, receiver: b, sender_port: o, receiver_port: x}
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "sent", "said"),
+    [
+        ("shape: [3]", "[1.0, 2.0]", "b.x is declared with shape [3], and gets an array of shape [2], which is used as it is"),
+        ("shape: [2, 3]", "[1.0, 2.0, 3.0]", "b.x is declared with shape [2, 3], and gets an array of shape [3]"),
+        ("type: int", "[1.0, 2.5]", "b.x is declared int, and gets 2.5, which is used as it is"),
+        ("type: int", "2.5", "b.x is declared int, and gets 2.5, which is used as it is"),
+    ],
+)
+def test_what_an_edge_brings_is_compared_with_what_its_port_declares(tmp_path, declared, sent, said):
+    path = tmp_path / "m.yaml"
+    path.write_text(SENT.replace("DECLARED", declared).replace("SENT", sent))
+    model = mdf_loop.prepare(path)
+    for _ in range(2):
+        with pytest.warns(LoopWarning, match=re.escape(said)):
+            model()
+    (found,) = check(path)
+    assert (found.kind, found.line) == ("warning", 8)
+    assert f"g/b/x: {said}" in found.message
+
+
+@pytest.mark.parametrize(
+    ("declared", "sent"),
+    [
+        ("shape: [3]", "[1.0, 2.0, 3.0]"),
+        ("shape: [1, 3]", "[1.0, 2.0, 3.0]"),
+        ("shape: [3]", "[[1.0, 2.0, 3.0]]"),
+        ("shape: [3]", "1.0"),
+        ("type: float", "[1, 2]"),
+        ("type: int", "[1.0, 2.0]"),
+        ("shape: [3], default_value: [1.0, 2.0, 3.0]", "[4.0, 5.0, 6.0]"),
+    ],
+)
+def test_what_a_port_may_get_is_not_warned_of(tmp_path, declared, sent):
+    path = tmp_path / "m.yaml"
+    path.write_text(SENT.replace("DECLARED", declared).replace("SENT", sent))
+    assert [each for each in check(path) if "declared" in each.message] == []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "b.x is declared", LoopWarning)
+        mdf_loop.run(path)
+
+
+def test_a_default_that_is_not_what_its_port_declares_is_a_warning_of_runs_that_use_it(tmp_path):
+    path = tmp_path / "m.yaml"
+    node = "{input_ports: {x: {shape: [3], default_value: [1.0, 2.0]}}, output_ports: {o: {value: x}}}"
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {{a: {node}}}}}}}}}")
+    with pytest.warns(LoopWarning, match=re.escape("x is declared with shape [3], and has the default [1.0, 2.0]")):
+        mdf_loop.run(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        mdf_loop.run(path, x=[1.0, 2.0, 3.0])
+
+
+WEIGHTS = {"[[1.0, 0.0], [0.0, 1.0]]": 1, "[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]": 1, "[1.0, 2.0]": 0, "[[1.0], [2.0]]": 0}
+"""Weights of an edge that brings a vector of two, and how many notes there are."""
+
+
+@pytest.mark.parametrize("weight", WEIGHTS)
+def test_a_matrix_as_a_weight_that_could_be_meant_as_one_of_a_product_is_noted(tmp_path, weight):
+    path = tmp_path / "m.yaml"
+    text = SENT.replace("DECLARED", "").replace("SENT", "[1.0, 2.0]")
+    path.write_text(text.replace("receiver_port: x}", f"receiver_port: x, parameters: {{weight: {weight}}}}}"))
+    found = [(each.kind, each.line) for each in check(path) if "element by element" in each.message and "w @ x" in each.message]
+    assert found == [("note", 8)] * WEIGHTS[weight]

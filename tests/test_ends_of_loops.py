@@ -159,8 +159,9 @@ NAN = {
 @pytest.mark.parametrize("name", NAN)
 def test_nan_in_a_condition_warns(name, engine):
     body, given, said = NAN[name]
-    with pytest.warns(LoopWarning, match=said):
+    with pytest.warns(LoopWarning, match=said) as found:
         mdf_loop.loop(100, True, body=body, **given)
+    assert len(found) == 1  # the condition is not inverted
 
 
 COMPARES = """<ir_version: 10, opset_import: ["" : 20]>
@@ -330,3 +331,55 @@ def test_a_negative_trip_count_has_one_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert mdf_loop.loop(0, True, 1.0, body="x: x + 1") == 1
+
+
+@mdf_loop.body
+def inverted(i, go, x, *, bound):
+    """Returns when it ends."""
+    x = x + 0.1
+    return x > bound, x
+
+
+INVERTED = {
+    "equations": ("x: x + 0.1\nwhile: x > bound", 0.0),
+    "a let": ("let y: 2 * x\nx: x + 0.1\nwhile: y > bound", 0.0),
+    "a function": (inverted, 0.0),
+}
+
+
+@pytest.mark.parametrize("m", [None, 30])
+@pytest.mark.parametrize("name", INVERTED)
+def test_a_condition_that_is_false_at_the_beginning_is_warned_of(name, m, engine):
+    body, x = INVERTED[name]
+    with pytest.warns(LoopWarning) as found:
+        mdf_loop.loop(m, True, x, body=body, bound=1.0)
+    (said,) = [str(each.message) for each in found]
+    assert "is the condition to go on, and false at the beginning, so only one iteration runs; if it is meant to end" in said
+    assert said.endswith("negate it" if body is inverted else "write while: not (...)")
+    assert ("return x > bound, x" if body is inverted else "equations/line") in said
+
+
+@pytest.mark.parametrize(
+    ("body", "m", "given"),
+    [
+        ("x: x + 0.1\nwhile: x > bound", 1, {"bound": 1.0}),
+        ("x: x + 0.1\nwhile: x < bound", 30, {"bound": 0.05}),
+        ("x: x + 0.1\nwhile: bound > 1", 30, {"bound": 1.0}),
+        ("x: x + 0.1\nwhile: i < 0", 30, {}),
+        ("x: x + 0.1\nwhile: x + noise() > bound", 30, {"bound": 9.0}),
+    ],
+)
+def test_a_loop_that_ends_behind_its_first_iteration_otherwise_is_not(body, m, given, engine):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mdf_loop.loop(m, True, 0.0, body=body, **given) == 0.1
+
+
+def test_a_loop_inside_another_may_end_at_once():
+    @mdf_loop.body
+    def outer(i, go, x, *, bound):
+        return go, mdf_loop.loop(9, True, x, body="x: x + 0.1\nwhile: x > bound", bound=bound)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mdf_loop.loop(3, True, 0.0, body=outer, bound=1.0) == pytest.approx(0.3)

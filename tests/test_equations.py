@@ -275,3 +275,14 @@ def test_functions_without_a_kernel_say_what_to_do():
     for body in ("x: np.linalg.eigvals(A)[0] * x", mdf_loop.body(lambda i, go, x, *, A: (go, np.linalg.eigvals(A)[0] * x))):
         with pytest.raises(LoopError, match=r"eigvals.*a plain Python function as a body may call any"):
             mdf_loop.loop(3, True, 1.0, body=body, A=np.eye(2))
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "jax"])
+@pytest.mark.parametrize("n", [1, 500])
+def test_equal_elements_are_sorted_in_the_order_of_their_places(engine, n):
+    if engine == "jax":
+        pytest.importorskip("jax")
+    x = (np.arange(64) * 7 % 4).astype(np.float32)  # which numpy's usual way leaves in another order
+    with mdf_loop.options(engine=engine):
+        _, order = mdf_loop.loop(n, True, x, body="x: x\ncollect order: argsort(x)")
+    np.testing.assert_array_equal(order, np.broadcast_to(np.argsort(x, kind="stable"), (n, 64)))

@@ -47,6 +47,7 @@ def test_an_operator_of_expressions_gives_the_same_in_onnxruntime(number, is_ope
 
 
 MATRIX, HALF = np.arange(6.0).reshape(2, 3), np.array([0.5, 1.5], np.float16)
+TIES = np.arange(64.0) % 4
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["declared lengths", "open lengths"])
@@ -57,6 +58,7 @@ MATRIX, HALF = np.arange(6.0).reshape(2, 3), np.array([0.5, 1.5], np.float16)
         ("numpy.inner", (np.arange(3), np.arange(9).reshape(3, 3)), {}),
         ("numpy.argmax", (MATRIX,), {"axis": 1, "keepdims": True}),
         ("numpy.argmin", (np.array([True, False]),), {}),
+        ("numpy.argsort", (TIES,), {}),
         ("numpy.max", (np.array([True, False]),), {}),
         ("numpy.outer", (np.array([True, False]), np.array([True, True])), {}),
         ("numpy.clip", (HALF, 0.0, 1.0), {}),

@@ -404,19 +404,34 @@ def test_errors_say_what_came(call, error, words):
         call()
 
 
+SIGNED = "34 of 200 observations of reaction_time are below 0, and almost no simulation is: if the sign means the choice"
+
+
 @pytest.mark.parametrize(
-    ("change", "name"),
+    ("change", "said", "are_unknown"),
     [
-        (lambda data: {**data, "reaction_time": data["reaction_time"] * 1000}, "reaction_time"),
-        (lambda data: {**data, "evidence": np.sign(data["evidence"]) * 5}, "evidence"),
+        (lambda t, x: (1000 * t, x), "standard deviations of an observation in reaction_time: are the units", False),
+        (lambda t, x: (t, 5 * np.sign(x)), r"34 of 200 observations of evidence are -5, .*\(these have -1.1, -1, 1, 1.1\)", True),
+        (lambda t, x: (t, 1.0 * (x > 0)), "34 of 200 observations of evidence are 0, and almost no simulation is", True),
+        (lambda t, x: (t * np.sign(x), x), SIGNED, True),
+        (lambda t, x: (t * np.sign(x), None), SIGNED, True),
     ],
-    ids=["units", "codes"],
+    ids=["units", "codes", "a code that is missed", "signs", "signs alone"],
 )
-def test_data_in_other_units_or_codes_are_a_warning(change, name):
+def test_data_in_other_units_or_codes_are_a_warning(change, said, are_unknown):
     outputs = mdf_loop.run(DDM, trials=200, seed=1)
-    data = {key: outputs[key] for key in ("reaction_time", "evidence")}
-    with pytest.warns(LoopWarning, match=f"standard deviations of an observation in {name}: are the units"):
-        mdf_loop.fit(DDM, change(data), {"drift": (0.2, 3.0)}, trials=200, seed=2)
+    times, evidence = change(outputs["reaction_time"], outputs["evidence"])
+    data = {"reaction_time": times} | ({} if evidence is None else {"evidence": evidence})
+    with pytest.warns(LoopWarning, match=said):
+        found = mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=200, seed=2)
+    assert np.isnan(found.errors["drift"]) == are_unknown
+
+
+@pytest.mark.parametrize("change", [lambda x: x, np.sign, lambda x: x > -9], ids=["as simulated", "signs", "one choice"])
+def test_data_as_the_model_gives_them_are_not(change):
+    outputs = mdf_loop.run(DDM, trials=200, seed=1)
+    data = {"reaction_time": outputs["reaction_time"], "evidence": change(outputs["evidence"])}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=200, seed=2)
+        found = mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=200, seed=2)
+    assert np.isfinite(found.errors["drift"])

@@ -1,5 +1,7 @@
 """What errors advise: each advice is followed, and then it works."""
 
+from pathlib import Path
+
 import pytest
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
@@ -174,7 +176,7 @@ m:
         (
             "run.v",
             "t + 1",
-            "there is no value 't' here; the body of a loop has it inside: it is a result, such as run.t of a loop",
+            "there is no value 't' here; the body of a loop has it inside: it is a result, write run.t",
         ),
     ],
 )
@@ -223,3 +225,11 @@ def test_a_condition_with_values_of_two_times(tmp_path, let, condition, is_late)
     path = tmp_path / "m.yaml"
     path.write_text(MODEL.replace("value: {carried", f"value: {{let: {let}, while: {condition}, carried"))
     assert any("while has the carried values after the step" in found.message for found in check(path)) is is_late
+
+
+@pytest.mark.parametrize("written", ["trial[3]", "trial[0] + trial[3]"])
+def test_a_result_that_is_not_there_says_how_many_there_are(tmp_path, written):
+    path = tmp_path / "m.yaml"
+    path.write_text(Path("examples/drift_diffusion.yaml").read_text().replace("value: trial[1]", f"value: {written}"))
+    with pytest.raises(LoopError, match=r"; trial has 3 results, from trial\[0\] on"):
+        mdf_loop.run(path)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import warnings
 
 import pytest
@@ -151,6 +152,33 @@ def test_a_number_without_a_point_or_a_sign_is_a_number(text, tmp_path):
     assert (found["x"], found["y"]) == (3 * float(text), float(text))
     assert [problem.line for problem in check(path) if "YAML 1.1" in problem.message] == told
     assert mdf_loop.run(path, start=0.0)["x"] == 2 * float(text)
+
+
+OTHERS = {
+    "010": "is 8 in YAML 1.1, to the base of 8: write 10, or 8",
+    "-017": "is -15 in YAML 1.1, to the base of 8: write -17, or -15",
+    "1:30": "is 90 in YAML 1.1, to the base of 60: write 90, or '1:30' for a text",
+    "1:30.5": "is 90.5 in YAML 1.1, to the base of 60: write 90.5",
+    "on": "is true in YAML 1.1: write true, or 'on' for a text",
+    "No": "is false in YAML 1.1: write false, or 'No' for a text",
+}
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_a_value_that_is_not_what_it_looks_like_is_named_with_its_line(text, tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(YAML.format(text=text))
+    with pytest.warns(LoopWarning, match=f"m.yaml:6: {re.escape(f'{text} {OTHERS[text]}')}"):
+        mdf_loop.load(path)
+    assert [problem.line for problem in check(path) if OTHERS[text] in problem.message] == [6, 8, 10]
+
+
+def test_values_that_mean_the_same_everywhere_are_not():
+    values = "a: [0, 00, 007, 10, 0.5, 1_000, 0x10, -1, true]\ncond: yes\n"
+    texts = "metadata: {on: on, v: 1:30}\nb: {on: 'on', t: '010', e: !!str 010}\n"
+    told = []
+    parse(values + texts, ".yaml", lambda *said: told.append(said))
+    assert told == []
 
 
 def test_what_is_meant_as_a_text_stays_one():

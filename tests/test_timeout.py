@@ -213,6 +213,17 @@ def test_many_passes_in_one_evaluation_are_said_once(way, monkeypatch):
     assert "has had 1" in warning
 
 
+def test_many_passes_name_the_thresholds_that_the_end_waits_for(monkeypatch):
+    monkeypatch.setattr("mdf_loop.integrations.scheduled_loops.MANY_PASSES", 10)
+    monkeypatch.setattr("mdf_loop.progress.INTERVAL", 0.0)
+    model = never_ending(Condition("Always"))
+    kwargs = {"dependency": "A", "parameter": "p", "threshold": -5.0, "comparator": "<="}
+    model.conditions.termination = {"environment_state_update": Condition("Threshold", **kwargs)}
+    with options(max_iterations=5000), pytest.warns(LoopWarning) as said, pytest.raises(IterationLimit):
+        mdf_loop.run(model)
+    assert any("look whether it reaches A.p <= -5.0; perhaps it needs inputs" in str(each.message) for each in said)
+
+
 def every(node, n=2):
     return Condition("EveryNCalls", dependency=node, n=n)
 

@@ -23,6 +23,7 @@ from mdf_loop.checks.loop_bodies import values_of
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.warnings.inverted_conditions import INVERTED
 from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
 from mdf_loop.integrations.input_places import InputPlaces, with_inputs
 from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
@@ -49,10 +50,12 @@ MOST, SECONDS = 1000, 2.0
 _RANKS = re.compile("invalid index to scalar|too many indices")
 """What numpy says of an index that is wrong whatever the lengths are."""
 
-_ODD = re.compile("nan|infinite")
+_ODD = re.compile("nan|infinite|is declared .*, and gets")
 """What a run warns of that its loops compute, and that more iterations may change."""
 
-_TYPES = re.compile("has shape .* at first and becomes|begins as a boolean|whole numbers, which cuts it off")
+_TYPES = re.compile(
+    "has shape .* at first and becomes|begins as a boolean|whole numbers, which cuts it off|gives one number, which is added"
+)
 """What it warns of whatever the numbers are, or however many iterations there are."""
 
 
@@ -103,7 +106,8 @@ def _placed(texts: Iterable[str], loops: Mapping[str, tuple[str, ...]], graph: s
     only = next(iter(loops)) if len(loops) == 1 else ""
     for text in texts:
         name = next((name for name in loops if name in text), only)
-        place = loops.get(name, (graph,))
+        port = re.match(r"(\w+)\.(\w+) is declared ", text)
+        place = loops.get(name, (graph,)) if port is None else (graph, *port.groups())
         yield Finding(WARNING, f"{'/'.join(place)}: {text.replace(name, '', 1)}", place)
 
 
@@ -151,11 +155,14 @@ class Trial:
             for each in node.parameters
             if isinstance(each.value, str) and number_in(each.value) is None
         }
-        found = model.evaluated_once(given, start_run(), call, {"/".join(key[1:]): key for key in computed})
+        weighted = {f"edge {edge.id}": ("output", edge.sender, edge.sender_port) for edge, _ in _by_matrices(model.graph)}
+        record = {"/".join(key[1:]): key for key in computed} | weighted
+        found = model.evaluated_once(given, start_run(), call, record)
         if found is None:
             self._run_in_passes(model, given)
             return
-        for key, value in zip(computed, found.recorded.values(), strict=True):
+        self.odd += _of_matrices(model.graph, found.recorded) if not self._is_cut else ()
+        for key, value in zip(computed, found.recorded.values(), strict=False):
             if isinstance(value, float) and not math.isfinite(value):
                 place, odd = (str(model.graph.id), *key[1:]), "nan" if math.isnan(value) else "infinity"
                 self.odd.append(Finding(WARNING, f"{'/'.join(place)}: {excerpt(computed[key])} is {odd}", place))
@@ -189,6 +196,22 @@ class Trial:
             self.told.append(said)
 
 
+def _by_matrices(graph: Any) -> list[tuple[Any, tuple[int, ...]]]:
+    """The edges whose weight is a matrix, each with its shape."""
+    weights = [(edge, np.shape((edge.parameters or {}).get("weight", 1))) for edge in graph.edges]
+    return [(edge, shape) for edge, shape in weights if len(shape) == 2]
+
+
+def _of_matrices(graph: Any, recorded: Mapping[str, Any]) -> Iterator[Finding]:
+    """Weights that could be meant as those of a product of matrices."""
+    for edge, shape in _by_matrices(graph):
+        value, place = np.shape(recorded[f"edge {edge.id}"]), (str(graph.id), edge.receiver, edge.receiver_port)
+        if value and value[0] == value[-1] == shape[1]:
+            said = f"edge {edge.id!r} multiplies what it brings, an array of shape {[*value]}, element by element by its weight"
+            cure = "for a product of matrices compute w @ x in a node, with the parameter w"
+            yield Finding(NOTE, f"{'/'.join(place)}: {said} of shape {[*shape]}, as MDF does; {cure}", place)
+
+
 def _ended_at_once(node: Any, thing: Any, values: Mapping[str, Any], count: int, place: tuple[str, ...]) -> Iterator[Finding]:
     """A loop that ends before or after its first iteration, though M lets it go on."""
     args, said = {**(thing.args or {})}, equations_of(node, thing)
@@ -199,9 +222,7 @@ def _ended_at_once(node: Any, thing: Any, values: Mapping[str, Any], count: int,
     if count == 0:
         yield Finding(WARNING, f"{'/'.join(place)}: no iteration runs: cond, the condition to go on, is false", place)
     elif said is not None and said.going and not _goes_on(said, known):
-        wrong = "while is the condition to go on, and false at the beginning, so only one iteration runs"
-        meant = f"if it is meant to end the loop, write while: not ({said.going})"
-        yield Finding(WARNING, f"{'/'.join(place)}: {wrong}; {meant}", place)
+        yield Finding(WARNING, f"{'/'.join(place)}: while {INVERTED}write while: not ({said.going})", place)
 
 
 def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
@@ -210,7 +231,8 @@ def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
     carried = [known.get(name) for name in said.carried]
     try:
         captured = {name: known[name] for name in read_once(body, len(carried), "loop").captures if name in known}
-        with options(engine="interpret", max_iterations=1):
+        with warnings.catch_warnings(), options(engine="interpret", max_iterations=1):
+            warnings.simplefilter("ignore")  # this is about the same
             run_loop(None, True, carried, body, captured)
     except LoopError as error:
         return isinstance(error, IterationLimit)

@@ -144,11 +144,13 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
                 raise _marked(_too_deep(), event)
         loader = _loader(most)(text)
         try:
-            content = loader.get_single_data()
+            node = loader.get_single_node()
+            content = None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
-        for node in sorted(loader.numbers, key=lambda node: node.start_mark.line) if tell is not None else ():
-            tell(node.start_mark.line + 1, _of_number(node.value))  # type: ignore[misc]
+        for each in _plain_values(node) if tell is not None and node is not None else ():
+            if said := _other_elsewhere(each):
+                tell(each.start_mark.line + 1, said)  # type: ignore[misc]
         return content
     except yaml.MarkedYAMLError as error:
         is_found_later = error.problem in ("could not find expected ':'", "found unexpected end of stream")
@@ -189,7 +191,6 @@ def _loader(most: int) -> Any:
             super().__init__(stream)
             self.flat: dict[int, bool] = {}
             self.merged = 0
-            self.numbers: list[yaml.ScalarNode] = []
 
         def flatten_mapping(self, node: Any) -> None:
             """Put merged maps (``<<``) into a map: counted before they are copied."""
@@ -224,15 +225,51 @@ def _text_or_number(loader: Any, node: Any) -> str | float:
     text = loader.construct_yaml_str(node)
     if node.style or len(text) > LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return text
-    loader.numbers.append(node)
     return float(text)
 
 
-def _of_number(text: str) -> str:
-    digits, exponent = re.split("[eE]", text)
-    point, sign = "" if "." in digits else ".0", "" if exponent[0] in "+-" else "+"
-    written = f"{digits}{point}e{sign}{exponent}"
-    return f"{text} is a text in YAML 1.1, which other programs read; here it is the number: write {written}"
+_OTHERS = {
+    "str": _NUMBER,
+    "int": re.compile(r"[-+]?(0[\d_]+|\d[\d_]*(:\d+)+)"),
+    "float": re.compile(r"[-+]?\d[\d_]*(:\d+)+\.[\d_]*"),
+    "bool": re.compile("(?i:yes|no|on|off)"),
+}
+"""Values that YAML 1.1, which is read here, YAML 1.2 and Python do not read alike: by the ends of their tags."""
+
+_MEANT = frozenset(("metadata", "cond"))
+"""Keys of what may be of any kind, and of what is a boolean."""
+
+
+def _plain_values(node: yaml.Node) -> list[yaml.ScalarNode]:
+    """The values without quotes, each once, in the order of the file."""
+    todo, found = [node], dict[int, yaml.Node]()
+    while todo:
+        node = todo.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+            todo += [value for key, value in pairs if key.value not in _MEANT]
+            todo += node.value if isinstance(node, yaml.SequenceNode) else ()
+    values = [each for each in found.values() if isinstance(each, yaml.ScalarNode) and not each.style]
+    return sorted(values, key=lambda each: each.start_mark.index)
+
+
+def _other_elsewhere(node: yaml.ScalarNode) -> str:
+    """What to say of a value that is not what it looks like; empty for all others."""
+    text, kind = node.value, node.tag.rpartition(":")[2]
+    if kind not in _OTHERS or len(text) > LONGEST_NUMBER or not _OTHERS[kind].fullmatch(text):
+        return ""
+    if kind == "str":
+        digits, exponent = re.split("[eE]", text)
+        point, sign = "" if "." in digits else ".0", "" if exponent[0] in "+-" else "+"
+        written = f"{digits}{point}e{sign}{exponent}"
+        return f"{text} is a text in YAML 1.1, which other programs read; here it is the number: write {written}"
+    value = json.dumps(yaml.safe_load(text))
+    if kind == "int" and ":" not in text:
+        decimal = str(int(text.replace("_", "")))
+        return "" if value == decimal else f"{text} is {value} in YAML 1.1, to the base of 8: write {decimal}, or {value}"
+    base = ", to the base of 60" if ":" in text else ""
+    return f"{text} is {value} in YAML 1.1{base}: write {value}, or '{text}' for a text"
 
 
 def _marked(problem: str, node: Any) -> yaml.MarkedYAMLError:

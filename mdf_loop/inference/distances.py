@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, calling_callers, warn_user
-from mdf_loop.inference.summaries import Summary, spread
+from mdf_loop.inference.summaries import Summary, Unseen, spread
 
 Simulated = Mapping[str, np.ndarray]
 """For each output an array of rows, trials, and the output's own axes."""
@@ -37,6 +37,8 @@ class Distance:
     ----------
     observed : array
         What the data are summed up as.
+    unseen : Unseen
+        What the data have, and no simulation so far.
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -56,6 +58,7 @@ class Distance:
             warn_user(f"data of different numbers of trials are compared separately, not trial by trial: {said}")
         self._scales = {name: spread(data[name][known]) for name, known in self._singles.items()}
         self.summaries = [Summary({name: data[name] for name in names}) for names in lengths.values()]
+        self.unseen = Unseen({name: values for name, values in data.items() if name not in self._singles})
         self.observed = self._row({name: data[name][None] if name in self._singles else data[name] for name in data})
 
     def _row(self, trials: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -66,6 +69,7 @@ class Distance:
         """Each row of simulations in one row of numbers."""
         values = {name: np.asarray(simulated[name], np.float64) for name in self.outputs}
         count = len(values[self.outputs[0]])
+        self.unseen.look_at(values)
         with np.errstate(invalid="ignore"):
             return np.stack([self._row({name: rows[k] for name, rows in values.items()}) for k in range(count)])
 

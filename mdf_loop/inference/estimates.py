@@ -14,6 +14,7 @@ from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, sh
 from mdf_loop.inference.distances import Distance, Objective, mean_of, of_function
 from mdf_loop.inference.simulators import Simulator
 from mdf_loop.inference.standard_errors import StandardErrors
+from mdf_loop.inference.summaries import MOST_CODES
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import KERNELS
@@ -43,9 +44,6 @@ MISFIT = 0.5
 
 CORNER = 0.03
 """Of the range of a parameter: how far from the best candidate the search near it begins."""
-
-MOST_CODES = 6
-"""Different choices that an error shows with numbers."""
 
 REFINED = 60
 """For each parameter so many candidates near the best one at most."""
@@ -223,6 +221,9 @@ class Search:
         found = optimize.minimize(lambda x: self.losses(x[None])[0], best, method="Nelder-Mead", bounds=bounds, options=near)
         x, least = found.x, found.fun
         values = dict(zip(self.bounds, map(float, x), strict=True))
+        if said := self._unseen(x):
+            warn_user(f"the estimates and their errors mean nothing: {said}")
+            return Estimates(values, dict.fromkeys(values, float("nan")), float(least), self)
         errors = dict(zip(self.bounds, map(float, self._errors(x)), strict=True))
         self._warn_of(values, errors)
         self._warn_of_misfit(x)
@@ -284,6 +285,12 @@ class Search:
             elif min(value - low, high - value) <= 1e-3 * (high - low):
                 bounds = f"over[{name!r}] = ({low:g}, {high:g})"
                 warn_user(f"the estimate of {name}, {value:.4g}, is at its bound: {bounds} may be too narrow")
+
+    def _unseen(self, x: np.ndarray) -> str:
+        """What the data have and the model does not, whatever the parameters; empty for nothing."""
+        if not isinstance(self.objective, Distance) or not self._has_squares:
+            return ""
+        return self.objective.unseen.said(self.simulator.by_name(np.array([x, (self.low + self.high) / 2]), 0))
 
     def _warn_of_misfit(self, x: np.ndarray) -> None:
         """Say that even the best simulations are unlike the data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,10 @@ ROUNDED = 1e-9
 
 CELLS, LEAST = 12, 20
 """So many combinations of choices at most; and so many observations of one, from which on its other outputs are compared."""
+
+MOST_CODES, RARE = 6, 0.1
+"""So many different choices at most are shown in a message; and the part of their observed share that simulations have at least
+of a choice that the model has."""
 
 RESAMPLED = 400
 """How often trials are drawn again to find how much their summary varies."""
@@ -107,6 +112,64 @@ class Summary:
             unit = 0.1 * spread(means_of_parts(data[at[1]])) * len(values) / self.count
             found.append(np.full(self._middles[at].shape, unit))
         return np.concatenate(found)
+
+
+class Unseen:
+    """Observations unlike nearly all simulations: codes of choices, and signs, that no candidate has given often so far.
+
+    Parameters
+    ----------
+    data : mapping of str to array
+        Observations of trials.
+    """
+
+    def __init__(self, data: Trials) -> None:
+        self._data = {name: values for name, values in data.items() if values.ndim == 1}
+        self._ranges = [(name, each) for name, values in self._data.items() for each in _ranges(values)]
+
+    def look_at(self, simulated: Trials) -> None:
+        """Leave out what one of the candidates, the first axis, has given."""
+        self._ranges = [
+            (name, each)
+            for name, each in self._ranges
+            if each.within(simulated[name]).mean(axis=1).max() < RARE * each.within(self._data[name]).mean()
+        ]
+
+    def said(self, simulated: Trials) -> str:
+        """What the observations have and the simulations do not, with the cure; empty for nothing."""
+        for name, each in self._ranges:
+            values = self._data[name]
+            said = f"{each.within(values).sum()} of {len(values)} observations of {name} are {each.words}"
+            if np.isinf([each.low, each.high]).any():
+                cure = f"if the sign means the choice, give np.abs(...) as {name!r}, and the choices as another output"
+                return f"{said}, and almost no simulation is: {cure}"
+            codes = [*dict.fromkeys(f"{value:.2g}" for value in np.unique(simulated[name]))][:MOST_CODES]
+            cure = "give each choice the number that the model has for it"
+            return f"{said}, and almost no simulation is (these have {', '.join(codes)}): {cure}"
+        return ""
+
+
+class ValueRange(NamedTuple):
+    """Values that simulations of some observations reach: those near a code, or of a sign."""
+
+    low: float
+    high: float
+    words: str
+
+    def within(self, values: np.ndarray) -> np.ndarray:
+        """Which values are in it."""
+        found: np.ndarray = (values > self.low) & (values < self.high)
+        return found
+
+
+def _ranges(values: np.ndarray) -> list[ValueRange]:
+    """What observations have: each frequent code, or each sign."""
+    if not _has_few(values):
+        signs = ValueRange(-np.inf, 0, "below 0"), ValueRange(0, np.inf, "above 0")
+        return [each for each in signs if each.within(values).any()]
+    codes, counts = np.unique(values, return_counts=True)
+    room = GAP * np.ptp(codes) if len(codes) > 1 else 0.5 * (abs(codes[0]) or 1.0)
+    return [ValueRange(code - room, code + room, f"{code:.4g}") for code in codes[counts >= LEAST]]
 
 
 def means_of_parts(values: np.ndarray) -> np.ndarray:

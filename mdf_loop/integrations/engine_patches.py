@@ -14,7 +14,7 @@ import functools
 import inspect
 import io
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,11 @@ def ending_passes(original: Callable[..., Any], self: Any, *args: Any, **kwargs:
             scheduler.run = own
 
 
-def warn_of_passes(passes: int) -> None:
-    """Say that the end of an evaluation may never come."""
+def warn_of_passes(passes: int, waits: Sequence[str] = ()) -> None:
+    """Say that the end of an evaluation may never come, with the thresholds that it may wait for."""
+    cause = f"look whether it reaches {', '.join(waits)}; perhaps" if waits else "perhaps"
     warn_user(
-        f"one evaluation of the model has had {passes} passes, and its conditions of termination do not hold yet; perhaps it "
+        f"one evaluation of the model has had {passes} passes, and its conditions of termination do not hold yet; {cause} it "
         "needs inputs that are not 0; options(timeout=...) ends it"
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
+from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.types.fitting import as_array
 
 
@@ -30,6 +32,10 @@ class InputWarnings:
         self._takes_two_pi = any(reads_tau(said) for *_, said in equations_in_nodes(places.graph))
         named = [(name, each) for name, meant in places.named.items() for each in meant]
         self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
+        ports = {f"{node.id}.{port.id}": port for node in places.graph.nodes for port in node.input_ports if _says_kind(port)}
+        self._defaults = [(port, said) for name, port in ports.items() if (said := _wrong_default(name, port))]
+        self._of_edges: dict[str, None] = {}
+        self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(places.graph)
 
     def warn(self, inputs: Mapping[str, Any], run: Run) -> None:
         """Say what is odd about the inputs of a run, each once."""
@@ -37,12 +43,61 @@ class InputWarnings:
             run.warn_once("tau", f"equations: {TAU}")
         found = {STEP: wrong_with_step(inputs[STEP])} if STEP in inputs else {}
         found |= {name: f"nothing reads {name!r}: its value changes nothing" for name in self._unread & inputs.keys()}
-        for name in self._declared.keys() & inputs.keys():
-            if said := _wrong_kind(name, as_array(inputs[name], f"input {name!r}"), self._declared[name]):
-                found[name] = said
+        given = {name: self._declared[name] for name in self._declared.keys() & inputs.keys()}
+        found |= {name: _wrong_kind(name, as_array(inputs[name], f"input {name!r}"), port) for name, port in given.items()}
+        found |= {said: said for port, said in self._defaults if not any(port is each for each in given.values())}
         for name, said in found.items():
             if said:
                 run.warn_once((id(self._graph), name), said)
+
+    def warn_of_sent(self, sent: Mapping[Key, Mapping[str, Any]], values: Sequence[Any], run: Run) -> None:
+        """Say what edges bring that is not what their ports declare.
+
+        Parameters
+        ----------
+        sent : mapping
+            What ``sent`` was before the run: one run looks.
+        values : sequence
+            What was recorded of its keys.
+        run : Run
+        """
+        for ports, value in zip(sent.values(), values, strict=True):
+            self._of_edges |= {wrong_when_sent(name, value, port): None for name, port in ports.items()}
+        if sent:
+            self.sent = {}
+        for said in filter(None, [*self._of_edges]):
+            run.warn_once((id(self._graph), said), said)
+
+
+Key = tuple[str, str, str]
+
+
+def sent_to_declared(graph: Any) -> dict[Key, dict[str, Any]]:
+    """Output ports, as keys of what is recorded, with the input ports that get just what they have, and declare its kind."""
+    ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports if _says_kind(port)}
+    ends, found = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges), dict[Key, dict[str, Any]]()
+    for edge in graph.edges:
+        place = edge.receiver, edge.receiver_port
+        if place in ports and ends[place] == 1 and "weight" not in (edge.parameters or {}):
+            found.setdefault(("output", edge.sender, edge.sender_port), {})[".".join(place)] = ports[place]
+    return found
+
+
+def wrong_when_sent(name: str, value: Any, port: Any) -> str:
+    """How what an edge brings differs from what its port declares; PsyNeuLink leaves axes of one element out."""
+    if not isinstance(value, np.ndarray | np.generic | float):
+        return ""
+    value, shape = np.asarray(value), _shape_of(port)
+    is_alike = [n for n in value.shape if n != 1] == [n for n in shape if n != 1]
+    return _wrong_kind(name, value.reshape(shape) if is_alike else value, port, "gets")
+
+
+def _wrong_default(name: str, port: Any) -> str:
+    try:
+        value = np.asarray(default_value_of(port))
+    except ValueError:  # rows of several lengths, which reading it refuses
+        return ""
+    return _wrong_kind(name, value, port, "has the default") if value.dtype.kind in "biuf" else ""
 
 
 def _says_kind(port: Any) -> bool:
@@ -50,19 +105,20 @@ def _says_kind(port: Any) -> bool:
     return _is_whole(port) or bool(_shape_of(port))
 
 
-def _wrong_kind(name: str, value: np.ndarray, port: Any) -> str:
-    """How what is given differs from what its port declares, at which MDF does not look; empty where it does not.
+def _wrong_kind(name: str, value: np.ndarray, port: Any, gets: str = "is given") -> str:
+    """How a value differs from what its port declares, at which MDF does not look; empty where it does not.
 
     A number, and an array of one element, may be of any shape.
     """
     flat = value.ravel()
     fractions = flat[np.mod(flat, 1) != 0] if _is_whole(port) and value.dtype.kind == "f" else flat[:0]
     if fractions.size:
-        return f"{name} is declared {port.type}, and is given {fractions[0]}, which is used as it is"
+        return f"{name} is declared {port.type}, and {gets} {fractions[0]}, which is used as it is"
     shape = _shape_of(port)
     if not shape or value.shape == shape or value.size == 1:
         return ""
-    return f"{name} is declared with shape {[*shape]}, and is given an array of shape {[*value.shape]}, which is used as it is"
+    got = f"an array of shape {[*value.shape]}" if gets != "has the default" else f"{value.tolist()}"
+    return f"{name} is declared with shape {[*shape]}, and {gets} {got}, which is used as it is"
 
 
 def _is_whole(port: Any) -> bool:

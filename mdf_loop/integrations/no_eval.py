@@ -217,15 +217,19 @@ def _text(text: str, scope: Mapping[str, Any]) -> Any:
         let_through(error)
         if type(text) is not str or text in execution_engine.KNOWN_PARAMETERS:
             return text  # as MDF's engine has it
-        said = f"{_message(error) or type(error).__name__}{_of_one_result(text, scope)}{inside_a_body(error, scope)}"
+        said = f"{_message(error) or type(error).__name__}{_of_results(text, scope)}{inside_a_body(error, scope)}"
         raise IterationError(f"expression {shortened(text, LONGEST)!r} cannot be evaluated: {said}") from error
 
 
-def _of_one_result(text: str, scope: Mapping[str, Any]) -> str:
-    """A hint where an element is taken of a number: who counts on several results, and there is one."""
-    found = re.fullmatch(r"\s*(\w+)\[\d+\]\s*", text)
-    is_number = found is not None and np.ndim(scope.get(found[1], ())) == 0
-    return f"; a loop with one result is that result: write {found[1]}" if found is not None and is_number else ""
+def _of_results(text: str, scope: Mapping[str, Any]) -> str:
+    """A hint where an element is taken of a number, or beyond those of a tuple: the results of a loop, one or several."""
+    for name, place in re.findall(r"\b(\w+)\[(\d{1,9})\]", text):
+        results = scope.get(name, ())
+        if isinstance(results, tuple) and len(results) <= int(place) and results:
+            return f"; {name} has {len(results)} results, from {name}[0] on"
+        if not isinstance(results, tuple) and text.strip() == f"{name}[{place}]" and np.ndim(results) == 0:
+            return f"; a loop with one result is that result: write {name}"
+    return ""
 
 
 def _with_hint(error: MalformedBody | UnsupportedOp) -> MalformedBody | UnsupportedOp:

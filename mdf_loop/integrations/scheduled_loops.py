@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
 from mdf_loop.convert.scheduled.lowered_runs import Runner
+from mdf_loop.convert.scheduled.run_order import thresholds
 from mdf_loop.convert.scheduled.slots import GivenInput
 from mdf_loop.errors import (
     IterationError,
@@ -175,14 +176,14 @@ class ScheduledLoop:
         return self._alone.lowered({})
 
 
-def _passes_noted() -> Callable[[Report], None]:
-    """What is told how many passes one evaluation has had, and warns once if they are many."""
+def _passes_noted(waits: Callable[[], Sequence[str]]) -> Callable[[Report], None]:
+    """What is told how many passes one evaluation has had, and warns once if they are many; ``waits`` says for what."""
     said = list[int]()
 
     def note(report: Report) -> None:
         if not said and report.iteration >= MANY_PASSES:
             said.append(report.iteration)
-            warn_of_passes(report.iteration)
+            warn_of_passes(report.iteration, waits())
 
     return note
 
@@ -227,7 +228,7 @@ class ScheduledLoops:
         loop = self.find(inputs, how)
         lowered = loop.lowered(run, warns=not is_once or bool(how.record))
         if is_once and run.watch is None:
-            run.watch = Watch(_passes_noted(), run.position)
+            run.watch = Watch(_passes_noted(lambda: () if lowered is None else thresholds(loop.graph)), run.position)
         if lowered is None:
             outputs, rows = run_recorded_in_mdf(loop.graph, *loop.how, watched(loop.graph))
             passes = len(rows[0]) if rows else None

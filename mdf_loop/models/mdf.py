@@ -348,9 +348,12 @@ class MdfModel(Model):
         if dict in map(type, given.values()):  # bodies of loops
             return MdfModel(with_values(self.graph, given), self.name, self.source).evaluated_once({}, run, call, record)
         try:
-            evaluation = self.once.made(given, tuple(record.values()))
+            evaluation = self.once.made(given, (*record.values(), *(sent := self._warnings.sent)))
         except NotOnce:
-            return None
+            if not sent:
+                return None
+            self._warnings.sent = {}  # perhaps it cannot be recorded, but passed on
+            return self.evaluated_once(inputs, run, call, record)
         ended: list[tuple[str, int, str]] = []
 
         def noting(request: Request, run: Run) -> Any:
@@ -361,7 +364,8 @@ class MdfModel(Model):
 
         with malformed("this graph cannot be run", (self.graph.id,)):
             outputs, recorded = evaluation.evaluate(given, run, noting)
-        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=True)) if record else {})
+        self._warnings.warn_of_sent(sent, recorded[len(record) :], run)
+        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=False)))
 
     def full_name(self, name: str) -> str:
         """An input with its node, where a name means one."""

@@ -119,6 +119,10 @@ class Threshold:
     atol: Any
     rtol: Any
 
+    def __str__(self) -> str:
+        sign = next(sign for sign, name in _SYMBOLS.items() if name == self.comparison)
+        return f"{self.node}.{self.name}{''.join(f'[{index}]' for index in self.indices)} {sign} {self.threshold}"
+
 
 @record
 class Every:

@@ -136,6 +136,18 @@ def left_open(graph: Any) -> Iterator[tuple[Any, str]]:
     return _left_open(graph, _ordered(graph)[0])
 
 
+def thresholds(graph: Any) -> list[str]:
+    """What nodes, and the end of an evaluation, may wait for, such as ``a.x >= 1``.
+
+    Raises
+    ------
+    NotLowered
+        As :func:`read_schedule`.
+    """
+    conditions = (*_ordered(graph)[1].values(), _termination(graph))
+    return [*dict.fromkeys(str(part) for each in conditions for part in parts_of(each) if isinstance(part, Threshold))]
+
+
 def _ordered(graph: Any) -> tuple[tuple[tuple[str, ...], ...], dict[str, Condition]]:
     """The nodes in the order in which they run, by sets, and their conditions."""
     waits = _waits(graph)

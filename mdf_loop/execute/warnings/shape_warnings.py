@@ -1,12 +1,14 @@
 """A run says where a carried value silently got another shape: ``F * m`` in the place of ``F @ m``, or a broadcast.
 
 Values may grow: lists to which each iteration appends, and a number to which an array is added, which is the same number for
-all elements.  Nearly always a mistake are another number of axes, and axes of one element that the first iteration lengthens.
-Bodies of ONNX declare what they mean.
+all elements.  Nearly always a mistake are another number of axes, axes of one element that the first iteration lengthens, and an
+array with an element for each iteration that is added to a number as a whole.
+Bodies of ONNX declare what they mean.  An equation that adds one drawn number to all elements looks like noise for each of them.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +17,11 @@ import numpy as np
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, Node
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import lookup
 from mdf_loop.options import Run
+from mdf_loop.plan.invariants import draws
 
 Shape = tuple[int, ...]
 
@@ -50,7 +53,8 @@ def warn_of_new_shapes(
     else:
         return
     shapes = [(_shape(before), _shape(after)) for before, after in zip(given.carried, results, strict=False)]
-    odd = [k for k, (before, after) in enumerate(shapes) if _may_be_odd(before, after, loop.body, loop.carried[k].output)]
+    hints = [_hint(*shape, loop.body, loop.carried[k].output, given, lasted) for k, shape in enumerate(shapes)]
+    odd = [k for k, hint in enumerate(hints) if hint]
     if not odd or is_inner(executor, run):
         return
     behind_first = None if lasted == 1 else next(first_iterations(executor, given, run, drawn, 1), None)
@@ -62,7 +66,7 @@ def warn_of_new_shapes(
             continue  # it grows in later iterations too, or it is not known whether it does
         when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {lasted - 1}", after)
         name, place = loop.carried[k].input, f"{when} of {loop.name or loop.body.name}: {loop.body.at(loop.carried[k].output)}"
-        said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {_HINT}"
+        said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {hints[k]}"
         run.warn_once((id(loop.body), "shape", name), said)
 
 
@@ -71,6 +75,46 @@ def warn_of_shapes_before(error: PartialResults, executor: InterpretedLoop, give
     if error.progress is not None and error.progress.owner is executor:
         moment = error.progress.moment
         warn_of_new_shapes(executor, moment.carried, given, run, drawn, moment.iteration)
+
+
+def warn_of_shared_draws(
+    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> None:
+    """Say that an equation adds one drawn number to all elements of a carried value."""
+    body = executor.loop.body
+    if drawn is None or body.typed or not lasted or not run.tells or is_inner(executor, run):
+        return
+    sizes = tuple([getattr(value, "size", 1) > 1 for value in given.carried])
+    known = _shared.setdefault(executor, {})
+    if sizes not in known:
+        known[sizes] = _shared_draws(executor, given, run, drawn) if any(sizes) else {}
+    for name, said in known[sizes].items():
+        run.warn_once((id(body), "draw", name), said)
+
+
+_shared = weakref.WeakKeyDictionary[InterpretedLoop, dict[tuple[bool, ...], dict[str, str]]]()
+
+
+def _shared_draws(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> dict[str, str]:
+    """The carried values that get one drawn number for all elements, with what to say; a ``let`` gives such a number a name."""
+    body, found, numbers = executor.loop.body, dict[str, str](), set[str]()
+    carried = {body.places[c.output]: c.input for c in executor.loop.carried if c.output in body.places}
+    for session, program in first_iterations(executor, given, run, drawn, 1):
+        for node in body.nodes if carried else ():
+            value, name = session.env[program.slot(node.outputs[0])], carried.get(body.places.get(node.outputs[0], ""))
+            reads_number = not numbers.isdisjoint(node.inputs) and _is_of_elements(node)
+            if name and not np.ndim(value) and (reads_number or _draws_of_itself(node, body)):
+                numbers.update(node.outputs)
+            elif name and reads_number and node.op in ("add", "subtract") and np.size(value) > 1:
+                said = f"a draw without an array gives one number, which is added to all elements of {name}"
+                cure = f"noise({name}) and uniform({name}) draw one for each, noise({name}[0]) one for all"
+                found[name] = f"{body.at(node.outputs[0])}{said}; {cure}"
+    return found
+
+
+def _draws_of_itself(node: Node, body: Body) -> bool:
+    """Whether a node draws from numbers that are written or captured, as ``noise()`` and ``normal(0, spread)`` do."""
+    return draws(node) and not node.bodies and all(name in body.constants or name in body.captures for name in node.inputs)
 
 
 _HINT = (
@@ -84,6 +128,17 @@ def _shape(value: Any) -> Any:
     return value.shape if isinstance(value, np.ndarray | np.generic) else () if isinstance(value, int | float) else None
 
 
+def _hint(before: Shape | None, after: Shape | None, body: Body, output: str, given: Arguments, lasted: int) -> str:
+    """What to do about another shape if it looks like a mistake; empty if not."""
+    if before == () and after and output in body.places and _is_elementwise(body, output):
+        count = lasted if given.trip_count is None else given.trip_count
+        series = [name for name, value in zip(body.captures, given.captured, strict=True) if _shape(value) == after]
+        if series and after[0] == count > 1:
+            name = series[0]
+            return f"{name} has as many elements as there are iterations: for the one of an iteration write {name}[i]"
+    return _HINT if _may_be_odd(before, after, body, output) else ""
+
+
 def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: str) -> bool:
     """Whether an array has more axes or fewer, or axes of one element became longer element by element."""
     if before == after or not before or after is None:
@@ -95,4 +150,8 @@ def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: s
 def _is_elementwise(body: Body, output: str) -> bool:
     """Whether a value is computed element by element, so that its operands were broadcast: it is no list with more behind it."""
     node = next((node for node in body.nodes if output in node.outputs), None)
-    return node is not None and not node.bodies and lookup(node.op, node.opset, node.domain).batch is elementwise
+    return node is not None and _is_of_elements(node)
+
+
+def _is_of_elements(node: Node) -> bool:
+    return not node.bodies and lookup(node.op, node.opset, node.domain).batch is elementwise

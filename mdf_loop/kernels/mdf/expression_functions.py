@@ -217,7 +217,7 @@ def sorting(name: str) -> None:
     @kernel(f"numpy.{name}", domain=DOMAIN, batch=along("axis", -1))
     def sort(a, *, axis=-1):
         """numpy's function of this name."""
-        return function(a, axis=axis, kind="stable")
+        return function(a, axis=axis, stable=True)
 
 
 for _name in ("sort", "argsort"):

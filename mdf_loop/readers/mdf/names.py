@@ -123,7 +123,9 @@ def inside_a_body(error: Exception, values: Mapping[str, Any]) -> str:
     """What to read for a name that is one inside a body, and that MDF knows too: ``t``, the time of its own integration."""
     name = next(iter(re.findall(r"there is no value '(\w+)' here", str(error))), "")
     has_it = any(isinstance(value, Mapping) and name in names_of(value) for value in values.values())
-    return f"; the body of a loop has it inside: it is a result, such as run.{name} of a loop run" if name and has_it else ""
+    loops = [id for id, value in values.items() if isinstance(value, tuple)]
+    written = f"write {loops[0]}.{name}" if len(loops) == 1 else f"such as run.{name} of a loop run"
+    return f"; the body of a loop has it inside: it is a result, {written}" if name and has_it else ""
 
 
 NO_VALUE = "which is not a number or an expression"

@@ -15,6 +15,11 @@ IN_A_COPY = (
     "would stay as it was; change the array itself, such as x[i] += 1 for q = x[i]; q += 1, or write q = q + 1 for a new one"
 )
 
+OF_BEFORE = (
+    "reads a part of an array whose elements were set later: numpy has the new ones in it, and here it has those of before; "
+    "write np.copy(x[i]) before they are set, or x[i] again"
+)
+
 
 @dataclass
 class Altered:
@@ -42,6 +47,8 @@ class PartOfArray:
     changes: int
     lost: int
     altered: list[Altered]
+    sets: list[tuple[Any, ...]]
+    seen: int
     _value: Value
 
     @property
@@ -56,6 +63,19 @@ class PartOfArray:
         while around is not None:
             yield around
             around = around.part_of if around.whole is None else around.whole
+
+    def _refuse_old(self) -> None:
+        """See that a part of an array that was changed later is a number, which stays as it is."""
+        if self._value.name and not self._value.number and self._is_old():
+            self.trace.builder.numbers[self._value.name] = f"{self.here.place(self.here.line())} {OF_BEFORE}"
+
+    def _is_old(self) -> bool:
+        """Whether numpy, if it has this as a view, has new elements in it; not where that is not known, as with masks."""
+        around = self.part_of if self.whole is None else None
+        if around is None or around.whole is not None or not all(type(each) is int for each in self._indices):
+            return False
+        is_changed = any(altered.old is around._value for altered in around.altered)
+        return is_changed or any(_meet(self._indices, places) for places in around.sets[self.seen :]) or around._is_old()
 
     @property
     def _indices(self) -> tuple[Any, ...]:
@@ -88,3 +108,13 @@ class PartOfArray:
             if not found.old.number and found.old.name:
                 found.trace.builder.numbers[found.old.name] = f"{self.here.place(found.line)} {IN_A_COPY}"
                 found.new.trace.builder.kept.add(found.new._value.name)  # and so what it reads, which the caller gives
+
+
+def _meet(part: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Whether elements that were set are surely in a part."""
+    for place, other in zip(part, others, strict=False):
+        if other is Ellipsis:
+            return True
+        if other != slice(None) if isinstance(other, slice) else type(other) is not int or other != place:
+            return False
+    return True

@@ -234,9 +234,10 @@ class TracedVariable(Traced, PartOfArray):
         self.part_of: TracedVariable | None = None  # what numpy may have it as a view of, where it is a copy here
         self.lost = 0  # the line in which elements of such a view were set
         self.altered: list[Altered] = []  # what numpy would have changed here by operators in place, which make new values
+        self.sets: list[tuple[Any, ...]] = []  # where elements were set
 
     def __setattr__(self, name: str, new: Any) -> None:
-        if name not in ("_value", "trace", "whole", "index", "changes", "seen", "part_of", "lost", "altered"):
+        if name not in ("_value", "trace", "whole", "index", "changes", "seen", "part_of", "lost", "altered", "sets"):
             raise self.here.refused(f"sets .{name}, which a value does not keep; write np.reshape(x, shape) for a new shape")
         super().__setattr__(name, new)
 
@@ -260,6 +261,7 @@ class TracedVariable(Traced, PartOfArray):
                 self.lost,
             )
         self._refuse_altered()
+        self._refuse_old()
         if self.is_shaped and self.seen != self.part_of.version:  # type: ignore[union-attr]
             raise self.here.refused(
                 f"reads {self.index}(x) of an array whose elements were set later: here it has the elements of before; write "
@@ -272,7 +274,7 @@ class TracedVariable(Traced, PartOfArray):
     def __getitem__(self, index: Any) -> Any:
         part = super().__getitem__(index)
         parts = index if isinstance(index, tuple) else (index,)
-        part.part_of, part.index = self, index
+        part.part_of, part.index, part.seen = self, index, len(self.sets)
         if self.trace is not self.here or any(isinstance(each, Traced | np.ndarray | list) for each in parts):
             return part
         is_view = any(isinstance(each, slice | EllipsisType | None) for each in parts)
@@ -293,6 +295,7 @@ class TracedVariable(Traced, PartOfArray):
         changed = here.add("setitem", [self, new, *values], index=template, in_place=in_place).value
         if self.whole is None:
             self.changes += 1
+            self.sets.append(index if isinstance(index, tuple) else (index,))
             self._lose(here.line())
         else:
             self.whole[self.index] = Traced(changed, here)
@@ -304,6 +307,7 @@ def _in_place(plain: Any) -> Any:
     def change(self: TracedVariable, other: Any) -> Any:
         new = plain(self, other)
         new.part_of, new.index = (self.part_of, self.index) if self.whole is None else (self, None)
+        new.seen = len(new.part_of.sets) if new.part_of is not None else 0
         if self.is_shaped:
             new._lose(self.here.line())
         if self.whole is None:
