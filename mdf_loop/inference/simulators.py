@@ -28,7 +28,7 @@ from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill, whole_column
 from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import current_crew, here
+from mdf_loop.sweeps.workers import here, in_parts
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.many_runs import RunColumns
@@ -203,7 +203,7 @@ class Simulator:
         """What machine code gives; None if a run comes upon something that it leaves to others."""
         times = self.trials or 1
         count = batch.count * times
-        share = _at_once if count <= FEW else current_crew().share
+        share = _at_once if count <= FEW else in_parts
         pause = _nothing if run.deadline is None else run.deadline.check
         try:
             found = program.run([*batch.columns.values()], streams, pause, share)

@@ -20,7 +20,7 @@ from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
-from mdf_loop.sweeps.workers import current_crew
+from mdf_loop.sweeps.workers import in_parts
 
 WORTH, UNKNOWN, AROUND = 1 << 16, 1 << 8, 1 << 6
 """Iterations of all runs from which on engine ``auto`` compiles; those of a run that are expected where nothing is said; those
@@ -94,7 +94,7 @@ def many(
     from mdf_loop.backends.llvm.many_runs import RunColumns, streams_of
 
     call: Any = made.call
-    share = functools.partial(current_crew().share, seconds=seconds)
+    share = functools.partial(in_parts, seconds=seconds)
     with _left_to_others(), np.errstate(all="ignore"):
         if seeds is None:
             found = vectors.run(made, values, [columns.get(k) for k in range(len(values))], which, run, share)

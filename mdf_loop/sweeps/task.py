@@ -29,7 +29,7 @@ from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import SideBySide
 from mdf_loop.sweeps.sources import engine_of
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
-from mdf_loop.sweeps.workers import current_crew
+from mdf_loop.sweeps.workers import in_parts
 
 log = logging.getLogger(__name__)
 
@@ -288,7 +288,7 @@ class Task:
             for k in range(first, behind):
                 found[k] = self._alone(start + k, run, warned)
 
-        return found[: current_crew().share(len(found), some, seconds)], warned
+        return found[: in_parts(len(found), some, seconds)], warned
 
     def _alone(self, k: int, run: Run, warned: list[int] | None = None) -> Found | str:
         """What one run gave, or what went wrong; where there is a list for its number, it shows no warning itself."""
