@@ -119,11 +119,11 @@ def test_no_run_begins_when_the_time_is_over(monkeypatch):
     assert in_parts(7, lambda *_: None, 0.0) == 1
 
 
-def test_each_run_is_done_once():
-    for count in (0, 1, 5, 1000):
-        done = []
-        assert in_parts(count, lambda start, stop: done.extend(range(start, stop))) == count
-        assert done == list(range(count))
+@pytest.mark.parametrize("count", [0, 1, 5, 1000])
+def test_each_run_is_done_once(count):
+    done = []
+    assert in_parts(count, lambda start, stop: done.extend(range(start, stop))) == count
+    assert done == list(range(count))
 
 
 def test_what_goes_wrong_in_one_thread_ends_the_others():
