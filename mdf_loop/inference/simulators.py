@@ -22,10 +22,10 @@ from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.chunked_run import warn_of_runs
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.row_programs import row_program
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill, whole_column
+from mdf_loop.sweeps.side_by_side import row_program
 from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here, in_parts
@@ -192,7 +192,7 @@ class Simulator:
         if key not in self._programs:
             source = source_of(self.model)
             inputs = {**self.inputs, **batch.inputs(0)}
-            settled = dataclasses.replace(chosen, engine=engine_of(chosen.engine, self.model, inputs))
+            settled = dataclasses.replace(chosen, engine=engine_of(chosen.engine, self.model, inputs, self.outputs))
             part = Run(settled, run.stream, deadline=run.deadline)
             times = self.trials or 1
             made = source and row_program(source, inputs, list(batch.columns), self.outputs, times, part)

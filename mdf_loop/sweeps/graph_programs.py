@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,9 +17,12 @@ from mdf_loop.integrations.input_places import Given
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.once import OnceEvaluation, Request, part_of_model
 from mdf_loop.options import Options, Run
+from mdf_loop.plan.invariants import draws
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.mdf.control_functions import local_names, rename_captures
-from mdf_loop.step.structure import computed_exactly
+from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.step.lower import lower_graph
+from mdf_loop.step.structure import computed_exactly, gives_same_bits
 from mdf_loop.sweeps.machine_runs import NotTogether, for_many, refuse_other
 from mdf_loop.sweeps.vectors import Vectors
 
@@ -63,6 +67,7 @@ class GraphOfRuns:
 
     def __init__(self, body: Body, request: Request | None, limit: str = "") -> None:
         self.request, self.vectors = request, Vectors()
+        self._is_exact: bool | None = None
         self.more, self.ends = list[str](), list[str]()
         loops = [node for node in body.nodes if node.loop is not None]
         if len(loops) == 1:
@@ -76,6 +81,15 @@ class GraphOfRuns:
     def trip_count(self) -> int | None:
         """That of the first loop in one of the runs, if it has one."""
         return None if self.request is None else self.request.arguments.trip_count
+
+    def is_exact(self, values: Sequence[Any]) -> bool:
+        """Whether it gives the same bits in all engines, and draws random numbers in loops alone; for values of its types."""
+        if self._is_exact is None:
+            types = [type_of_value(value, not self.body.typed) for value in values]
+            with contextlib.suppress(CannotLower):
+                around = any(draws(node) for node in self.body.nodes if node.loop is None)
+                self._is_exact = not around and gives_same_bits(lower_graph(self.body, types))
+        return bool(self._is_exact)
 
     def machine_code(self, values: Sequence[Any], differs: Sequence[int], options: Options) -> Specialised:
         """The program for such values, of which some differ from run to run.

@@ -26,7 +26,7 @@ from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans, whole_column
 from mdf_loop.sweeps.scheduled_points import run_points
 from mdf_loop.sweeps.seeds import Seeds, seed_of
-from mdf_loop.sweeps.side_by_side import SideBySide
+from mdf_loop.sweeps.side_by_side import run_together
 from mdf_loop.sweeps.sources import engine_of
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
 from mdf_loop.sweeps.workers import in_parts
@@ -196,12 +196,9 @@ class Task:
         is_left = run.options.how.by_jax and self.recorded  # JAX does not record, which each run says
         if run.options.how.by_jax and not is_left and (on_device := runs_by_jax(self, start, stop, run)) is not None:
             return self._watched(on_device, start, stop), stop - start
-        many = None if is_left else SideBySide.of(self.model, self.wish, self.recorded)
-        if many is not None and stop - start > 1:
-            found = many.run(self, start, stop, run, seconds)
-            if found is not None:
-                count = min((len(rows) for rows, _ in found.columns.values()), default=stop - start)
-                return self._watched(found, start, start + count), count
+        if not is_left and (found := run_together(self, start, stop, run, seconds)) is not None:
+            count = min((len(rows) for rows, _ in found.columns.values()), default=stop - start)
+            return self._watched(found, start, start + count), count
         many_steps = self._at_many_points(start, stop, run)
         if many_steps is not None:
             return self._watched(many_steps, start, stop), stop - start
@@ -315,7 +312,7 @@ class Task:
     @cached_property
     def engine(self) -> str:
         """The engine of all runs."""
-        return engine_of(self.options["engine"], self.model, self.inputs_of(0))
+        return engine_of(self.options["engine"], self.model, self.inputs_of(0), self.names)
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:
