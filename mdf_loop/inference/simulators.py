@@ -232,7 +232,7 @@ class Simulator:
             return found
         return [rows.reshape(batch.count, times, *rows.shape[1:]) for rows in found]
 
-    def _finished(self, table: Table | Merged) -> list[np.ndarray]:
+    def _finished(self, table: Table) -> list[np.ndarray]:
         arrays, ragged = table.finish()
         for name in self.outputs:
             if name in ragged and self.reduce is None:

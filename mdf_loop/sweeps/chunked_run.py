@@ -24,7 +24,6 @@ from mdf_loop.sweeps.clusters import on_cluster
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
-from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Span, Table, fill, keeping
 from mdf_loop.sweeps.stores.regular import RowLayout, zarr
@@ -121,7 +120,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
     return store.results(labels.failed(store.counted.errors, task.described))
 
 
-def _far(task: Task, table: Table | Merged | StoreCounts, said: Said) -> str:
+def _far(task: Task, table: Table | StoreCounts, said: Said) -> str:
     """How many runs are complete, and how to continue."""
     place = said.checkpoint if said.store is None else said.store
     more = "with checkpoint= the same call continues" if place is None else f"the same call continues from {str(place)!r}"
@@ -141,7 +140,7 @@ def reporting_to(asked: Any) -> Iterator[None]:
         yield
 
 
-def warn_of_runs(task: Task, table: Table | Merged | StoreCounts) -> None:
+def warn_of_runs(task: Task, table: Table | StoreCounts) -> None:
     """Say how many runs failed, and why the first one did; and whether a condition compared nan."""
     task.warn_of(table.suspects)
     if table.errors:

@@ -21,7 +21,7 @@ from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, ra
 from mdf_loop.settings.engines import ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
-from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans, whole_column
 from mdf_loop.sweeps.scheduled_points import run_points
@@ -114,15 +114,9 @@ class Task:
         """How the trials of a point are reduced, if they are."""
         return None if self.reduce is None else Merging(self.reduce, self.trials)
 
-    def table(self) -> Table | Merged:
-        """What the results are filled in."""
-        return self.table_of(self.size)
-
-    def table_of(self, runs: int) -> Table | Merged:
-        """What the results of so many runs are filled in."""
-        if self.merging is None:
-            return Table(runs, self.fill)
-        return Merged(self.merging, -(-runs // self.trials), self.fill)
+    def table(self, runs: int | None = None) -> Table:
+        """What the results of so many runs, or of all, are filled in."""
+        return table_of(self.merging, self.size if runs is None else runs, self.fill)
 
     def fitted(self, start: int, stop: int) -> int:
         """Where a piece ends that shall end at ``stop`` or shortly before."""

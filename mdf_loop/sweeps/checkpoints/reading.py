@@ -68,7 +68,7 @@ def _refuse_huge(place: Place, labels: Labels, chunks: Mapping[str, Chunk]) -> N
         raise MalformedBody(f"{str(place)!r} declares {in_words(labels.rows)} runs; too few are complete to show them")
 
 
-def _add(table: Table | Merged, name: str, chunk: Chunk, labels: Labels) -> None:
+def _add(table: Table, name: str, chunk: Chunk, labels: Labels) -> None:
     start, stop, _ = numbers_of(name)
     if isinstance(table, Merged):
         if table.merging.is_whole(start, stop) or None not in labels.reduces.values():

@@ -14,7 +14,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_units, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
-from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
 from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.task import Task
@@ -81,10 +81,9 @@ class Labels:
         """How many rows the results have."""
         return self.points if self.reduces else self.points * self.trials
 
-    def table(self) -> Table | Merged:
+    def table(self) -> Table:
         """What the results are filled in."""
-        merging = self.merging
-        return Table(self.rows, self.fill) if merging is None else Merged(merging, self.points, self.fill)
+        return table_of(self.merging, self.points * self.trials, self.fill)
 
     def failed(self, errors: Mapping[int, str], described: Callable[[int], str] | None = None) -> list[str]:
         """What went wrong, each with its place; of trials that are reduced the first at each point."""
@@ -137,7 +136,7 @@ def lost(_: np.ndarray) -> Any:
     raise LoopError("what a function makes of trials is not known without it")
 
 
-def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> Any:
+def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
     """The rows of a table as a Dataset."""
     arrays, ragged = table.finish()
     lead, shape = tuple(labels.dims), tuple(labels.shape)
@@ -146,7 +145,7 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
     for name in labels.names:
         rows = arrays.get(name)
         if rows is None:
-            rows = np.full(table.count, table.fill)
+            rows = np.full(table.count, labels.fill)
         label = labels.label(name)
         rows = rows.reshape((*shape, *rows.shape[1:]))
         levels = labels.reduces.get(name)

@@ -21,7 +21,6 @@ from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.sweeps.checkpoints.checkpoint import DAMAGED, Place
 from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
 from mdf_loop.sweeps.checkpoints.storage import place_of
-from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, Table, earliest
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_files
 from mdf_loop.sweeps.stores.tries import rows_of
@@ -161,12 +160,12 @@ class BlockWriter:
             return None, str(error)
         return (None if noted.errors and self.task.stops else noted), ""
 
-    def files(self, block: int, table: Table | Merged) -> tuple[dict[str, bytes], Noted]:
+    def files(self, block: int, table: Table) -> tuple[dict[str, bytes], Noted]:
         """The chunks of a block by their paths, and what is known of it."""
         first = self.layout.runs(block, block + 1)[0]
         noted = Noted({first + run: error for run, error in table.errors.items()}, table.failed, suspects=table.suspects)
         arrays, _ = table.finish()
-        files = dict(self._chunks(block, arrays, table.lengths if isinstance(table, Table) else {}, noted))
+        files = dict(self._chunks(block, arrays, table.lengths, noted))
         noted.files = {path: checksum(content) for path, content in files.items()}
         return files, noted
 

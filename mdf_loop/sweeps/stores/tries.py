@@ -12,7 +12,6 @@ import numpy as np
 from mdf_loop.errors import LoopError
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.labels import Labels
-from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table, holding
 from mdf_loop.sweeps.stores.regular import KINDS, RowForm, RowLayout, chunk_shape
 from mdf_loop.sweeps.task import Task
@@ -89,8 +88,7 @@ class Tries:
         begun = time.perf_counter()
         table = rows_of(self.task, start, start + count)
         arrays, _ = table.finish()
-        lengths = table.lengths if isinstance(table, Table) else {}
-        forms = {name: _form_of(name, rows, name in lengths) for name, rows in arrays.items()}
+        forms = {name: _form_of(name, rows, name in table.lengths) for name, rows in arrays.items()}
         return Tried(forms, (time.perf_counter() - begun) / count, next(iter(table.errors.values()), ""))
 
 
@@ -105,9 +103,9 @@ def _bytes_of(forms: dict[str, RowForm]) -> int:
     return sum(np.dtype(form.dtype).itemsize * math.prod(form.shape) for form in forms.values()) or 1
 
 
-def rows_of(task: Task, start: int, stop: int) -> Table | Merged:
+def rows_of(task: Task, start: int, stop: int) -> Table:
     """What some runs give, as rows; where trials are reduced the first run is the first of a point."""
-    table = task.table_of(stop - start)
+    table = task.table(stop - start)
     pieces = Pieces(Uncut(stop - start, task.fitted, start), None, task.trials, is_watched=False)
     for (first, behind), chunk in here(task, pieces):
         table.add(first - start, chunk, behind - first)
