@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Generator, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,26 +36,8 @@ LONG_POINT = 60.0
 """Seconds of a point from which on a warning says that no other worker helps with it."""
 
 
-@dataclass(frozen=True)
-class Said:
-    """How a sweep is run: the arguments of :func:`mdf_loop.sweep`."""
-
-    trials: int | None
-    seed: Seed | None
-    common_noise: bool
-    outputs: Sequence[str] | None
-    reduce: Any
-    fill: float
-    on_error: str
-    workers: int
-    client: Any
-    chunk: int | None
-    checkpoint: Any
-    store: Any
-    progress: Any
-    steps: int | None
-    time_increment: float | None
-    collect: bool
+class Said(SimpleNamespace):
+    """How a sweep is run: the arguments of :func:`mdf_loop.sweep` by name."""
 
     def given(self) -> dict[str, Any]:
         """The arguments that say something else than they do by themselves."""
@@ -156,12 +138,12 @@ def _completed(said: Said) -> Said:
     name, path = ("checkpoint", said.checkpoint) if said.store is None else ("store", said.store)
     if path is None or said.seed is not None or current_options().seed is not None:
         return said
-    return replace(said, seed=begun(path, name))
+    return Said(**vars(said) | {"seed": begun(path, name)})
 
 
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
-    _refuse_unknown(model, grid, inputs)
+    _refuse_unknown(model, grid, inputs, said)
     _refuse_texts(model, grid)
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
@@ -206,7 +188,7 @@ def _spread(task: Work, pieces: Pieces, run: Run, workers: int, client: Any) -> 
     return in_threads(task, pieces, workers) if workers > 1 else here(task, pieces)
 
 
-def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
+def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said) -> None:
     swept = [name for name, _ in grid.axes]
     unknown = [name for name in (*swept, *inputs) if not model.takes(name)]
     refuse_options(inputs, inputs.keys() - unknown)
@@ -218,7 +200,7 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
             )
         error = unknown_name("the model has no input called", name, model.inputs)
         instead = f"; write over={{{names_in(inputs.get(name), '{!r}: [...]')}}}" if is_over(name) else ""
-        suggest_argument(error, name, [field.name for field in fields(Said)], instead)
+        suggest_argument(error, name, vars(said), instead)
         raise error
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
