@@ -16,19 +16,17 @@ from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, public, start_run
-from mdf_loop.progress import Tally
 from mdf_loop.readers.arguments import suggest_argument
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.chunked_run import warn_of_runs
-from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill, whole_column
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, whole_column
 from mdf_loop.sweeps.side_by_side import row_program
 from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import here, in_parts
+from mdf_loop.sweeps.workers import in_parts
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.many_runs import RunColumns
@@ -224,8 +222,7 @@ class Simulator:
         wish, times = Wish(outputs=frozenset(self.outputs)), self.trials or 1
         task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
         table = task.table()
-        pieces = Pieces(Uncut(task.size, task.fitted), task.length(), times, bool(run.options.progress))
-        fill(table, here(task, pieces), run, Tally(run.options.progress or None, self.model.name, task.size))
+        task.run_all(table, run)
         warn_of_runs(task, table)
         found = self._finished(table)
         if self.trials is None or self.reduce is not None:

@@ -42,18 +42,25 @@ class Grid:
 
     @cached_property
     def _numbers(self) -> dict[str, np.ndarray] | None:
-        """The values of each input as one array; None where they are not numbers of one type and shape."""
-        found = {name: np.array(values) for name, (_, values) in self.axes if len(set(map(type, values))) == 1}
-        return found if len(found) == len(self.axes) and all(x.dtype.kind in "biuf" for x in found.values()) else None
-
-    def columns(self, points: np.ndarray) -> dict[str, np.ndarray] | None:
-        """The inputs at some points, of each a row for every point; None where they are not numbers of one type and shape."""
+        """The values of each input as one array; None where they are not numbers of one shape."""
         try:
-            numbers = self._numbers
+            found = {name: np.array(values) for name, (_, values) in self.axes}
         except ValueError:  # lists of several lengths
             return None
+        return found if all(x.dtype.kind in "biuf" for x in found.values()) else None
+
+    @cached_property
+    def _has_one_type(self) -> bool:
+        return all(len(set(map(type, values))) == 1 for _, (_, values) in self.axes)
+
+    def columns(self, points: np.ndarray, mixed: bool = False) -> dict[str, np.ndarray] | None:
+        """The inputs at some points, of each a row for every point; None where they are not numbers of one shape.
+
+        Numbers of one input have one type too, unless they may be ``mixed``.
+        """
+        numbers = self._numbers if mixed or self._has_one_type else None
         places = dict(zip(self.dims, np.unravel_index(points, self.shape), strict=True)) if self.shape else {}
-        return None if not numbers else {name: numbers[name][places[dim]] for name, (dim, _) in self.axes}
+        return None if numbers is None else {name: numbers[name][places[dim]] for name, (dim, _) in self.axes}
 
     def coordinates(self) -> dict[str, Any]:
         """What labels the dimensions, as xarray takes it."""

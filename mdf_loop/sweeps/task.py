@@ -18,18 +18,20 @@ from mdf_loop.errors import LoopError, LoopTimeout, LoopWarning, let_through, wa
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
+from mdf_loop.progress import Tally
 from mdf_loop.settings.engines import ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
+from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import Reduce
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans, whole_column
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_nans, whole_column
 from mdf_loop.sweeps.scheduled_points import run_points
 from mdf_loop.sweeps.seeds import Seeds, seed_of
 from mdf_loop.sweeps.side_by_side import run_together
 from mdf_loop.sweeps.sources import engine_of
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
-from mdf_loop.sweeps.workers import in_parts
+from mdf_loop.sweeps.workers import here, in_parts
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +130,12 @@ class Task:
             return given
         with self.chosen():
             return runs_at_once(self, start_run())
+
+    def run_all(self, table: Filled, run: Run) -> None:
+        """Run everything here, in pieces, and fill it in; ``run`` is what all of it is a part of."""
+        told = run.options.progress
+        pieces = Pieces(Uncut(self.size, self.fitted), self.length(), self.trials, bool(told))
+        fill(table, here(self, pieces), run, Tally(told or None, self.model.name, self.size))
 
     def rows_in(self, start: int, stop: int) -> int:
         """How many rows the chunk of some runs has."""
