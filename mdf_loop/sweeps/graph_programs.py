@@ -23,7 +23,7 @@ from mdf_loop.readers.mdf.control_functions import local_names, rename_captures
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.structure import computed_exactly, gives_same_bits
-from mdf_loop.sweeps.machine_runs import NotTogether, for_many, refuse_other
+from mdf_loop.sweeps.machine_runs import NotTogether, refuse_other
 from mdf_loop.sweeps.vectors import Vectors
 
 KINDS = "bif"
@@ -99,8 +99,10 @@ class GraphOfRuns:
         NotTogether
             There is none that gives the bits of each run alone.
         """
-        made = for_many(self.graph.machine_code(values, options), options)
-        if made is None:
+        from mdf_loop.backends.llvm.many_runs import can_run_many
+
+        made = self.graph.machine_code(values, options)
+        if made is None or not can_run_many(made.call) or not (options.how.compiles or self.is_exact(values)):
             raise NotTogether("there is no machine code of the same bits")
         return made
 

@@ -17,7 +17,6 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.step.failing import FallBack, TooLong
-from mdf_loop.step.structure import gives_same_bits
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.sweeps.workers import in_parts
@@ -56,21 +55,6 @@ def refuse_other(request: Any, prepared: Any, run: Run) -> None:
         raise NotTogether("a loop has no iteration, or ignores its condition")
 
 
-def for_many(made: Specialised | None, options: Options) -> Specialised | None:
-    """A program, if a run needs nothing of Python's and, in engine ``auto``, gets the bits that it has in each engine."""
-    from mdf_loop.backends.llvm.many_runs import can_run_many
-
-    if made is None or not can_run_many(made.call):
-        return None
-    return made if options.how.compiles or are_the_same_bits(made) else None
-
-
-@functools.lru_cache(64)
-def are_the_same_bits(made: Specialised) -> bool:
-    """Whether a program gives the same bits as all engines; asked for each chunk, and for each call of ``run(trials=)``."""
-    return gives_same_bits(made.step)
-
-
 def many(
     made: Specialised,
     vectors: Vectors,
@@ -81,7 +65,7 @@ def many(
     run: Run,
     seconds: float = math.inf,
 ) -> Sequence[Any]:
-    """The results of a program (:func:`for_many`), each with a row for each run.
+    """The results of a program that needs nothing of Python's, each with a row for each run.
 
     ``values`` are those of the first run, ``columns`` the rows of those that differ, by their places.
 

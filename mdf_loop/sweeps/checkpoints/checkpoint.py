@@ -310,25 +310,15 @@ class Checkpoint:
 
     def _next(self, most: int, busy: list[Span]) -> Span | None:
         """Runs that are not taken and not busy: behind those taken last, or else the first."""
+        taken = self._taken.copy() if busy else self._taken
+        for start, stop in busy:
+            taken[start:stop] = True
         for start in (self._at, 0):
-            first = self._free(start, busy)
-            if first is not None:
-                behind = min([first + most, self.size, *(a for a, _ in busy if a > first)])
-                taken = np.flatnonzero(self._taken[first:behind])
-                return first, first + int(taken[0]) if len(taken) else behind
-        return None
-
-    def _free(self, start: int, busy: list[Span]) -> int | None:
-        """The first run from ``start`` on that is not taken and not busy."""
-        while start < self.size:
-            rest = self._taken[start:]
-            if rest[first := int(rest.argmin())]:
-                return None
-            start += first
-            behind = max((b for a, b in busy if a <= start < b), default=None)
-            if behind is None:
-                return start
-            start = behind
+            rest = taken[start:]
+            if len(rest) and not rest[free := int(rest.argmin())]:
+                behind = np.flatnonzero(rest[free : free + most])
+                count = int(behind[0]) if len(behind) else len(rest[free : free + most])
+                return start + free, start + free + count
         return None
 
     def write(self, span: Span, chunk: Chunk) -> None:
