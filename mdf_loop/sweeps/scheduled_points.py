@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,14 @@ from mdf_loop.errors import NotLowered
 from mdf_loop.integrations.evaluator import parsed
 from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.ir import Loop, State
+from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Wish
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.sweeps.machine_runs import NotTogether
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, whole_column
+
+if TYPE_CHECKING:
+    from mdf_loop.sweeps.task import Task
 
 PLAIN = ("add", "subtract", "multiply", "negative", "positive", "absolute", "divide", "numpy.maximum", "numpy.minimum")
 """What may be done to a value that differs from point to point."""
@@ -29,22 +34,26 @@ TEXTS = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.Add, ast.Sub, ast.M
 """What an expression may be made of."""
 
 
-def run_points(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run: Run) -> dict[str, np.ndarray]:
-    """The outputs of a scheduled graph at some points, a row for each.
-
-    Parameters
-    ----------
-    graph : modeci_mdf Graph
-    points : sequence of mapping
-        Inputs; those that differ are floats.
-    wish : Wish
-    run : Run
+def run_points(task: Task, start: int, stop: int, run: Run, _seconds: float) -> Chunk:
+    """The outputs of some runs of a scheduled model, at several points, whose inputs are the same or floats.
 
     Raises
     ------
     NotTogether
         The points have to be run one by one; says why.
     """
+    model, wish, (first, last) = task.model, task.wish, (start // task.trials, (stop - 1) // task.trials)
+    if not isinstance(model, MdfModel) or wish.steps is None or wish.record or last == first:
+        raise NotTogether("it is no scheduled model at several points")
+    if run.options.trusted or run.options.max_iterations is not None:
+        raise NotTogether("something bounds or watches each run")
+    found = _outputs(model.graph, [task.inputs_of(point) for point in range(first, last + 1)], wish, run)
+    which = np.arange(start, stop) // task.trials - first
+    return Chunk({name: whole_column(found[name][which]) for name in task.names})
+
+
+def _outputs(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run: Run) -> dict[str, np.ndarray]:
+    """The outputs at some points, a row for each."""
     for text in _texts(graph):
         tree = parsed(text)
         if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):

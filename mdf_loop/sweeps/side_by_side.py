@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,29 +23,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def run_together(task: Task, start: int, stop: int, run: Run, seconds: float = math.inf) -> Chunk | None:
-    """The outputs of some runs, or of the first of them; None if they have to be run one by one.
+def run_together(task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
+    """The outputs of some runs, or of the first of them.
 
     Raises
     ------
+    NotTogether
+        They have to be run one by one; says why.
     LoopTimeout
     """
-    is_one_loop = task.wish.steps is None and task.wish.every == 1  # machine code keeps each iteration
-    if stop - start < 2 or not is_one_loop or not may_be_compiled(run.options):
-        return None
-    source = source_of(task.model, task.recorded)
-    if source is None:
-        return None
-    try:
-        return _chunk(source, task, start, stop, run, seconds)
-    except Exception as reason:  # each run alone says what is wrong, if anything is
-        let_through(reason)
-        log.debug("%s: runs are run one by one: %r", task.model.name, reason, exc_info=True)
-        return None
-
-
-def _chunk(source: Evaluated, task: Task, start: int, stop: int, run: Run, seconds: float) -> Chunk:
-    first = start // task.trials
+    if stop - start < 2 or task.wish.steps is not None or task.wish.every > 1:  # machine code keeps each iteration
+        raise NotTogether("it is one run, or one in steps, or some iterations are left out")
+    source, first = source_of(task.model, task.recorded), start // task.trials
+    if source is None or not may_be_compiled(run.options):
+        raise NotTogether("the model or the options are not those of machine code")
     which = np.arange(start, stop) // task.trials - first
     graph, values = source.whole(task.inputs_of(first), task.columns, run)
     if not pays(run.options, task.size, graph.trip_count):

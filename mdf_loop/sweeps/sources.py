@@ -228,7 +228,7 @@ class OfOperators(Evaluated):
 
 
 def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any], names: Sequence[str]) -> str:
-    """The engine in which all runs of a sweep run.
+    """The engine in which all runs of a sweep run: what was chosen, unless engines differ in the last place.
 
     Parameters
     ----------
@@ -240,19 +240,13 @@ def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any], names: Seque
     names : sequence of str
         The outputs that are wanted.
     """
-    if not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model, inputs, names):
+    if not ENGINES[chosen].compiles_what_pays:
         return chosen
-    return settled_engine(compiles=True)
-
-
-def _is_the_same_in_all(model: Model, inputs: Mapping[str, Any], names: Sequence[str]) -> bool:
-    """Whether a model gives the same bits in all engines."""
-    source = source_of(model)
-    if source is None:
-        return False
-    try:
-        graph, values = source.whole(inputs, names, Run(current_options(), RandomStream(0)))
-        return graph.is_exact(values)
-    except Exception as error:  # each run alone says what is wrong
-        let_through(error)
-        return False
+    source, is_exact = source_of(model), False
+    if source is not None:
+        try:
+            graph, values = source.whole(inputs, names, Run(current_options(), RandomStream(0)))
+            is_exact = graph.is_exact(values)
+        except Exception as error:  # each run alone says what is wrong
+            let_through(error)
+    return chosen if is_exact else settled_engine(compiles=True)
