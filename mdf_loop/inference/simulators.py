@@ -18,7 +18,7 @@ from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, public, start_run
 from mdf_loop.readers.arguments import suggest_argument
 from mdf_loop.settings.counts import counted
-from mdf_loop.step.failing import FallBack, TooLong
+from mdf_loop.step.failing import FallBack
 from mdf_loop.sweeps.chunked_run import warn_of_runs
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
@@ -205,7 +205,7 @@ class Simulator:
         pause = _nothing if run.deadline is None else run.deadline.check
         try:
             found = program.run([*batch.columns.values()], streams, pause, share)
-        except (FallBack, TooLong):
+        except FallBack:
             return None
         if self.trials is None:
             return found

@@ -59,16 +59,18 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             return _stored(task, run, workers, length, said)
         labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
         saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
-        with keeping(
-            lambda: labelled(labels, table, labels.failed(table.errors, task.described)), lambda: _far(task, table, said)
-        ):
+
+        def there() -> Any:
+            return labelled(labels, table, labels.failed(table.errors, task.described))
+
+        with keeping(there, lambda: _far(task, table, said)):
             before = 0 if saved is None else fill(table, saved.chunks(), run)
             is_watched = bool(run.options.progress) or workers > 1 or said.client is not None
             pieces = Pieces(saved or Uncut(task.size, task.fitted), task.length(length), task.trials, is_watched)
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
             warn_of_runs(task, table)
-    return labelled(labels, table, labels.failed(table.errors, task.described))
+    return there()
 
 
 def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) -> Any:

@@ -200,7 +200,7 @@ def _requests(evaluation: OnceEvaluation, given: Given, run: Run) -> list[tuple[
     steps, count = evaluation.steps(env), sum(node.loop is not None for node in evaluation.body.nodes)
     found, request = list[tuple[Request, dict[str, Any]]](), next(steps)
     while True:
-        refuse_other(request, request.prepared, run)
+        refuse_other(request, run)
         found.append((request, {name: evaluation.value(env, name) for name in request.node.reads}))
         if len(found) == count:
             return found

@@ -5,10 +5,8 @@ Many runs of a program are one call, without anything of Python's in between, an
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ import numpy as np
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.step.failing import FallBack, TooLong
 from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.sweeps.workers import in_parts
@@ -43,11 +40,9 @@ def pays(options: Options, runs: int, iterations: int | None = None) -> bool:
     return options.how.compiles or runs * ((iterations or UNKNOWN) + AROUND) >= WORTH
 
 
-def refuse_other(request: Any, prepared: Any, run: Run) -> None:
+def refuse_other(request: Any, run: Run) -> None:
     """See that a request is one that runs can have in common."""
-    given, record = request.arguments, prepared.record
-    if request.prepared is not prepared:
-        raise NotTogether("the loops of two runs have other forms")
+    given, prepared, record = request.arguments, request.prepared, request.prepared.record
     prepared.endless.refuse(given, run)
     obeyed = given.go is not None or run.options.obey_body_condition
     is_ignored = record.keep_going and not obeyed and not prepared.endless.goes_on(given, run)
@@ -63,7 +58,7 @@ def many(
     which: np.ndarray,
     seeds: Seeds | None,
     run: Run,
-    seconds: float = math.inf,
+    seconds: float,
 ) -> Sequence[Any]:
     """The results of a program that needs nothing of Python's, each with a row for each run.
 
@@ -71,30 +66,21 @@ def many(
 
     Raises
     ------
-    NotTogether
-        A run came upon something that only running it alone finds out.
+    FallBack
+        Machine code leaves something to others: a run came upon something that only running it alone finds out.
     LoopTimeout
     """
     from mdf_loop.backends.llvm.many_runs import RunColumns, streams_of
 
     call: Any = made.call
     share = functools.partial(in_parts, seconds=seconds)
-    with _left_to_others(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         if seeds is None:
             found = vectors.run(made, values, [columns.get(k) for k in range(len(values))], which, run, share)
             if found is not None:
                 return found
         program = RunColumns(call, values, [[k] for k in columns], range(len(call.results)), np.bincount(which))
         return program.run([*columns.values()], None if seeds is None else streams_of(seeds), run.pause, share)
-
-
-@contextlib.contextmanager
-def _left_to_others() -> Iterator[None]:
-    """What machine code leaves to others is run by itself."""
-    try:
-        yield
-    except (FallBack, TooLong) as error:
-        raise NotTogether("machine code leaves something to others") from error
 
 
 def columns_of(values: Sequence[Sequence[Any]]) -> dict[int, np.ndarray]:

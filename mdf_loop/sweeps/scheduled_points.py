@@ -47,22 +47,27 @@ def run_points(task: Task, start: int, stop: int, run: Run, _seconds: float) -> 
         raise NotTogether("it is no scheduled model at several points")
     if run.options.trusted or run.options.max_iterations is not None:
         raise NotTogether("something bounds or watches each run")
-    found = _outputs(model.graph, [task.inputs_of(point) for point in range(first, last + 1)], wish, run)
+    columns = task.grid.columns(np.arange(first, last + 1)) or {}
+    differing = {name: rows for name, rows in columns.items() if rows.tobytes() != rows[:1].tobytes() * len(rows)}
+    if not differing or any(rows.dtype != np.float64 or rows.ndim > 1 for rows in differing.values()):
+        raise NotTogether("what differs from point to point is no float")
+    found = _outputs(model.graph, task.inputs_of(first), differing, wish, run)
     which = np.arange(start, stop) // task.trials - first
     return Chunk({name: whole_column(found[name][which]) for name in task.names})
 
 
-def _outputs(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run: Run) -> dict[str, np.ndarray]:
-    """The outputs at some points, a row for each."""
+def _outputs(
+    graph: Any, inputs: Mapping[str, Any], columns: Mapping[str, np.ndarray], wish: Wish, run: Run
+) -> dict[str, np.ndarray]:
+    """The outputs at some points, a row for each; ``columns`` are the inputs that differ."""
     for text in _texts(graph):
         tree = parsed(text)
         if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):
             raise NotTogether(f"{text!r} is more than + - * /")
-    same, columns = _columns(points)
-    count, how = len(points), (wish.steps or 1, wish.time_increment, wish.collect)
+    count, how = len(next(iter(columns.values()))), (wish.steps or 1, wish.time_increment, wish.collect)
     try:
-        alone = lower(with_inputs(graph, points[0]), *how)
-        many = lower(with_inputs(graph, {**same, **columns}), *how)
+        alone = lower(with_inputs(graph, inputs), *how)
+        many = lower(with_inputs(graph, {**inputs, **columns}), *how)
     except NotLowered as error:
         raise NotTogether(str(error)) from error
     widened, differing = _widened(alone, many, count)
@@ -83,22 +88,6 @@ def _texts(graph: Any) -> Iterator[str]:
         if node.functions:
             raise NotTogether(f"{node.id} has functions")
         yield from (port.value for port in node.output_ports if isinstance(port.value, str))
-
-
-def _columns(points: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The inputs that are the same at all points, and the arrays of those that differ."""
-    same, columns = dict[str, Any](), dict[str, np.ndarray]()
-    for name, first in points[0].items():
-        values = [point[name] for point in points]
-        if all(value is first for value in values):
-            same[name] = first
-        elif all(isinstance(value, float) for value in values):
-            columns[name] = np.array(values, np.float64)
-        else:
-            raise NotTogether(f"{name} is no float at every point")
-    if not columns:
-        raise NotTogether("nothing differs from point to point")
-    return same, columns
 
 
 def _widened(alone: Lowered, many: Lowered, count: int) -> tuple[Lowered, set[str]]:

@@ -213,7 +213,7 @@ class OfOperators(Evaluated):
         if self.loops != 1:
             return GraphOfRuns(body, None)
         request = next(self._between.steps(self._between.begin(values, run)))
-        refuse_other(request, request.prepared, run)
+        refuse_other(request, run)
         read = {*body.outputs, *(name for node in body.nodes for name in node.reads)}
         nodes = [node if node.loop is None else counting(node, node.loop, read) for node in body.nodes]
         return GraphOfRuns(replace(body, nodes=tuple(nodes)), request, request.node.inputs[0])
