@@ -19,7 +19,7 @@ from mdf_loop.options import Run, current_options, public, start_run
 from mdf_loop.readers.arguments import suggest_argument
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack
-from mdf_loop.sweeps.chunked_run import warn_of_runs
+from mdf_loop.sweeps.chunked_run import outputs_of, warn_of_runs
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, whole_column
@@ -284,12 +284,9 @@ def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str
 
 def _outputs_of(model: Model, outputs: Any, reduce: Any) -> tuple[str, ...]:
     """What is simulated."""
-    if outputs is None:
+    names = outputs_of(model, outputs)
+    if names is None:
         return tuple(reduce) if isinstance(reduce, Mapping) else tuple(model.outputs)
-    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    for name in names:
-        if name not in model.outputs:
-            raise unknown_name("the model has no output called", str(name), model.outputs)
     if not names:
         raise ArgumentError("outputs is empty: there is nothing to simulate")
     return names

@@ -151,9 +151,9 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):
         raise KindError(f"fill must be a number; got {said.fill!r}")
-    kept, stops = _kept(model, said.outputs), said.on_error == "raise"
+    kept, stops = outputs_of(model, said.outputs), said.on_error == "raise"
     trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
-    wish = Wish(said.steps, said.time_increment, said.collect, outputs=kept)
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=None if kept is None else frozenset(kept))
     return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
 
 
@@ -230,14 +230,15 @@ def _is_text(value: Any) -> bool:
     return value is None or isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.dtype.kind in "US")
 
 
-def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
+def outputs_of(model: Model, outputs: Any) -> tuple[str, ...] | None:
+    """Outputs that the model has, if a caller says which; a text is one of them."""
     if outputs is None:
         return None
-    names = [outputs] if isinstance(outputs, str) else list(outputs)
+    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     for name in names:
         if name not in model.outputs:
-            raise unknown_name("the model has no output called", name, model.outputs)
-    return frozenset(names)
+            raise unknown_name("the model has no output called", str(name), model.outputs)
+    return names
 
 
 def _counted(name: str, count: Any) -> int:

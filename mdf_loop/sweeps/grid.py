@@ -112,7 +112,7 @@ def _of_points(points: list[Mapping[str, Any]]) -> Grid:
     for k, point in enumerate(points):
         if point.keys() != points[0].keys():
             raise ArgumentError(f"all points have the same names; point {k} has {', '.join(point)}, point 0 {', '.join(names)}")
-    axes = tuple((str(name), ("point", tuple(_plain(point[name]) for point in points))) for name in names)
+    axes = tuple((str(name), ("point", tuple(plain(point[name]) for point in points))) for name in names)
     return Grid(("point",), (len(points),), axes)
 
 
@@ -121,13 +121,13 @@ def _listed(name: Any, values: Any) -> tuple[Any, ...]:
         raise ArgumentError(f"over[{name!r}] is a list of values, with at least one; got {values!r}")
     if type(values) is np.ndarray and values.ndim == 1 and values.dtype.type in PLAIN:
         return tuple(values.tolist())
-    return tuple(map(_plain, values))
+    return tuple(map(plain, values))
 
 
 PLAIN = np.float64, np.int64, np.bool_
 """Numbers of numpy that Python has as well."""
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A number of numpy as Python's, where that is the same."""
     return value.item() if isinstance(value, PLAIN) else value

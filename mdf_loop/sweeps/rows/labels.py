@@ -15,7 +15,7 @@ from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label,
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.merging import Merging, table_of
-from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
+from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of
 from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.task import Task
 
@@ -118,15 +118,15 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
     if "trial" in dims and numbers_trials:
         coordinates["trial"] = ("trial", np.arange(task.trials))
     collected = task.model.collected(task.wish)
-    names = [name for name in task.names if not isinstance(reduce, Mapping) or name in reduce]
-    reduces = {} if reduce is None else {name: made_of(reduction_of(reduce, name)) for name in names}
+    names = [name for name in task.names if reduce is None or name in reduce]
+    reduces = {} if reduce is None else {name: made_of(reduce[name]) for name in names}
     is_timed = task.wish.steps is None and all(name.rpartition(".")[2] != "dt" for name, _ in grid.axes)
     dt = task.model.step_of(task.inputs) if is_timed else None
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen), dt=dt)
     attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
     for name in ("iterations", "stop", "every"):
         attrs.pop(name)
-    rows = [name for name in names if name in collected and keeps_rows(reduce, name)]
+    rows = [name for name in names if name in collected and (reduce is None or keeps_rows(reduce[name]))]
     attrs |= {"units": json.dumps(units)} if (units := task.model.units) else {}
     return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces)
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.sweeps.rows.reducing import MOMENTS, NOTHING, Moments, One, Quantiles, Reduce, needs_all, reduction_of
+from mdf_loop.sweeps.rows.reducing import MOMENTS, NOTHING, Moments, One, Quantiles, Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
 
 BLOCK = 8
@@ -69,7 +69,8 @@ class Merging:
     @property
     def group(self) -> int:
         """So many trials of a point have to be there before anything is made of them."""
-        return self.trials if needs_all(self.reduce) else min(BLOCK, self.trials)
+        are_moments = all(isinstance(one, Moments) for one in self.reduce.values())
+        return min(BLOCK, self.trials) if are_moments else self.trials
 
     @property
     def blocks(self) -> int:
@@ -139,7 +140,7 @@ class Merging:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # points without a single value
             for name, column in chunk.columns.items():
-                one = reduction_of(self.reduce, name)
+                one = self.reduce.get(name)
                 if isinstance(one, Moments):
                     made = blocks.moments(one, name, column, there)
                     columns |= {f"{name}/{part}": (made.columns[f"{name}/{part}"], None) for part in one.parts}
@@ -188,7 +189,7 @@ class Merging:
     def _outputs(self, parts: Parts) -> Iterator[tuple[str, Moments]]:
         """The outputs of which there are moments."""
         for name in dict.fromkeys(column.rpartition("/")[0] for column in parts.columns):
-            one = reduction_of(self.reduce, name)
+            one = self.reduce.get(name)
             if isinstance(one, Moments):
                 yield name, one
 
@@ -308,7 +309,7 @@ class Merged(Table):
         return {name: self._finished(name, rows) for name, rows in self.arrays.items()}, {}
 
     def _finished(self, name: str, rows: np.ndarray) -> np.ndarray:
-        if reduction_of(self.merging.reduce, name) == MOMENTS["count"]:
+        if self.merging.reduce.get(name) == MOMENTS["count"]:
             return np.nan_to_num(rows).astype(np.int64)
         if not self.done.all() and not np.isnan(self._filling):
             rows[~self.done] = self._filling
@@ -335,7 +336,7 @@ class Merged(Table):
         points = parts.first // self.merging.blocks
         self.done[points] = True
         for name in dict.fromkeys(column.rpartition("/")[0] for column in parts.columns):
-            one: One | None = reduction_of(self.merging.reduce, name)
+            one: One | None = self.merging.reduce.get(name)
             with np.errstate(all="ignore"):
                 made = one.made(parts.state(name, one.parts)) if isinstance(one, Moments) else parts.columns[f"{name}/{VALUE}"]
             self.put(points, name, made)
