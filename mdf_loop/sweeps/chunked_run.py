@@ -61,7 +61,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
         saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
 
         def there() -> Any:
-            return labelled(labels, table, labels.failed(table.errors, task.described))
+            return labelled(labels, table, labels.failed(table.errors))
 
         with keeping(there, lambda: _far(task, table, said)):
             before = 0 if saved is None else fill(table, saved.chunks(), run)
@@ -86,7 +86,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
 
     def there() -> Any:
         with contextlib.suppress(LoopError):  # perhaps it cannot be written, which is what ends the sweep
-            return store.results(labels.failed(store.counted.errors, task.described))
+            return store.results(labels.failed(store.counted.errors))
 
     with keeping(lambda: None):
         store = SweepStore(said.store, task, labels, layout)
@@ -101,7 +101,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         found = _found(store.writer, pieces, run, workers, said.client, store)
         fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))
         warn_of_runs(task, store.counted)
-    return store.results(labels.failed(store.counted.errors, task.described))
+    return store.results(labels.failed(store.counted.errors))
 
 
 def _far(task: Task, table: Table | StoreCounts, said: Said) -> str:
@@ -128,9 +128,8 @@ def warn_of_runs(task: Task, table: Table | StoreCounts) -> None:
     """Say how many runs failed, and why the first one did; and whether a condition compared nan."""
     task.warn_of(table.suspects)
     if table.errors:
-        first = min(table.errors)
         many = f"{table.failed} of {in_words(task.size)} runs"
-        warn_user(f"{many} failed; the first, {task.described(first)}: {table.errors[first]}")
+        warn_user(f"{many} failed; the first, {table.errors[min(table.errors)]}")
 
 
 def _completed(said: Said) -> Said:

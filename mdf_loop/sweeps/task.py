@@ -206,7 +206,7 @@ class Task:
                 let_through(reason)
                 log.debug("%s, %s: %r", self.model.name, way.__name__, reason, exc_info=not isinstance(reason, NotTogether))
         runs, warned = self._one_by_one(start, stop, run, seconds)
-        chunk = self._chunk_of(runs)
+        chunk = self._chunk_of(start, runs)
         chunk.suspects = {"warned": min(warned)} if warned else {}
         return chunk, len(runs)
 
@@ -250,8 +250,8 @@ class Task:
             self._alone(number, run)
         return [str(each.message) for each in caught if issubclass(each.category, LoopWarning)]
 
-    def _chunk_of(self, runs: list[Found | str]) -> Chunk:
-        errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
+    def _chunk_of(self, start: int, runs: list[Found | str]) -> Chunk:
+        errors = {k: f"{self.described(start + k)}: {found}" for k, found in enumerate(runs) if isinstance(found, str)}
         rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
         for label, name in self.recorded.items():
             rows[label] = [None if isinstance(found, str) else found.recorded[name] for found in runs]

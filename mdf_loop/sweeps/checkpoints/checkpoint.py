@@ -31,14 +31,12 @@ from mdf_loop.sweeps.checkpoints.chunk_files import (
 )
 from mdf_loop.sweeps.checkpoints.digest import differences, digest_of, digest_of_points, lines_of
 from mdf_loop.sweeps.checkpoints.storage import UNFINISHED, LocalPlace, RemotePlace, place_of
-from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.rows.labels import Labels
-from mdf_loop.sweeps.rows.merging import Merging
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 from mdf_loop.sweeps.stores.regular import RowLayout, layout_of
 from mdf_loop.sweeps.task import Task
 
-VERSION = 2
+VERSION = 3
 """Of the form of a checkpoint."""
 
 SWEEP, DAMAGED = "sweep.npz", ".damaged"
@@ -97,22 +95,6 @@ def what_is_wrong(place: Place, damaged: Mapping[str, Exception]) -> str:
     """Damaged parts in words: the first few, and why."""
     few = "; ".join(map(str, list(damaged.values())[:FEW]))
     return f"{str(place)!r}: {few}{f'; and {len(damaged) - FEW} more' if len(damaged) > FEW else ''}"
-
-
-def chunk_at(place: Place, name: str, points: int, merging: Merging | None, belongs: str, grid: Grid | None) -> Chunk:
-    """A chunk, if it is what was written for a sweep of so many points, whose values are in ``grid``, if that is known.
-
-    Raises
-    ------
-    MalformedBody
-        It is something else.
-    """
-    start, stop, trials = numbers_of(name)
-    if not start < stop <= points * trials:
-        raise MalformedBody(f"{name} is for runs that this sweep does not have")
-    count = stop - start if merging is None else merging.rows_in(start, stop)
-    digest = None if grid is None else digest_of_points(grid, start // trials, (stop - 1) // trials + 1)
-    return read_chunk(place.read(name), name, count, belongs, digest)
 
 
 class Checkpoint:
@@ -253,7 +235,8 @@ class Checkpoint:
 
     def _read(self, name: str) -> Chunk:
         """A chunk, if it is what was written for this sweep."""
-        return chunk_at(self.place, name, self.task.grid.size, self.task.merging, self._belongs, self.task.grid)
+        content, task = self.place.read(name), self.task
+        return read_chunk(content, name, task.grid.size, task.merging, self._belongs, task.grid)
 
     def _is_ours(self, name: str) -> bool:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,10 +85,10 @@ class Labels:
         """What the results are filled in."""
         return table_of(self.merging, self.points * self.trials, self.fill)
 
-    def failed(self, errors: Mapping[int, str], described: Callable[[int], str] | None = None) -> list[str]:
-        """What went wrong, each with its place; of trials that are reduced the first at each point."""
+    def failed(self, errors: Mapping[int, str]) -> list[str]:
+        """What went wrong; of trials that are reduced the first at each point."""
         first = {run // self.trials if self.reduces else run: run for run in sorted(errors, reverse=True)}
-        return [f"{(described or self.described)(run)}: {errors[run]}" for run in sorted(first.values())]
+        return [errors[run] for run in sorted(first.values())]
 
     @property
     def grid(self) -> str:
@@ -96,14 +96,6 @@ class Labels:
         axes = {name: np.asarray(values).tolist() for name, (dim, values) in self.coordinates.items() if name != "trial"}
         said = "; ".join(f"{name}: {', '.join(map(str, values[:MOST]))}" for name, values in axes.items())
         return f"{said} ({self.points} points)" if said else "one point"
-
-    def described(self, run: int) -> str:
-        """A run in words, as far as coordinates say what it was given."""
-        point, trial = divmod(run, self.trials)
-        lead = {dim: size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"}
-        place = dict(zip(lead, np.unravel_index(point, tuple(lead.values())), strict=True)) if lead else {}
-        values = [f"{name}={known[place[dim]]}" for name, (dim, known) in self.coordinates.items() if name != "trial"]
-        return ", ".join([*([f"point {point} ({', '.join(values)})"] if values else []), f"trial {trial}"])
 
 
 def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool = True) -> Labels:

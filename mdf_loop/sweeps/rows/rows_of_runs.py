@@ -32,7 +32,7 @@ class Chunk:
     columns : dict of str to Column
         Outputs by name.
     errors : dict of int to str
-        What went wrong, by the place of the run in the chunk.
+        What went wrong in which run, by its place in the chunk.
     iterations, stops : array, or None
         Of each run, where it has one loop.
     suspects : dict of str to int
