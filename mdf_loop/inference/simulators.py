@@ -168,7 +168,7 @@ class Simulator:
             raise ArgumentError("theta has no row")
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
-        is_left = run.watch is not None or streams is None or run.options.how.by_jax
+        is_left = run.watch is not None or run.options.how.by_jax
         program = None if is_left else self._program(batch, run)
         if program is not None:
             found = self._by_columns(program, batch, streams, run)
@@ -176,8 +176,8 @@ class Simulator:
                 return found
         return self._by_sweep(batch, numbers, run)
 
-    def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Numbers of the rows, and their streams where machine code draws from them."""
+    def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the rows, and their streams."""
         if seed is None:
             return self.rows.take(count)
         numbers = RowNumbers.given(seed, count)

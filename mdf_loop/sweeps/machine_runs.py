@@ -14,7 +14,6 @@ import numpy as np
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
 from mdf_loop.sweeps.workers import in_parts
 
@@ -56,13 +55,14 @@ def many(
     values: Sequence[Any],
     columns: Mapping[int, np.ndarray],
     which: np.ndarray,
-    seeds: Seeds | None,
+    streams: np.ndarray | None,
     run: Run,
     seconds: float,
 ) -> Sequence[Any]:
     """The results of a program that needs nothing of Python's, each with a row for each run.
 
-    ``values`` are those of the first run, ``columns`` the rows of those that differ, by their places.
+    ``values`` are those of the first run, ``columns`` the rows of those that differ, by their
+    places; ``streams`` the beginnings of random streams, if it draws.
 
     Raises
     ------
@@ -70,17 +70,17 @@ def many(
         Machine code leaves something to others: a run came upon something that only running it alone finds out.
     LoopTimeout
     """
-    from mdf_loop.backends.llvm.many_runs import RunColumns, streams_of
+    from mdf_loop.backends.llvm.many_runs import RunColumns
 
     call: Any = made.call
     share = functools.partial(in_parts, seconds=seconds)
     with np.errstate(all="ignore"):
-        if seeds is None:
+        if streams is None:
             found = vectors.run(made, values, [columns.get(k) for k in range(len(values))], which, run, share)
             if found is not None:
                 return found
         program = RunColumns(call, values, [[k] for k in columns], range(len(call.results)), np.bincount(which))
-        return program.run([*columns.values()], None if seeds is None else streams_of(seeds), run.pause, share)
+        return program.run([*columns.values()], streams, run.pause, share)
 
 
 def columns_of(values: Sequence[Sequence[Any]]) -> dict[int, np.ndarray]:
@@ -91,27 +91,19 @@ def columns_of(values: Sequence[Sequence[Any]]) -> dict[int, np.ndarray]:
     NotTogether
         Values of one place are no numbers or arrays, or have other types or shapes.
     """
-    columns = {k: column_of_values(column) for k, column in enumerate(zip(*values, strict=True))}
-    return {k: column for k, column in columns.items() if column is not None}
-
-
-def column_of_values(values: Sequence[Any]) -> np.ndarray | None:
-    """One value of many runs, a row for each; None where it is always the same.
-
-    Raises
-    ------
-    NotTogether
-    """
-    first = values[0]
-    if all(x is first for x in values):
-        return None
-    if not isinstance(first, bool | int | float | np.ndarray | np.generic) or len(set(map(_kind_of, values))) > 1:
-        raise NotTogether("a value is of another kind in some runs")
-    rows = np.array(values)
-    if rows.dtype.hasobject:
-        raise NotTogether("a number is too large for machine code")
-    bits = rows.view(np.uint8).reshape(len(rows), -1)
-    return None if (bits == bits[:1]).all() else rows
+    columns = dict[int, np.ndarray]()
+    for k, column in enumerate(zip(*values, strict=True)):
+        if all(x is column[0] for x in column):
+            continue
+        if not isinstance(column[0], bool | int | float | np.ndarray | np.generic) or len(set(map(_kind_of, column))) > 1:
+            raise NotTogether("a value is of another kind in some runs")
+        rows = np.array(column)
+        if rows.dtype.hasobject:
+            raise NotTogether("a number is too large for machine code")
+        bits = rows.view(np.uint8).reshape(len(rows), -1)
+        if not (bits == bits[:1]).all():
+            columns[k] = rows
+    return columns
 
 
 def _kind_of(value: Any) -> Any:

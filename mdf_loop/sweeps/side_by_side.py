@@ -43,8 +43,8 @@ def run_together(task: Task, start: int, stop: int, run: Run, seconds: float) ->
         raise NotTogether("compiling takes longer than all runs")
     rows = _rows(source, graph, values, task, np.arange(first, first + which[-1] + 1))
     made = graph.machine_code(values, [*rows], run.options)
-    seeds = task.seeds(start, stop) if source.draws else None
-    found = many(made, graph.vectors, values, rows, which, seeds, run, seconds)
+    streams = task.streams(start, stop) if source.draws else None
+    found = many(made, graph.vectors, values, rows, which, streams, run, seconds)
     chunk = Chunk({name: _column(source, task, name, column) for name, column in zip(task.columns, found, strict=False)})
     if graph.more:
         lengths, *more = map(np.asarray, found[len(task.columns) :])

@@ -27,7 +27,7 @@ from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_nans
 from mdf_loop.sweeps.scheduled_points import run_points
-from mdf_loop.sweeps.seeds import Seeds, seed_of
+from mdf_loop.sweeps.seeds import seed_of, streams_of
 from mdf_loop.sweeps.side_by_side import run_together
 from mdf_loop.sweeps.sources import engine_of
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
@@ -156,10 +156,10 @@ class Task:
         number = point if self.numbers is None else int(self.numbers[point])
         return seed_of(self.seed, number, trial, self.common_noise)
 
-    def seeds(self, start: int, stop: int) -> Seeds:
-        """The seeds of some runs."""
+    def streams(self, start: int, stop: int) -> np.ndarray:
+        """The beginnings of the random streams of some runs."""
         points, trials = np.divmod(np.arange(start, stop), self.trials)
-        return Seeds(self.seed, points if self.numbers is None else self.numbers[points], trials, self.common_noise)
+        return streams_of(self.seed, points if self.numbers is None else self.numbers[points], trials, self.common_noise)
 
     def inputs_of(self, point: int) -> dict[str, Any]:
         """What the runs at a point are given."""
