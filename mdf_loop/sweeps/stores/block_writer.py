@@ -125,7 +125,7 @@ class BlockWriter:
         with ThreadPoolExecutor(1, "mdf-loop store") as disk:  # it writes a block while the next one runs
             written: Iterator[Any] = iter(())
             while block < stop and (block == start or time.perf_counter() - begun < seconds):
-                files, more = self.files(block, self._rows(*self.layout.runs(block, block + 1)))
+                files, more = self.files(block, self.rows(*self.layout.runs(block, block + 1)))
                 noted.add(more)
                 deque(written, 0)  # waits, and raises what went wrong
                 written = disk.map(place.write, files, files.values())
@@ -161,7 +161,7 @@ class BlockWriter:
             return None, str(error)
         return (None if noted.errors and self.task.stops else noted), ""
 
-    def _rows(self, start: int, stop: int) -> Table:
+    def rows(self, start: int, stop: int) -> Table:
         """What some runs give; where trials are reduced the first run is the first of a point."""
         table, task = self.task.table(stop - start), self.task
         for (first, behind), chunk in here(task, Pieces(Uncut(stop - start, task.fitted, start), None, task.trials, False)):
