@@ -32,7 +32,7 @@ from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.stores.block_writer import BlockWriter, Noted
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_shape
 from mdf_loop.sweeps.stores.store import SweepStore
-from mdf_loop.sweeps.stores.tries import BLOCK, MOST_BLOCKS, Tries, layout_of_tries, rows_of
+from mdf_loop.sweeps.stores.tries import BLOCK, MOST_BLOCKS, Tries, layout_of_tries
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import AHEAD
 
@@ -152,7 +152,7 @@ class Costs:
             store = SweepStore(Path(folder, "s.zarr"), self._task, self._labels, lambda: layout)
             writer, made, written = store.writer, [], []
             for block in range(9):
-                table = rows_of(self._task, *layout.runs(block, block + 1))
+                table = writer.rows(*layout.runs(block, block + 1))
                 begun = time.process_time()
                 files, noted = writer.files(block, table)
                 made.append(time.process_time() - begun)

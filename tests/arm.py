@@ -32,7 +32,7 @@ TAGS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch
 
 COPIED = ("mdf_loop", "tests", "examples", "benchmarks", "docs", "setup.cfg", "README.md", "CHANGELOG.md")
 
-COMPILED = ("compiled_*", "exact_products", "background", "crew", "exported_loops", "special_values")
+COMPILED = ("compiled_*", "exact_products", "background", "pieces", "exported_loops", "special_values")
 """Files of tests of machine code."""
 
 CASES = 1500

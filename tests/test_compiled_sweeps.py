@@ -24,8 +24,7 @@ from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Type
-from mdf_loop.sweeps import side_by_side, vectors
-from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.sweeps import seeds, side_by_side, vectors
 
 DIFFUSION = "examples/drift_diffusion.yaml"
 
@@ -258,15 +257,15 @@ def test_programs_with_nothing_outside_run_without_pythons_lock(monkeypatch):
     assert turns > 20
 
 
-def test_streams_of_sweeps_are_drawn_from_without_any_generator(monkeypatch):
-    def refuse(self):
-        raise AssertionError("a generator was made")
+def test_streams_of_sweeps_begin_without_numpys_seeds(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a seed of a single run was made")
 
     with options(engine="interpret"):
         runs = [mdf_loop.run(DIFFUSION, drift=2.0, seed=np.random.SeedSequence(1, spawn_key=(1, k))) for k in range(3)]
     with options(engine="jit"):
         expected = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 2.0]}, trials=20, seed=1, outputs=["reaction_time"])
-        monkeypatch.setattr(Seeds, "generators", refuse)
+        monkeypatch.setattr(seeds, "seed_of", refuse)
         found = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 2.0]}, trials=20, seed=1, outputs=["reaction_time"], chunk=7)
     np.testing.assert_array_equal(found.reaction_time, expected.reaction_time)
     np.testing.assert_array_equal(found.reaction_time[1, :3], [run["reaction_time"] for run in runs])

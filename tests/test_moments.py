@@ -108,7 +108,7 @@ def test_rows_that_differ_in_length_count_as_far_as_they_go():
     rows, lengths = np.array([[1.0, np.nan], [2.0, 10.0], [6.0, np.nan]]), np.array([1, 2, 1])
     np.testing.assert_array_equal(result("mean", rows, 3, [(0, 1), (1, 3)], lengths=lengths), [[3, 10]])
     np.testing.assert_array_equal(result("count", rows, 3, [(0, 3)], lengths=lengths), [[3, 1]])
-    merging = Merging(MOMENTS["max"], 16)
+    merging = Merging({"x": MOMENTS["max"]}, 16)
     table = Merged(merging, 1)
     for first, width in ((0, 2), (8, 3)):  # which the table does not know before
         chunk = Chunk({"x": (np.full((8, width), first, np.int64), np.full(8, width))})

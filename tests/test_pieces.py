@@ -17,11 +17,11 @@ from swept_models import GATHERING, loop_graph
 import mdf_loop
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, LoopWarning
 from mdf_loop.progress import Report, Tally
-from mdf_loop.sweeps import workers
+from mdf_loop.sweeps import machine_runs, task, workers
 from mdf_loop.sweeps.pieces import FAR_AWAY, FIRST, FOR_EACH, LONG, SOON, Pieces, Uncut
 from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import Crew
+from mdf_loop.sweeps.workers import in_parts, in_threads
 
 pytest.importorskip("xarray")
 
@@ -105,7 +105,7 @@ def test_a_length_that_the_caller_gives_counts(monkeypatch):
     assert ran == [(0, 4), (4, 8), (8, 10)]
 
 
-def test_a_crew_leaves_off_when_the_time_is_over(monkeypatch):
+def test_no_run_begins_when_the_time_is_over(monkeypatch):
     now = SimpleNamespace(value=0.0)
     monkeypatch.setattr(workers, "time", SimpleNamespace(perf_counter=lambda: now.value))
     done = []
@@ -114,22 +114,59 @@ def test_a_crew_leaves_off_when_the_time_is_over(monkeypatch):
         done.extend(range(start, stop))
         now.value += 0.01 * (stop - start)
 
-    assert Crew(1).share(1000, runs, 0.5) == len(done) < 100
+    assert in_parts(1000, runs, 0.5) == len(done) < 100
     assert done == list(range(len(done)))
-    assert Crew(1).share(7, lambda *_: None, 0.0) == 1
+    assert in_parts(7, lambda *_: None, 0.0) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 1000])
+def test_each_run_is_done_once(count):
+    done = []
+    assert in_parts(count, lambda start, stop: done.extend(range(start, stop))) == count
+    assert done == list(range(count))
+
+
+def test_what_goes_wrong_in_one_thread_ends_the_others():
+    both, left_off = threading.Barrier(2), []
+
+    def runs(start, stop):
+        time.sleep(0.001)
+
+    def run(start, stop, seconds):
+        both.wait(30)
+        if start == 0:
+            raise ZeroDivisionError("here")
+        try:
+            in_parts(10**12, runs)
+        except LoopInterrupted:
+            left_off.append(start)
+            raise
+
+    with pytest.raises(ZeroDivisionError, match="here"):
+        list(in_threads(SimpleNamespace(run=run), Pieces(Uncut(2)), 2))
+    assert left_off == [1]
+
+
+@pytest.mark.parametrize("chunk", [None, 700])
+def test_many_trials_have_the_same_bits_in_several_threads(chunk):
+    over = {"drift": [0.0, 0.5, 2.0]}
+    alone = mdf_loop.sweep(DIFFUSION, over, trials=700, seed=3)
+    for count in (2, 3):
+        assert mdf_loop.sweep(DIFFUSION, over, trials=700, seed=3, workers=count, chunk=chunk).identical(alone)
 
 
 @pytest.fixture
 def hasty(monkeypatch):
     """A clock by which nearly every piece ends early, after another number of runs each time."""
-    share, left = Crew.share, iter(range(10**9))
+    left = iter(range(10**9))
 
-    def some(self, count, runs, seconds=float("inf")):
+    def some(count, runs, seconds=float("inf")):
         if seconds < float("inf"):
             count = min(count, 1 + next(left) * 7 % 5)
-        return share(self, count, runs)
+        return in_parts(count, runs)
 
-    monkeypatch.setattr(Crew, "share", some)
+    for module in (machine_runs, task):
+        monkeypatch.setattr(module, "in_parts", some)
 
 
 def swept(**how):

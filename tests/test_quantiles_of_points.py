@@ -27,7 +27,7 @@ def test_each_point_has_its_own_bits(data, dtype, points, trials, shape, levels)
     one = Quantiles(tuple(levels))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
-        reduced = Merging(one, trials).reduced(0, Chunk({"x": (rows, None)}), there)
+        reduced = Merging({"x": one}, trials).reduced(0, Chunk({"x": (rows, None)}), there)
         for k in range(points):
             known = there[k * trials : (k + 1) * trials]
             if known.any():

@@ -86,7 +86,7 @@ def test_a_row_is_a_point_of_a_sweep_and_a_run(name, engine):
         f = mdf_loop.simulator(model, ["a", "b"], seed=3)
         x = np.concatenate([f(theta[:2]), f(theta[2]), f(theta[3:])], axis=None).reshape(5, -1)
         np.testing.assert_array_equal(x, swept(model, theta, 3))
-    with mdf_loop.options(engine=engine_of(engine, model, {"a": theta[0, 0], "b": theta[0, 1]})):
+    with mdf_loop.options(engine=engine_of(engine, model, {"a": theta[0, 0], "b": theta[0, 1]}, [*model.outputs])):
         for r, (a, b) in enumerate(theta):
             found = model(a=float(a), b=float(b), seed=np.random.SeedSequence(3, spawn_key=(r, 0)))
             np.testing.assert_array_equal(x[r], [found[name] for name in model.outputs])

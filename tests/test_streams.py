@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import mdf_loop
 from mdf_loop import options
-from mdf_loop.settings.random_streams import MULTIPLIER, RandomStream, begun, words_of
-from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.settings.random_streams import MULTIPLIER, RandomStream, words_of
+from mdf_loop.sweeps.seeds import seed_of, streams_of
 
 MOVES = st.lists(st.sampled_from(["normal", "integers", "program", "save", "restore"]), max_size=12)
 """What may happen to a stream: numbers of 32 bits leave half of a number of 64 bits for later."""
@@ -52,11 +52,9 @@ def test_a_stream_drawn_by_programs_and_kernels_is_numpys(seed, moves):
     "seed", [0, 7, 1 << 100, np.random.SeedSequence(5, spawn_key=(3,)), np.random.SeedSequence([1, 2])], ids=str
 )
 def test_streams_begun_without_generators_are_those_of_numpy(seed):
-    seeds = Seeds(seed, np.repeat([0, 3, 2**31], 40), np.tile(np.arange(40), 3))
-    if seeds.words is None:
-        assert isinstance(seed.entropy, list)
-        return
-    for row, generator in zip(begun(seeds.words), seeds.generators(), strict=True):
+    points, trials = np.repeat([0, 3, 2**31], 40), np.tile(np.arange(40), 3)
+    for row, point, trial in zip(streams_of(seed, points, trials), points.tolist(), trials.tolist(), strict=True):
+        generator = np.random.default_rng(seed_of(seed, point, trial))
         assert row.tobytes() == words_of(generator.bit_generator.state)
 
 

@@ -14,8 +14,9 @@ import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopError, LoopInterrupted, LoopTimeout
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.settings.engines import can_compile
+from mdf_loop.settings.random_streams import words_of
 from mdf_loop.sweeps import machine_runs, side_by_side
-from mdf_loop.sweeps.seeds import Seeds, seed_of
+from mdf_loop.sweeps.seeds import seed_of, streams_of
 
 pytest.importorskip("xarray")
 
@@ -97,17 +98,14 @@ def test_common_noise_gives_every_point_the_same_streams():
     "seed", [0, 1, 2**40, 2**200 + 3, np.random.SeedSequence(5, spawn_key=(7,)), np.random.SeedSequence([1, 2])]
 )
 @pytest.mark.parametrize("common_noise", [False, True])
-def test_generators_made_at_once_are_those_of_numpy(seed, common_noise):
+def test_streams_begun_at_once_are_those_of_numpy(seed, common_noise):
     points, trials = np.array([0, 3, 2**32 - 1, 1 << 31]), np.array([5, 0, 9, 2**32 - 1])
-    for made, point, trial in zip(
-        Seeds(seed, points, trials, common_noise).generators(), points.tolist(), trials.tolist(), strict=True
-    ):
+    begun = streams_of(seed, points, trials, common_noise)
+    for row, point, trial in zip(begun, points.tolist(), trials.tolist(), strict=True):
         expected = np.random.default_rng(seed_of(seed, point, trial, common_noise))
-        assert made.bit_generator.state == expected.bit_generator.state
-    assert (
-        Seeds(seed, np.array([1 << 33]), np.array([0])).generators()[0].random()
-        == np.random.default_rng(seed_of(seed, 1 << 33, 0)).random()
-    )
+        assert row.tobytes() == words_of(expected.bit_generator.state)
+    (row,) = streams_of(seed, np.array([1 << 33]), np.array([0]))
+    assert row.tobytes() == words_of(np.random.default_rng(seed_of(seed, 1 << 33, 0)).bit_generator.state)
 
 
 BODIES = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, in_words, unknown_name
 from mdf_loop.models.model import Model
-from mdf_loop.sweeps.grid import Grid
+from mdf_loop.sweeps.grid import Grid, plain
 from mdf_loop.types.fitting import as_array
 
 
@@ -38,16 +38,12 @@ class RunBatch:
 
     def inputs(self, row: int) -> dict[str, Any]:
         """What a run at a row is given: numbers as Python's own, as in a sweep."""
-        return {name: _plain(column[row]) for name, column in self.columns.items()}
+        return {name: plain(column[row]) for name, column in self.columns.items()}
 
     def grid(self) -> Grid:
         """The rows as the points of a sweep."""
-        axes = tuple((name, ("point", tuple(map(_plain, column)))) for name, column in self.columns.items())
+        axes = tuple((name, ("point", tuple(map(plain, column)))) for name, column in self.columns.items())
         return Grid(("point",), (self.count,), axes)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.float64 | np.int64 | np.bool_) else value
 
 
 class Batches:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.settings.random_streams import RandomStream, Seed, begun
-from mdf_loop.sweeps.seeds import Seeds
+from mdf_loop.settings.random_streams import RandomStream, Seed
+from mdf_loop.sweeps.seeds import streams_of
 from mdf_loop.types.fitting import as_array
 
 AHEAD = 1024
@@ -49,32 +49,28 @@ class RowNumbers:
         self.seed, self.trials = state["seed"], state["trials"]
         self._begin(_anywhere())
 
-    def take(self, count: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """The next numbers, and their streams; None where only numpy makes those."""
+    def take(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The next numbers, and their streams."""
         if os.getpid() != self._process:
             self._begin(_anywhere())
         with self._lock:
             first, self._next = self._next, self._next + count
             return np.arange(first, first + count), self._begun(first, count)
 
-    def _begun(self, first: int, count: int) -> np.ndarray | None:
+    def _begun(self, first: int, count: int) -> np.ndarray:
         """Streams that begin: of few rows out of those that were made ahead."""
         if count * self.trials > AHEAD // 2:
             return self.streams(np.arange(first, first + count))
         start, stop, made = self._ahead
         if first + count > stop:
             start, stop = first, first + max(AHEAD // self.trials, count)
-            new = self.streams(np.arange(start, stop))
-            if new is None:
-                return None
-            self._ahead = start, stop, made = start, stop, new
+            self._ahead = start, stop, made = start, stop, self.streams(np.arange(start, stop))
         return made[(first - start) * self.trials : (first - start + count) * self.trials]
 
-    def streams(self, rows: np.ndarray) -> np.ndarray | None:
-        """The streams of all trials of some rows, each a row of words; None where only numpy makes them."""
+    def streams(self, rows: np.ndarray) -> np.ndarray:
+        """The streams of all trials of some rows, each a row of words."""
         trials = np.arange(len(rows) * self.trials) % self.trials
-        words = Seeds(self.seed, rows.repeat(self.trials), trials).words
-        return None if words is None else begun(words)
+        return streams_of(self.seed, rows.repeat(self.trials), trials)
 
     @staticmethod
     def given(seed: Any, count: int) -> np.ndarray:

@@ -16,19 +16,17 @@ from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, public, start_run
-from mdf_loop.progress import Tally
 from mdf_loop.readers.arguments import suggest_argument
 from mdf_loop.settings.counts import counted
-from mdf_loop.step.failing import FallBack, TooLong
-from mdf_loop.sweeps.chunked_run import warn_of_runs
-from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.row_programs import row_program
+from mdf_loop.step.failing import FallBack
+from mdf_loop.sweeps.chunked_run import outputs_of, warn_of_runs
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, fill, whole_column
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, whole_column
+from mdf_loop.sweeps.side_by_side import row_program
 from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import current_crew, here
+from mdf_loop.sweeps.workers import in_parts
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.many_runs import RunColumns
@@ -170,7 +168,7 @@ class Simulator:
             raise ArgumentError("theta has no row")
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
-        is_left = run.watch is not None or streams is None or run.options.how.by_jax
+        is_left = run.watch is not None or run.options.how.by_jax
         program = None if is_left else self._program(batch, run)
         if program is not None:
             found = self._by_columns(program, batch, streams, run)
@@ -178,8 +176,8 @@ class Simulator:
                 return found
         return self._by_sweep(batch, numbers, run)
 
-    def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """Numbers of the rows, and their streams where machine code draws from them."""
+    def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the rows, and their streams."""
         if seed is None:
             return self.rows.take(count)
         numbers = RowNumbers.given(seed, count)
@@ -192,7 +190,7 @@ class Simulator:
         if key not in self._programs:
             source = source_of(self.model)
             inputs = {**self.inputs, **batch.inputs(0)}
-            settled = dataclasses.replace(chosen, engine=engine_of(chosen.engine, self.model, inputs))
+            settled = dataclasses.replace(chosen, engine=engine_of(chosen.engine, self.model, inputs, self.outputs))
             part = Run(settled, run.stream, deadline=run.deadline)
             times = self.trials or 1
             made = source and row_program(source, inputs, list(batch.columns), self.outputs, times, part)
@@ -203,11 +201,11 @@ class Simulator:
         """What machine code gives; None if a run comes upon something that it leaves to others."""
         times = self.trials or 1
         count = batch.count * times
-        share = _at_once if count <= FEW else current_crew().share
+        share = _at_once if count <= FEW else in_parts
         pause = _nothing if run.deadline is None else run.deadline.check
         try:
             found = program.run([*batch.columns.values()], streams, pause, share)
-        except (FallBack, TooLong):
+        except FallBack:
             return None
         if self.trials is None:
             return found
@@ -224,15 +222,14 @@ class Simulator:
         wish, times = Wish(outputs=frozenset(self.outputs)), self.trials or 1
         task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
         table = task.table()
-        pieces = Pieces(Uncut(task.size, task.fitted), task.length(), times, bool(run.options.progress))
-        fill(table, here(task, pieces), run, Tally(run.options.progress or None, self.model.name, task.size))
+        task.run_all(table, run)
         warn_of_runs(task, table)
         found = self._finished(table)
         if self.trials is None or self.reduce is not None:
             return found
         return [rows.reshape(batch.count, times, *rows.shape[1:]) for rows in found]
 
-    def _finished(self, table: Table | Merged) -> list[np.ndarray]:
+    def _finished(self, table: Table) -> list[np.ndarray]:
         arrays, ragged = table.finish()
         for name in self.outputs:
             if name in ragged and self.reduce is None:
@@ -287,12 +284,9 @@ def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str
 
 def _outputs_of(model: Model, outputs: Any, reduce: Any) -> tuple[str, ...]:
     """What is simulated."""
-    if outputs is None:
+    names = outputs_of(model, outputs)
+    if names is None:
         return tuple(reduce) if isinstance(reduce, Mapping) else tuple(model.outputs)
-    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
-    for name in names:
-        if name not in model.outputs:
-            raise unknown_name("the model has no output called", str(name), model.outputs)
     if not names:
         raise ArgumentError("outputs is empty: there is nothing to simulate")
     return names

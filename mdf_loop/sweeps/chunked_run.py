@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Generator, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from mdf_loop.sweeps.clusters import on_cluster
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
-from mdf_loop.sweeps.rows.merging import Merged
 from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Span, Table, fill, keeping
 from mdf_loop.sweeps.stores.regular import RowLayout, zarr
@@ -37,26 +36,8 @@ LONG_POINT = 60.0
 """Seconds of a point from which on a warning says that no other worker helps with it."""
 
 
-@dataclass(frozen=True)
-class Said:
-    """How a sweep is run: the arguments of :func:`mdf_loop.sweep`."""
-
-    trials: int | None
-    seed: Seed | None
-    common_noise: bool
-    outputs: Sequence[str] | None
-    reduce: Any
-    fill: float
-    on_error: str
-    workers: int
-    client: Any
-    chunk: int | None
-    checkpoint: Any
-    store: Any
-    progress: Any
-    steps: int | None
-    time_increment: float | None
-    collect: bool
+class Said(SimpleNamespace):
+    """How a sweep is run: the arguments of :func:`mdf_loop.sweep` by name."""
 
     def given(self) -> dict[str, Any]:
         """The arguments that say something else than they do by themselves."""
@@ -78,16 +59,18 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             return _stored(task, run, workers, length, said)
         labels, table = labels_of_sweep(task, run, said.trials is not None), task.table()
         saved = None if said.checkpoint is None else Checkpoint(said.checkpoint, task, labels)
-        with keeping(
-            lambda: labelled(labels, table, labels.failed(table.errors, task.described)), lambda: _far(task, table, said)
-        ):
+
+        def there() -> Any:
+            return labelled(labels, table, labels.failed(table.errors))
+
+        with keeping(there, lambda: _far(task, table, said)):
             before = 0 if saved is None else fill(table, saved.chunks(), run)
             is_watched = bool(run.options.progress) or workers > 1 or said.client is not None
             pieces = Pieces(saved or Uncut(task.size, task.fitted), task.length(length), task.trials, is_watched)
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
             warn_of_runs(task, table)
-    return labelled(labels, table, labels.failed(table.errors, task.described))
+    return there()
 
 
 def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) -> Any:
@@ -103,7 +86,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
 
     def there() -> Any:
         with contextlib.suppress(LoopError):  # perhaps it cannot be written, which is what ends the sweep
-            return store.results(labels.failed(store.counted.errors, task.described))
+            return store.results(labels.failed(store.counted.errors))
 
     with keeping(lambda: None):
         store = SweepStore(said.store, task, labels, layout)
@@ -118,10 +101,10 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         found = _found(store.writer, pieces, run, workers, said.client, store)
         fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))
         warn_of_runs(task, store.counted)
-    return store.results(labels.failed(store.counted.errors, task.described))
+    return store.results(labels.failed(store.counted.errors))
 
 
-def _far(task: Task, table: Table | Merged | StoreCounts, said: Said) -> str:
+def _far(task: Task, table: Table | StoreCounts, said: Said) -> str:
     """How many runs are complete, and how to continue."""
     place = said.checkpoint if said.store is None else said.store
     more = "with checkpoint= the same call continues" if place is None else f"the same call continues from {str(place)!r}"
@@ -141,13 +124,12 @@ def reporting_to(asked: Any) -> Iterator[None]:
         yield
 
 
-def warn_of_runs(task: Task, table: Table | Merged | StoreCounts) -> None:
+def warn_of_runs(task: Task, table: Table | StoreCounts) -> None:
     """Say how many runs failed, and why the first one did; and whether a condition compared nan."""
     task.warn_of(table.suspects)
     if table.errors:
-        first = min(table.errors)
         many = f"{table.failed} of {in_words(task.size)} runs"
-        warn_user(f"{many} failed; the first, {task.described(first)}: {table.errors[first]}")
+        warn_user(f"{many} failed; the first, {table.errors[min(table.errors)]}")
 
 
 def _completed(said: Said) -> Said:
@@ -157,20 +139,20 @@ def _completed(said: Said) -> Said:
     name, path = ("checkpoint", said.checkpoint) if said.store is None else ("store", said.store)
     if path is None or said.seed is not None or current_options().seed is not None:
         return said
-    return replace(said, seed=begun(path, name))
+    return Said(**vars(said) | {"seed": begun(path, name)})
 
 
 def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed: Seed) -> Task:
     """The work that is asked for."""
-    _refuse_unknown(model, grid, inputs)
+    _refuse_unknown(model, grid, inputs, said)
     _refuse_texts(model, grid)
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):
         raise KindError(f"fill must be a number; got {said.fill!r}")
-    kept, stops = _kept(model, said.outputs), said.on_error == "raise"
+    kept, stops = outputs_of(model, said.outputs), said.on_error == "raise"
     trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
-    wish = Wish(said.steps, said.time_increment, said.collect, outputs=kept)
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=None if kept is None else frozenset(kept))
     return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
 
 
@@ -207,7 +189,7 @@ def _spread(task: Work, pieces: Pieces, run: Run, workers: int, client: Any) -> 
     return in_threads(task, pieces, workers) if workers > 1 else here(task, pieces)
 
 
-def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None:
+def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said) -> None:
     swept = [name for name, _ in grid.axes]
     unknown = [name for name in (*swept, *inputs) if not model.takes(name)]
     refuse_options(inputs, inputs.keys() - unknown)
@@ -219,7 +201,7 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any]) -> None
             )
         error = unknown_name("the model has no input called", name, model.inputs)
         instead = f"; write over={{{names_in(inputs.get(name), '{!r}: [...]')}}}" if is_over(name) else ""
-        suggest_argument(error, name, [field.name for field in fields(Said)], instead)
+        suggest_argument(error, name, vars(said), instead)
         raise error
     if both := sorted(set(swept) & set(inputs)):
         raise ArgumentError(f"{', '.join(both)}: swept over, and given as well")
@@ -247,14 +229,15 @@ def _is_text(value: Any) -> bool:
     return value is None or isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.dtype.kind in "US")
 
 
-def _kept(model: Model, outputs: Any) -> frozenset[str] | None:
+def outputs_of(model: Model, outputs: Any) -> tuple[str, ...] | None:
+    """Outputs that the model has, if a caller says which; a text is one of them."""
     if outputs is None:
         return None
-    names = [outputs] if isinstance(outputs, str) else list(outputs)
+    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     for name in names:
         if name not in model.outputs:
-            raise unknown_name("the model has no output called", name, model.outputs)
-    return frozenset(names)
+            raise unknown_name("the model has no output called", str(name), model.outputs)
+    return names
 
 
 def _counted(name: str, count: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,13 @@ from mdf_loop.integrations.input_places import Given
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.once import OnceEvaluation, Request, part_of_model
 from mdf_loop.options import Options, Run
+from mdf_loop.plan.invariants import draws
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.mdf.control_functions import local_names, rename_captures
-from mdf_loop.step.structure import computed_exactly
-from mdf_loop.sweeps.machine_runs import NotTogether, for_many, refuse_other
+from mdf_loop.step.build import CannotLower, type_of_value
+from mdf_loop.step.lower import lower_graph
+from mdf_loop.step.structure import computed_exactly, gives_same_bits
+from mdf_loop.sweeps.machine_runs import NotTogether, refuse_other
 from mdf_loop.sweeps.vectors import Vectors
 
 KINDS = "bif"
@@ -63,6 +67,7 @@ class GraphOfRuns:
 
     def __init__(self, body: Body, request: Request | None, limit: str = "") -> None:
         self.request, self.vectors = request, Vectors()
+        self._is_exact: bool | None = None
         self.more, self.ends = list[str](), list[str]()
         loops = [node for node in body.nodes if node.loop is not None]
         if len(loops) == 1:
@@ -77,6 +82,15 @@ class GraphOfRuns:
         """That of the first loop in one of the runs, if it has one."""
         return None if self.request is None else self.request.arguments.trip_count
 
+    def is_exact(self, values: Sequence[Any]) -> bool:
+        """Whether it gives the same bits in all engines, and draws random numbers in loops alone; for values of its types."""
+        if self._is_exact is None:
+            types = [type_of_value(value, not self.body.typed) for value in values]
+            with contextlib.suppress(CannotLower):
+                around = any(draws(node) for node in self.body.nodes if node.loop is None)
+                self._is_exact = not around and gives_same_bits(lower_graph(self.body, types))
+        return bool(self._is_exact)
+
     def machine_code(self, values: Sequence[Any], differs: Sequence[int], options: Options) -> Specialised:
         """The program for such values, of which some differ from run to run.
 
@@ -85,8 +99,10 @@ class GraphOfRuns:
         NotTogether
             There is none that gives the bits of each run alone.
         """
-        made = for_many(self.graph.machine_code(values, options), options)
-        if made is None:
+        from mdf_loop.backends.llvm.many_runs import can_run_many
+
+        made = self.graph.machine_code(values, options)
+        if made is None or not can_run_many(made.call) or not (options.how.compiles or self.is_exact(values)):
             raise NotTogether("there is no machine code of the same bits")
         return made
 
@@ -184,7 +200,7 @@ def _requests(evaluation: OnceEvaluation, given: Given, run: Run) -> list[tuple[
     steps, count = evaluation.steps(env), sum(node.loop is not None for node in evaluation.body.nodes)
     found, request = list[tuple[Request, dict[str, Any]]](), next(steps)
     while True:
-        refuse_other(request, request.prepared, run)
+        refuse_other(request, run)
         found.append((request, {name: evaluation.value(env, name) for name in request.node.reads}))
         if len(found) == count:
             return found

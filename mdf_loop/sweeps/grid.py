@@ -42,18 +42,25 @@ class Grid:
 
     @cached_property
     def _numbers(self) -> dict[str, np.ndarray] | None:
-        """The values of each input as one array; None where they are not numbers of one type and shape."""
-        found = {name: np.array(values) for name, (_, values) in self.axes if len(set(map(type, values))) == 1}
-        return found if len(found) == len(self.axes) and all(x.dtype.kind in "biuf" for x in found.values()) else None
-
-    def columns(self, points: np.ndarray) -> dict[str, np.ndarray] | None:
-        """The inputs at some points, of each a row for every point; None where they are not numbers of one type and shape."""
+        """The values of each input as one array; None where they are not numbers of one shape."""
         try:
-            numbers = self._numbers
+            found = {name: np.array(values) for name, (_, values) in self.axes}
         except ValueError:  # lists of several lengths
             return None
+        return found if all(x.dtype.kind in "biuf" for x in found.values()) else None
+
+    @cached_property
+    def _has_one_type(self) -> bool:
+        return all(len(set(map(type, values))) == 1 for _, (_, values) in self.axes)
+
+    def columns(self, points: np.ndarray, mixed: bool = False) -> dict[str, np.ndarray] | None:
+        """The inputs at some points, of each a row for every point; None where they are not numbers of one shape.
+
+        Numbers of one input have one type too, unless they may be ``mixed``.
+        """
+        numbers = self._numbers if mixed or self._has_one_type else None
         places = dict(zip(self.dims, np.unravel_index(points, self.shape), strict=True)) if self.shape else {}
-        return None if not numbers else {name: numbers[name][places[dim]] for name, (dim, _) in self.axes}
+        return None if numbers is None else {name: numbers[name][places[dim]] for name, (dim, _) in self.axes}
 
     def coordinates(self) -> dict[str, Any]:
         """What labels the dimensions, as xarray takes it."""
@@ -105,7 +112,7 @@ def _of_points(points: list[Mapping[str, Any]]) -> Grid:
     for k, point in enumerate(points):
         if point.keys() != points[0].keys():
             raise ArgumentError(f"all points have the same names; point {k} has {', '.join(point)}, point 0 {', '.join(names)}")
-    axes = tuple((str(name), ("point", tuple(_plain(point[name]) for point in points))) for name in names)
+    axes = tuple((str(name), ("point", tuple(plain(point[name]) for point in points))) for name in names)
     return Grid(("point",), (len(points),), axes)
 
 
@@ -114,13 +121,13 @@ def _listed(name: Any, values: Any) -> tuple[Any, ...]:
         raise ArgumentError(f"over[{name!r}] is a list of values, with at least one; got {values!r}")
     if type(values) is np.ndarray and values.ndim == 1 and values.dtype.type in PLAIN:
         return tuple(values.tolist())
-    return tuple(map(_plain, values))
+    return tuple(map(plain, values))
 
 
 PLAIN = np.float64, np.int64, np.bool_
 """Numbers of numpy that Python has as well."""
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A number of numpy as Python's, where that is the same."""
     return value.item() if isinstance(value, PLAIN) else value

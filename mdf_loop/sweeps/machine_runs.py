@@ -5,10 +5,8 @@ Many runs of a program are one call, without anything of Python's in between, an
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +14,8 @@ import numpy as np
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
-from mdf_loop.step.failing import FallBack, TooLong
-from mdf_loop.step.structure import gives_same_bits
-from mdf_loop.sweeps.seeds import Seeds
 from mdf_loop.sweeps.vectors import Vectors
-from mdf_loop.sweeps.workers import current_crew
+from mdf_loop.sweeps.workers import in_parts
 
 WORTH, UNKNOWN, AROUND = 1 << 16, 1 << 8, 1 << 6
 """Iterations of all runs from which on engine ``auto`` compiles; those of a run that are expected where nothing is said; those
@@ -44,31 +39,14 @@ def pays(options: Options, runs: int, iterations: int | None = None) -> bool:
     return options.how.compiles or runs * ((iterations or UNKNOWN) + AROUND) >= WORTH
 
 
-def refuse_other(request: Any, prepared: Any, run: Run) -> None:
+def refuse_other(request: Any, run: Run) -> None:
     """See that a request is one that runs can have in common."""
-    given, record = request.arguments, prepared.record
-    if request.prepared is not prepared:
-        raise NotTogether("the loops of two runs have other forms")
+    given, prepared, record = request.arguments, request.prepared, request.prepared.record
     prepared.endless.refuse(given, run)
     obeyed = given.go is not None or run.options.obey_body_condition
     is_ignored = record.keep_going and not obeyed and not prepared.endless.goes_on(given, run)
     if given.go is False or (given.trip_count is not None and given.trip_count < 1) or is_ignored:
         raise NotTogether("a loop has no iteration, or ignores its condition")
-
-
-def for_many(made: Specialised | None, options: Options) -> Specialised | None:
-    """A program, if a run needs nothing of Python's and, in engine ``auto``, gets the bits that it has in each engine."""
-    from mdf_loop.backends.llvm.many_runs import can_run_many
-
-    if made is None or not can_run_many(made.call):
-        return None
-    return made if options.how.compiles or are_the_same_bits(made) else None
-
-
-@functools.lru_cache(64)
-def are_the_same_bits(made: Specialised) -> bool:
-    """Whether a program gives the same bits as all engines; asked for each chunk, and for each call of ``run(trials=)``."""
-    return gives_same_bits(made.step)
 
 
 def many(
@@ -77,40 +55,32 @@ def many(
     values: Sequence[Any],
     columns: Mapping[int, np.ndarray],
     which: np.ndarray,
-    seeds: Seeds | None,
+    streams: np.ndarray | None,
     run: Run,
-    seconds: float = math.inf,
+    seconds: float,
 ) -> Sequence[Any]:
-    """The results of a program (:func:`for_many`), each with a row for each run.
+    """The results of a program that needs nothing of Python's, each with a row for each run.
 
-    ``values`` are those of the first run, ``columns`` the rows of those that differ, by their places.
+    ``values`` are those of the first run, ``columns`` the rows of those that differ, by their
+    places; ``streams`` the beginnings of random streams, if it draws.
 
     Raises
     ------
-    NotTogether
-        A run came upon something that only running it alone finds out.
+    FallBack
+        Machine code leaves something to others: a run came upon something that only running it alone finds out.
     LoopTimeout
     """
-    from mdf_loop.backends.llvm.many_runs import RunColumns, streams_of
+    from mdf_loop.backends.llvm.many_runs import RunColumns
 
     call: Any = made.call
-    share = functools.partial(current_crew().share, seconds=seconds)
-    with _left_to_others(), np.errstate(all="ignore"):
-        if seeds is None:
+    share = functools.partial(in_parts, seconds=seconds)
+    with np.errstate(all="ignore"):
+        if streams is None:
             found = vectors.run(made, values, [columns.get(k) for k in range(len(values))], which, run, share)
             if found is not None:
                 return found
         program = RunColumns(call, values, [[k] for k in columns], range(len(call.results)), np.bincount(which))
-        return program.run([*columns.values()], None if seeds is None else streams_of(seeds), run.pause, share)
-
-
-@contextlib.contextmanager
-def _left_to_others() -> Iterator[None]:
-    """What machine code leaves to others is run by itself."""
-    try:
-        yield
-    except (FallBack, TooLong) as error:
-        raise NotTogether("machine code leaves something to others") from error
+        return program.run([*columns.values()], streams, run.pause, share)
 
 
 def columns_of(values: Sequence[Sequence[Any]]) -> dict[int, np.ndarray]:
@@ -121,27 +91,19 @@ def columns_of(values: Sequence[Sequence[Any]]) -> dict[int, np.ndarray]:
     NotTogether
         Values of one place are no numbers or arrays, or have other types or shapes.
     """
-    columns = {k: column_of_values(column) for k, column in enumerate(zip(*values, strict=True))}
-    return {k: column for k, column in columns.items() if column is not None}
-
-
-def column_of_values(values: Sequence[Any]) -> np.ndarray | None:
-    """One value of many runs, a row for each; None where it is always the same.
-
-    Raises
-    ------
-    NotTogether
-    """
-    first = values[0]
-    if all(x is first for x in values):
-        return None
-    if not isinstance(first, bool | int | float | np.ndarray | np.generic) or len(set(map(_kind_of, values))) > 1:
-        raise NotTogether("a value is of another kind in some runs")
-    rows = np.array(values)
-    if rows.dtype.hasobject:
-        raise NotTogether("a number is too large for machine code")
-    bits = rows.view(np.uint8).reshape(len(rows), -1)
-    return None if (bits == bits[:1]).all() else rows
+    columns = dict[int, np.ndarray]()
+    for k, column in enumerate(zip(*values, strict=True)):
+        if all(x is column[0] for x in column):
+            continue
+        if not isinstance(column[0], bool | int | float | np.ndarray | np.generic) or len(set(map(_kind_of, column))) > 1:
+            raise NotTogether("a value is of another kind in some runs")
+        rows = np.array(column)
+        if rows.dtype.hasobject:
+            raise NotTogether("a number is too large for machine code")
+        bits = rows.view(np.uint8).reshape(len(rows), -1)
+        if not (bits == bits[:1]).all():
+            columns[k] = rows
+    return columns
 
 
 def _kind_of(value: Any) -> Any:

@@ -20,7 +20,7 @@ FIRST = 1024
 SMALL = 1 << 16
 """Runs that are probably over in about a second: to cut them costs more than it gives, if nothing is reported meanwhile."""
 
-SOON, LONG, SHORT = 0.1, 1.0, 0.03
+SOON, LONG, SHORT = 0.1, 1.0, 0.01
 """Seconds of the first piece of what is watched, of the others, and of the shortest ones that threads get when little is left."""
 
 FOR_EACH = 0.002

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,14 @@ from mdf_loop.errors import NotLowered
 from mdf_loop.integrations.evaluator import parsed
 from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.ir import Loop, State
+from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Wish
 from mdf_loop.options import Run, part_of, random_stream
 from mdf_loop.sweeps.machine_runs import NotTogether
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, whole_column
+
+if TYPE_CHECKING:
+    from mdf_loop.sweeps.task import Task
 
 PLAIN = ("add", "subtract", "multiply", "negative", "positive", "absolute", "divide", "numpy.maximum", "numpy.minimum")
 """What may be done to a value that differs from point to point."""
@@ -29,31 +34,40 @@ TEXTS = (ast.BinOp, ast.UnaryOp, ast.Name, ast.Constant, ast.Add, ast.Sub, ast.M
 """What an expression may be made of."""
 
 
-def run_points(graph: Any, points: Sequence[Mapping[str, Any]], wish: Wish, run: Run) -> dict[str, np.ndarray]:
-    """The outputs of a scheduled graph at some points, a row for each.
-
-    Parameters
-    ----------
-    graph : modeci_mdf Graph
-    points : sequence of mapping
-        Inputs; those that differ are floats.
-    wish : Wish
-    run : Run
+def run_points(task: Task, start: int, stop: int, run: Run, _seconds: float) -> Chunk:
+    """The outputs of some runs of a scheduled model, at several points, whose inputs are the same or floats.
 
     Raises
     ------
     NotTogether
         The points have to be run one by one; says why.
     """
+    model, wish, (first, last) = task.model, task.wish, (start // task.trials, (stop - 1) // task.trials)
+    if not isinstance(model, MdfModel) or wish.steps is None or wish.record or last == first:
+        raise NotTogether("it is no scheduled model at several points")
+    if run.options.trusted or run.options.max_iterations is not None:
+        raise NotTogether("something bounds or watches each run")
+    columns = task.grid.columns(np.arange(first, last + 1)) or {}
+    differing = {name: rows for name, rows in columns.items() if rows.tobytes() != rows[:1].tobytes() * len(rows)}
+    if not differing or any(rows.dtype != np.float64 or rows.ndim > 1 for rows in differing.values()):
+        raise NotTogether("what differs from point to point is no float")
+    found = _outputs(model.graph, task.inputs_of(first), differing, wish, run)
+    which = np.arange(start, stop) // task.trials - first
+    return Chunk({name: whole_column(found[name][which]) for name in task.names})
+
+
+def _outputs(
+    graph: Any, inputs: Mapping[str, Any], columns: Mapping[str, np.ndarray], wish: Wish, run: Run
+) -> dict[str, np.ndarray]:
+    """The outputs at some points, a row for each; ``columns`` are the inputs that differ."""
     for text in _texts(graph):
         tree = parsed(text)
         if tree is None or not all(isinstance(part, TEXTS) for part in ast.walk(tree)):
             raise NotTogether(f"{text!r} is more than + - * /")
-    same, columns = _columns(points)
-    count, how = len(points), (wish.steps or 1, wish.time_increment, wish.collect)
+    count, how = len(next(iter(columns.values()))), (wish.steps or 1, wish.time_increment, wish.collect)
     try:
-        alone = lower(with_inputs(graph, points[0]), *how)
-        many = lower(with_inputs(graph, {**same, **columns}), *how)
+        alone = lower(with_inputs(graph, inputs), *how)
+        many = lower(with_inputs(graph, {**inputs, **columns}), *how)
     except NotLowered as error:
         raise NotTogether(str(error)) from error
     widened, differing = _widened(alone, many, count)
@@ -74,22 +88,6 @@ def _texts(graph: Any) -> Iterator[str]:
         if node.functions:
             raise NotTogether(f"{node.id} has functions")
         yield from (port.value for port in node.output_ports if isinstance(port.value, str))
-
-
-def _columns(points: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The inputs that are the same at all points, and the arrays of those that differ."""
-    same, columns = dict[str, Any](), dict[str, np.ndarray]()
-    for name, first in points[0].items():
-        values = [point[name] for point in points]
-        if all(value is first for value in values):
-            same[name] = first
-        elif all(isinstance(value, float) for value in values):
-            columns[name] = np.array(values, np.float64)
-        else:
-            raise NotTogether(f"{name} is no float at every point")
-    if not columns:
-        raise NotTogether("nothing differs from point to point")
-    return same, columns
 
 
 def _widened(alone: Lowered, many: Lowered, count: int) -> tuple[Lowered, set[str]]:

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.random.bit_generator import ISpawnableSeedSequence
 
-from mdf_loop.settings.random_streams import Seed, generator_of
-from mdf_loop.system.starting import no_collecting
+from mdf_loop.settings.random_streams import Seed, begun
 
 
 def seed_of(seed: Seed, point: int, trial: int, common_noise: bool = False) -> np.random.SeedSequence:
@@ -39,61 +37,23 @@ def seed_of(seed: Seed, point: int, trial: int, common_noise: bool = False) -> n
     return np.random.SeedSequence(int(seed), spawn_key=key)
 
 
-class Seeds:
-    """The seeds of many trials, and the random streams that they begin.
+def streams_of(seed: Seed, points: np.ndarray, trials: np.ndarray, common_noise: bool = False) -> np.ndarray:
+    """The beginnings of the random streams of many trials: for each a row of the state and the increment of PCG64.
 
     Hashing seeds costs more than many a trial, so the hash of numpy's SeedSequence (M. O'Neill's, for ever the same) is
-    computed for all of them with arrays.
-
-    Attributes
-    ----------
-    words : array of uint64, of shape (n, 4), or None
-        What seeds PCG64; None where the seed is of a form of which only numpy makes it.
+    computed for all of them with arrays, unless the seed is of a form of which only numpy makes it.
     """
-
-    def __init__(self, seed: Seed, points: np.ndarray, trials: np.ndarray, common_noise: bool = False) -> None:
-        self.seed, self.points, self.trials, self.common_noise = seed, points, trials, common_noise
-        self.words = self._hashed()
-        self._made: list[np.random.Generator] | None = None
-
-    def _hashed(self) -> np.ndarray | None:
-        root = self.seed if isinstance(self.seed, np.random.SeedSequence) else np.random.SeedSequence(int(self.seed))
-        keys = [self.trials] if self.common_noise else [*_words_of(self.points), self.trials]
-        start: Any = root.entropy
-        is_plain = type(start) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
-        if not is_plain or any(key.max(initial=0) >= 1 << 32 for key in keys):
-            return None
-        entropy = _words(start)
-        entropy += [0] * (POOL - len(entropy))
-        return _hashed((*entropy, *root.spawn_key), keys)
-
-    def generators(self) -> list[np.random.Generator]:
-        """What ``numpy.random.default_rng`` makes of the seeds: the same objects each time."""
-        if self._made is None:
-            with no_collecting():
-                self._made = self._generators()
-        return self._made
-
-    def _generators(self) -> list[np.random.Generator]:
-        if self.words is not None:
-            return [np.random.Generator(np.random.PCG64(_Words(row))) for row in self.words]  # type: ignore[arg-type]
-        places = zip(self.points.tolist(), self.trials.tolist(), strict=True)
-        return [generator_of(seed_of(self.seed, point, trial, self.common_noise)) for point, trial in places]
-
-
-class _Words(ISpawnableSeedSequence):
-    """The words that a SeedSequence would give, given."""
-
-    def __init__(self, words: np.ndarray) -> None:
-        self._words = words
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
-        """The first words."""
-        return self._words
-
-    def spawn(self, n_children: int) -> list[Any]:
-        """No more is asked for."""
-        raise NotImplementedError
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
+    keys = [trials] if common_noise else [*_words_of(points), trials]
+    start: Any = root.entropy
+    is_plain = type(start) is int and root.pool_size == POOL and all(0 <= k < 1 << 32 for k in root.spawn_key)
+    if not is_plain or any(key.max(initial=0) >= 1 << 32 for key in keys):
+        places = zip(points.tolist(), trials.tolist(), strict=True)
+        words = [seed_of(seed, point, trial, common_noise).generate_state(4, np.uint64) for point, trial in places]
+        return begun(np.array(words, np.uint64).reshape(-1, 4))
+    entropy = _words(start)
+    entropy += [0] * (POOL - len(entropy))
+    return begun(_hashed((*entropy, *root.spawn_key), keys))
 
 
 POOL = 4

@@ -7,19 +7,19 @@ same bits of it, a sweep may change over to machine code when that pays.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.convert.inner_values import Branch, Way, is_ragged
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, way_inside
 from mdf_loop.errors import ArgumentError, LoopError, let_through
-from mdf_loop.execute.programs import program_values
 from mdf_loop.integrations.input_places import Given
+from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.network import NetworkModel
@@ -31,10 +31,7 @@ from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
 from mdf_loop.settings.engines import ENGINES, settled_engine
 from mdf_loop.settings.random_streams import RandomStream
-from mdf_loop.step.build import CannotLower, type_of_value
-from mdf_loop.step.lower import lower_graph, lower_loop
-from mdf_loop.step.records import Region
-from mdf_loop.step.structure import gives_same_bits
+from mdf_loop.step.build import type_of_value
 from mdf_loop.sweeps.graph_programs import GraphOfRuns, WholeGraph, counting
 from mdf_loop.sweeps.machine_runs import NotTogether, refuse_other
 from mdf_loop.system.threads import Recent
@@ -92,65 +89,51 @@ def _refuse_ragged(ways: Sequence[Way]) -> None:
         raise NotTogether("a value is recorded in a branch, or in a loop in a loop")
 
 
-class OfNodes:
-    """A model of MDF, which operators evaluate.
+class Evaluated(ABC):
+    """A model whose runs may be one program.
 
     Attributes
     ----------
+    body : Body
+        The graph.
+    outputs : tuple
+        What its outputs are called, in their order.
     loops : int
         How many loops it has.
     singles : set of str
         What is recorded and no value of a loop: one row of a recording.
     """
 
-    def __init__(self, model: MdfModel, once: OnceGraph, recorded: Mapping[str, str]) -> None:
-        self.model, self.once = model, once
-        found = found_in(model.graph, tuple(recorded.values()))
-        keys = {label: found[name] for label, name in recorded.items()}
-        _refuse_ragged([way_inside(key) for key in keys.values() if key[0] == INSIDE])
-        self.singles = frozenset(label for label, key in keys.items() if key[0] != INSIDE)
-        self.labels, self._more = tuple(keys), tuple(keys.values())
-        self.body = once.of_types({}, self._more).body
+    body: Body
+    outputs: tuple[Any, ...]
+    singles: frozenset[str]
+
+    def __init__(self) -> None:
         self.loops = sum(node.loop is not None for node in self.body.nodes)
-        self._exact, self._whole = Recent[bool](MOST), Recent[WholeGraph](MOST)
+        self.draws = any(map(draws, self.body.nodes))  # random numbers, anywhere
+        self._whole = Recent[GraphOfRuns](MOST)
 
-    @cached_property
-    def draws(self) -> bool:
-        """Whether it draws random numbers, anywhere."""
-        return any(map(draws, self.body.nodes))
-
-    def is_exact(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether its only loop gives the same bits in all engines."""
-        if self.loops != 1 or any(node.loop is None and (any(node.bodies) or draws(node)) for node in self.body.nodes):
-            return False
-        places, evaluation = self._given(inputs)
-        request = next(evaluation.steps(evaluation.begin(evaluation.values(places), Run(current_options(), RandomStream(0)))))
-        given, record = request.arguments, request.prepared.record
-        values = program_values(given, [state.initial for state in record.body.state])
-        types = tuple(type_of_value(value, not record.body.typed) for value in values)
-        form = given.trip_count is not None, given.go is not None
-        return self._exact.of(
-            (changes(), form, types), lambda: _is_exact(lambda: lower_loop(record.with_state_carried, types, *form))
-        )
-
-    def whole(self, inputs: Mapping[str, Any], names: Sequence[str], run: Run) -> tuple[WholeGraph, list[Any]]:
+    def whole(self, inputs: Mapping[str, Any], names: Sequence[str], run: Run) -> tuple[GraphOfRuns, list[Any]]:
         """The graph with its loops inside that gives some outputs, and what it is run with.
 
         Raises
         ------
         NotTogether
         """
-        given, evaluation = self._given(inputs)
-        values = evaluation.values(given)
-        key = id(evaluation), tuple(names), run.options.engine, tuple([type_of_value(x, exact=True) for x in values])
-        outputs = (*self.once.places, *self.labels)
-        return self._whole.of(key, lambda: WholeGraph(evaluation, [*map(outputs.index, names)], given, _by_itself(run))), values
+        part = Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
+        key, values, make = self._ready(inputs)
+        key = *key, tuple(names), run.options.engine, tuple([type_of_value(x, not self.body.typed) for x in values])
+        return self._whole.of(key, lambda: make([*map(self.outputs.index, names)], part)), values
 
+    @abstractmethod
+    def _ready(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[list[int], Run], GraphOfRuns]]:
+        """What decides the graph beside the types of values; the values; and what makes the graph with some of the outputs."""
+
+    @abstractmethod
     def places(self, swept: Sequence[str], graph: Any) -> list[list[int]]:
         """Where inputs stand among what the graph is run with."""
-        read = [{each.place for each in self.model.places.of(name)} for name in swept]
-        return [[k for k, place in enumerate(graph.evaluation.inputs) if place in places] for places in read]
 
+    @abstractmethod
     def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:
         """What the graph is run with.
 
@@ -159,6 +142,32 @@ class OfNodes:
         NotTogether
             It is a graph for values of other kinds.
         """
+
+
+class OfNodes(Evaluated):
+    """A model of MDF, which operators evaluate."""
+
+    def __init__(self, model: MdfModel, once: OnceGraph, recorded: Mapping[str, str]) -> None:
+        self.model, self.once = model, once
+        found = found_in(model.graph, tuple(recorded.values()))
+        keys = {label: found[name] for label, name in recorded.items()}
+        _refuse_ragged([way_inside(key) for key in keys.values() if key[0] == INSIDE])
+        self.singles = frozenset(label for label, key in keys.items() if key[0] != INSIDE)
+        self.outputs, self._more = (*once.places, *keys), tuple(keys.values())
+        self.body = once.of_types({}, self._more).body
+        super().__init__()
+
+    def _ready(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[list[int], Run], GraphOfRuns]]:
+        given, evaluation = self._given(inputs)
+        return (id(evaluation),), evaluation.values(given), lambda wanted, run: WholeGraph(evaluation, wanted, given, run)
+
+    def places(self, swept: Sequence[str], graph: Any) -> list[list[int]]:
+        """Where inputs stand among what the graph is run with."""
+        read = [{each.place for each in self.model.places.of(name)} for name in swept]
+        return [[k for k, place in enumerate(graph.evaluation.inputs) if place in places] for places in read]
+
+    def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:
+        """What the graph is run with."""
         given, evaluation = self._given(inputs)
         if evaluation is not graph.evaluation:
             raise NotTogether("points have values of several kinds")
@@ -175,13 +184,8 @@ class OfNodes:
             raise NotTogether(str(reason)) from reason
 
 
-class OfOperators:
+class OfOperators(Evaluated):
     """A graph of operators.
-
-    Attributes
-    ----------
-    loops, singles
-        As those of :class:`OfNodes`.
 
     Parameters
     ----------
@@ -195,76 +199,36 @@ class OfOperators:
     """
 
     def __init__(self, rep: LoopRep, recorded: Ways, ids: Mapping[str, str], outputs: Sequence[str]) -> None:
-        self.rep, self.ids, self.outputs = rep, ids, (*outputs, *recorded)
+        self.rep, self.ids, self.outputs, self.body = rep, ids, (*outputs, *recorded), rep.body
         self.singles = frozenset(label for label, way in recorded.items() if len(way) == 1)
-        self.nodes = [node for node in rep.body.nodes if node.loop is None]
-        self.loops = len(rep.body.nodes) - len(self.nodes)
         self._between = BetweenLoops(rep.graph)
-        self._exact, self._whole = Recent[bool](MOST), Recent[GraphOfRuns](MOST)
+        super().__init__()
 
-    @cached_property
-    def draws(self) -> bool:
-        """Whether it draws random numbers, anywhere."""
-        return any(map(draws, self.rep.body.nodes))
-
-    def is_exact(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether everything in it gives the same bits in all engines, and random numbers are drawn in loops alone."""
-        types = tuple(type_of_value(value, not self.rep.body.typed) for value in self.values(inputs))
-        if any(map(draws, self.nodes)):
-            return False
-        return self._exact.of((changes(), types), lambda: _is_exact(lambda: lower_graph(self.rep.body, types)))
-
-    def whole(self, inputs: Mapping[str, Any], names: Sequence[str], run: Run) -> tuple[GraphOfRuns, list[Any]]:
-        """The graph that gives some outputs, and what it is run with.
-
-        Raises
-        ------
-        NotTogether
-        """
+    def _ready(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[list[int], Run], GraphOfRuns]]:
         values = self.values(inputs)
-        key = changes(), tuple(names), run.options.engine, tuple([type_of_value(x) for x in values])
-        return self._whole.of(key, lambda: self._of_runs(values, names, _by_itself(run))), values
+        return (changes(),), values, lambda wanted, run: self._of_runs(values, wanted, run)
 
-    def _of_runs(self, values: Sequence[Any], names: Sequence[str], run: Run) -> GraphOfRuns:
-        body = self.rep.body
-        made_by = dict(zip(self.outputs, body.outputs, strict=False))
-        body = replace(body, outputs=tuple([made_by[name] for name in names]))
+    def _of_runs(self, values: Sequence[Any], wanted: Sequence[int], run: Run) -> GraphOfRuns:
+        body = replace(self.body, outputs=tuple([self.body.outputs[k] for k in wanted]))
         if self.loops != 1:
             return GraphOfRuns(body, None)
         request = next(self._between.steps(self._between.begin(values, run)))
-        refuse_other(request, request.prepared, run)
+        refuse_other(request, run)
         read = {*body.outputs, *(name for node in body.nodes for name in node.reads)}
         nodes = [node if node.loop is None else counting(node, node.loop, read) for node in body.nodes]
         return GraphOfRuns(replace(body, nodes=tuple(nodes)), request, request.node.inputs[0])
 
-    def places(self, swept: Sequence[str], _graph: GraphOfRuns) -> list[list[int]]:
+    def places(self, swept: Sequence[str], _graph: Any) -> list[list[int]]:
         """Where inputs stand among what the graph is run with."""
-        return [[self.rep.body.inputs.index(self.ids.get(name, name))] for name in swept]
+        return [[self.body.inputs.index(self.ids.get(name, name))] for name in swept]
 
-    def values(self, inputs: Mapping[str, Any], _graph: GraphOfRuns | None = None) -> list[Any]:
+    def values(self, inputs: Mapping[str, Any], _graph: Any = None) -> list[Any]:
         """What the graph is run with."""
         return self.rep.values({self.ids.get(name, name): value for name, value in inputs.items()})
 
 
-def _by_itself(run: Run) -> Run:
-    """A run with the same options and a stream of its own."""
-    return Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
-
-
-Evaluated: TypeAlias = OfNodes | OfOperators
-"""A model whose runs may be one program."""
-
-
-def _is_exact(lower: Callable[[], Region]) -> bool:
-    """Whether a Step, if there is one, gives the same bits in all engines."""
-    try:
-        return gives_same_bits(lower())
-    except CannotLower:
-        return False
-
-
-def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any]) -> str:
-    """The engine in which all runs of a sweep run.
+def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The engine in which all runs of a sweep run: what was chosen, unless engines differ in the last place.
 
     Parameters
     ----------
@@ -273,19 +237,16 @@ def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any]) -> str:
     model : Model
     inputs : mapping
         What one of the runs is given.
+    names : sequence of str
+        The outputs that are wanted.
     """
-    if not ENGINES[chosen].compiles_what_pays or _is_the_same_in_all(model, inputs):
+    if not ENGINES[chosen].compiles_what_pays:
         return chosen
-    return settled_engine(compiles=True)
-
-
-def _is_the_same_in_all(model: Model, inputs: Mapping[str, Any]) -> bool:
-    """Whether a model gives the same bits in all engines."""
-    source = source_of(model)
-    if source is None:
-        return False
-    try:
-        return source.is_exact(inputs)
-    except Exception as error:  # each run alone says what is wrong
-        let_through(error)
-        return False
+    source, is_exact = source_of(model), False
+    if source is not None:
+        try:
+            graph, values = source.whole(inputs, names, Run(current_options(), RandomStream(0)))
+            is_exact = graph.is_exact(values)
+        except Exception as error:  # each run alone says what is wrong
+            let_through(error)
+    return chosen if is_exact else settled_engine(compiles=True)

@@ -121,12 +121,10 @@ def sweep(
     >>> s.reaction_time.dims, s.reaction_time.mean("trial").values.round(2)
     (('drift', 'trial'), array([1.22, 0.81]))
     """
+    how = {name: value for name, value in locals().items() if name not in ("model", "over", "inputs")}
     from mdf_loop.sweeps.chunked_run import Said, swept
 
-    said = {"trials": trials, "seed": seed, "common_noise": common_noise, "outputs": outputs, "reduce": reduce, "fill": fill}
-    said |= {"on_error": on_error, "workers": workers, "client": client, "chunk": chunk, "checkpoint": checkpoint}
-    said |= {"store": store, "progress": progress, "steps": steps, "time_increment": time_increment, "collect": collect}
-    return swept(model, over, inputs, Said(**said))
+    return swept(model, over, inputs, Said(**how))
 
 
 @public

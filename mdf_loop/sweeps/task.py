@@ -15,21 +15,23 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopTimeout, LoopWarning, let_through, warn_user
-from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
+from mdf_loop.progress import Tally
 from mdf_loop.settings.engines import ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
-from mdf_loop.sweeps.rows.merging import Merged, Merging
+from mdf_loop.sweeps.machine_runs import NotTogether
+from mdf_loop.sweeps.pieces import Pieces, Uncut
+from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import Reduce
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Ran, Span, Table, column_of, first_nans, whole_column
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_nans
 from mdf_loop.sweeps.scheduled_points import run_points
-from mdf_loop.sweeps.seeds import Seeds, seed_of
-from mdf_loop.sweeps.side_by_side import SideBySide
+from mdf_loop.sweeps.seeds import seed_of, streams_of
+from mdf_loop.sweeps.side_by_side import run_together
 from mdf_loop.sweeps.sources import engine_of
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
-from mdf_loop.sweeps.workers import current_crew
+from mdf_loop.sweeps.workers import here, in_parts
 
 log = logging.getLogger(__name__)
 
@@ -114,15 +116,9 @@ class Task:
         """How the trials of a point are reduced, if they are."""
         return None if self.reduce is None else Merging(self.reduce, self.trials)
 
-    def table(self) -> Table | Merged:
-        """What the results are filled in."""
-        return self.table_of(self.size)
-
-    def table_of(self, runs: int) -> Table | Merged:
-        """What the results of so many runs are filled in."""
-        if self.merging is None:
-            return Table(runs, self.fill)
-        return Merged(self.merging, -(-runs // self.trials), self.fill)
+    def table(self, runs: int | None = None) -> Table:
+        """What the results of so many runs, or of all, are filled in."""
+        return table_of(self.merging, self.size if runs is None else runs, self.fill)
 
     def fitted(self, start: int, stop: int) -> int:
         """Where a piece ends that shall end at ``stop`` or shortly before."""
@@ -134,6 +130,12 @@ class Task:
             return given
         with self.chosen():
             return runs_at_once(self, start_run())
+
+    def run_all(self, table: Filled, run: Run) -> None:
+        """Run everything here, in pieces, and fill it in; ``run`` is what all of it is a part of."""
+        told = run.options.progress
+        pieces = Pieces(Uncut(self.size, self.fitted), self.length(), self.trials, bool(told))
+        fill(table, here(self, pieces), run, Tally(told or None, self.model.name, self.size))
 
     def rows_in(self, start: int, stop: int) -> int:
         """How many rows the chunk of some runs has."""
@@ -154,10 +156,10 @@ class Task:
         number = point if self.numbers is None else int(self.numbers[point])
         return seed_of(self.seed, number, trial, self.common_noise)
 
-    def seeds(self, start: int, stop: int) -> Seeds:
-        """The seeds of some runs."""
+    def streams(self, start: int, stop: int) -> np.ndarray:
+        """The beginnings of the random streams of some runs."""
         points, trials = np.divmod(np.arange(start, stop), self.trials)
-        return Seeds(self.seed, points if self.numbers is None else self.numbers[points], trials, self.common_noise)
+        return streams_of(self.seed, points if self.numbers is None else self.numbers[points], trials, self.common_noise)
 
     def inputs_of(self, point: int) -> dict[str, Any]:
         """What the runs at a point are given."""
@@ -193,25 +195,24 @@ class Task:
 
     def _run(self, start: int, stop: int, run: Run, seconds: float) -> tuple[Chunk, int]:
         """What some runs gave, and how many of them are done."""
-        is_left = run.options.how.by_jax and self.recorded  # JAX does not record, which each run says
-        if run.options.how.by_jax and not is_left and (on_device := runs_by_jax(self, start, stop, run)) is not None:
-            return self._watched(on_device, start, stop), stop - start
-        many = None if is_left else SideBySide.of(self.model, self.wish, self.recorded)
-        if many is not None and stop - start > 1:
-            found = many.run(self, start, stop, run, seconds)
-            if found is not None:
-                count = min((len(rows) for rows, _ in found.columns.values()), default=stop - start)
-                return self._watched(found, start, start + count), count
-        many_steps = self._at_many_points(start, stop, run)
-        if many_steps is not None:
-            return self._watched(many_steps, start, stop), stop - start
+        if run.options.how.by_jax and not self.recorded:  # JAX does not record, which each run says
+            on_device = runs_by_jax(self, start, stop, run)
+            if on_device is not None:
+                return self._watched(on_device, start, stop)
+        for way in (run_together, run_points):
+            try:
+                return self._watched(way(self, start, stop, run, seconds), start, stop)
+            except Exception as reason:  # each run alone says what is wrong, if anything is
+                let_through(reason)
+                log.debug("%s, %s: %r", self.model.name, way.__name__, reason, exc_info=not isinstance(reason, NotTogether))
         runs, warned = self._one_by_one(start, stop, run, seconds)
-        chunk = self._chunk_of(runs)
+        chunk = self._chunk_of(start, runs)
         chunk.suspects = {"warned": min(warned)} if warned else {}
         return chunk, len(runs)
 
-    def _watched(self, chunk: Chunk, start: int, stop: int) -> Chunk:
-        """A chunk of runs that were run together, and those of them that have nan in their results or their inputs."""
+    def _watched(self, chunk: Chunk, start: int, stop: int) -> tuple[Chunk, int]:
+        """A chunk of runs that were run together, with those that have nan in their results or inputs; and how many are done."""
+        stop = min((start + len(rows) for rows, _ in chunk.columns.values()), default=stop)
         found = {**chunk.suspects, **first_nans({name: rows for name, (rows, more) in chunk.columns.items() if more is None})}
         points = np.arange(start, stop) // self.trials
         swept = self.grid.columns(np.arange(points[0], points[-1] + 1)) or {}
@@ -220,7 +221,7 @@ class Task:
         given = {name: np.asarray(value)[None] for name, value in self.inputs.items() if isinstance(value, float | np.ndarray)}
         found |= {f"given {name}": row for name, row in first_nans(given).items()}
         chunk.suspects = {reason: start + row for reason, row in found.items()}
-        return chunk
+        return chunk, stop - start
 
     def warn_of(self, suspects: Mapping[str, int]) -> None:
         """Say what the first run warns of that warns: JAX, and machine code of many runs, are silent."""
@@ -249,8 +250,8 @@ class Task:
             self._alone(number, run)
         return [str(each.message) for each in caught if issubclass(each.category, LoopWarning)]
 
-    def _chunk_of(self, runs: list[Found | str]) -> Chunk:
-        errors = {k: found for k, found in enumerate(runs) if isinstance(found, str)}
+    def _chunk_of(self, start: int, runs: list[Found | str]) -> Chunk:
+        errors = {k: f"{self.described(start + k)}: {found}" for k, found in enumerate(runs) if isinstance(found, str)}
         rows = {name: [None if isinstance(found, str) else found.outputs.get(name) for found in runs] for name in self.names}
         for label, name in self.recorded.items():
             rows[label] = [None if isinstance(found, str) else found.recorded[name] for found in runs]
@@ -262,23 +263,6 @@ class Task:
         stops = np.array([found.stop for found in runs if not isinstance(found, str)])
         return Chunk(columns, errors, np.array(iterations), stops)
 
-    def _at_many_points(self, start: int, stop: int, run: Run) -> Chunk | None:
-        """What a scheduled model gives at all points of a chunk, if its loops can be run at once."""
-        first, last = start // self.trials, (stop - 1) // self.trials
-        if not isinstance(self.model, MdfModel) or self.wish.steps is None or self.wish.record or last == first:
-            return None
-        if run.options.trusted or run.options.max_iterations is not None:
-            return None
-        try:
-            points = [self.inputs_of(point) for point in range(first, last + 1)]
-            found = run_points(self.model.graph, points, self.wish, run)
-        except Exception as reason:  # each point alone says what is wrong
-            let_through(reason)
-            log.debug("%s: points are run one by one: %r", self.model.name, reason)
-            return None
-        which = np.arange(start, stop) // self.trials - first
-        return Chunk({name: whole_column(found[name][which]) for name in self.names})
-
     def _one_by_one(self, start: int, stop: int, run: Run, seconds: float) -> tuple[list[Found | str], list[int]]:
         """What runs gave, and which of them have something to warn of."""
         found: list[Any] = [None] * (stop - start)
@@ -288,7 +272,7 @@ class Task:
             for k in range(first, behind):
                 found[k] = self._alone(start + k, run, warned)
 
-        return found[: current_crew().share(len(found), some, seconds)], warned
+        return found[: in_parts(len(found), some, seconds)], warned
 
     def _alone(self, k: int, run: Run, warned: list[int] | None = None) -> Found | str:
         """What one run gave, or what went wrong; where there is a list for its number, it shows no warning itself."""
@@ -315,7 +299,7 @@ class Task:
     @cached_property
     def engine(self) -> str:
         """The engine of all runs."""
-        return engine_of(self.options["engine"], self.model, self.inputs_of(0))
+        return engine_of(self.options["engine"], self.model, self.inputs_of(0), self.names)
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:

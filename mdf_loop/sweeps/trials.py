@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,11 @@ import numpy as np
 from mdf_loop.errors import ArgumentError
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.results import About, Results
-from mdf_loop.options import current_options, start_run
-from mdf_loop.progress import Tally
+from mdf_loop.options import start_run
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import Seed
-from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, fill, keeping
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, keeping
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import here
 
 
 def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs: Mapping[str, Any]) -> Results:
@@ -41,35 +38,29 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     run = start_run(seed)
     task = Task(model, dict(inputs), trials=int(trials), seed=run.stream.seed, wish=wish, stops=True)
     kept = _Kept(task, model.about(Found({}), inputs, run, wish))
-    with keeping(kept.results, lambda: f"{kept.done:,} of {task.size:,} trials are complete"):
-        fill(kept, kept.found(), run, Tally(run.options.progress or None, model.name, task.size))
-        task.warn_of(kept.table.suspects)
+    with keeping(kept.results, lambda: f"{kept.complete:,} of {task.size:,} trials are complete"):
+        task.run_all(kept, run)
+        task.warn_of(kept.suspects)
     return kept.results()
 
 
-class _Kept:
+class _Kept(Table):
     """The trials that are complete: they come in order."""
 
     def __init__(self, task: Task, about: About) -> None:
-        self.task, self.about, self.table = task, about, Table(task.size)
-        self.done = 0
+        super().__init__(task.size)
+        self.task, self.about = task, about
         self.notes = list[tuple[np.ndarray | None, np.ndarray | None]]()
-
-    def found(self) -> Generator[tuple[Span, Chunk]]:
-        """Chunks of trials."""
-        size, is_watched = self.task.size, bool(current_options().progress)
-        return here(self.task, Pieces(Uncut(size), self.task.length(), trials=size, is_watched=is_watched))
 
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Take some trials."""
-        self.table.add(start, chunk, count)
+        super().add(start, chunk, count)
         self.notes.append((chunk.iterations, chunk.stops))
-        self.done = start + count
 
     def results(self) -> Results:
         """All that are complete."""
-        task, about, done = self.task, self.about, self.done
-        arrays, ragged = self.table.finish()
+        task, about, done = self.task, self.about, self.complete
+        arrays, ragged = self.finish()
         about.trials, about.collected = done, task.model.collected(task.wish)
         about.lengths = {task.recorded.get(name, name): lengths[:done] for name, lengths in ragged.items()}
         about.recorded = {name: arrays[label][:done] for label, name in task.recorded.items() if label in arrays}

@@ -27,7 +27,7 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     A run's random numbers depend on the seed of the sweep, its point and its trial, as in every engine.
     """
     points, trials = np.divmod(np.arange(start, stop), task.trials)
-    columns = _columns(task, points)
+    columns = task.grid.columns(points, mixed=True)
     if columns is None:
         device_of(task.model).left("what is swept over is no column of numbers, or of arrays of one shape")
         return None
@@ -47,7 +47,7 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
 
 def runs_at_once(task: Task, run: Run) -> int | None:
     """How many runs one call shall have: all of them, as long as their results fit; None if JAX runs none."""
-    columns = _columns(task, np.zeros(1, np.int64))
+    columns = task.grid.columns(np.zeros(1, np.int64), mixed=True)
     if columns is None:
         return None
     from mdf_loop.backends.jax.function import bytes_of_a_run, traced
@@ -58,18 +58,6 @@ def runs_at_once(task: Task, run: Run) -> int | None:
         return None if size is None else task.size
     calls = max(-(-task.size * size // MOST_BYTES), 1)
     return -(-task.size // calls)
-
-
-def _columns(task: Task, points: np.ndarray) -> dict[str, np.ndarray] | None:
-    """What differs from run to run, as arrays; None where that is no number or array of one shape."""
-    first, last = int(points[0]), int(points[-1])
-    rows, names = [task.inputs_of(point) for point in range(first, last + 1)], [name for name, _ in task.grid.axes]
-    try:
-        columns = {name: np.asarray([row[name] for row in rows]) for name in names}
-    except ValueError:
-        return None
-    are_numbers = all(column.dtype.kind in "biuf" for column in columns.values())
-    return {name: column[points - first] for name, column in columns.items()} if are_numbers else None
 
 
 def _column(array: np.ndarray, lengths: np.ndarray | None, fill: Any) -> Column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -14,28 +14,10 @@ from mdf_loop.backends.llvm.lanes.element_types import DTYPES
 from mdf_loop.backends.llvm.linking.object_layout import HEAD
 from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, OPEN, SCRATCH, STREAM
 from mdf_loop.backends.llvm.program_layout import Result
-from mdf_loop.settings.random_streams import BYTES, begun, words_of
 
 Share = Callable[[int, Callable[[int, int], None]], int]
 """Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
 the first ones are done."""
-
-
-class SeedWords(Protocol):
-    """Of the random streams of many runs: what seeds PCG64, if that is what they are, and numpy's own generators."""
-
-    words: np.ndarray | None
-
-    def generators(self) -> Sequence[np.random.Generator]:
-        """Made when they are asked for."""
-
-
-def streams_of(seeds: SeedWords) -> np.ndarray:
-    """For each run a row of the state and the increment of its stream."""
-    if seeds.words is not None:
-        return begun(seeds.words)
-    known = b"".join(words_of(each.bit_generator.state) for each in seeds.generators())  # type: ignore[arg-type]
-    return np.frombuffer(bytearray(known), np.uint64).reshape(-1, 2 * BYTES // 8)
 
 
 def _addresses(rows: np.ndarray) -> Any:
@@ -93,7 +75,7 @@ class RunColumns:
         columns : sequence of array
             Of the element types and the shapes that the arguments have, behind the first axis.
         streams : array, optional
-            For each run the state and the increment of its stream (:func:`streams_of`), where the program draws.
+            For each run the state and the increment of its stream, where the program draws.
         pause : callable
             Called now and then, between two runs.
         share : callable

@@ -1,6 +1,6 @@
 """A sweep that can be gone on with: each chunk is a file of its own, and several jobs may write them side by side.
 
-The folder is a group of zarr.  ``sweep.npz`` says which sweep it is, ``chunk_0_100_of_40.npz`` holds runs.  Each file ends in a
+``sweep.npz`` says which sweep it is, ``chunk_0_100_of_40.npz`` holds runs.  Each file ends in a
 checksum of its content, its name, and everything that decides its numbers: what is damaged, or was written for something else,
 is found, set aside and computed again.
 
@@ -10,7 +10,6 @@ to go on, so the claim of a job that died holds nothing up.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -32,23 +31,16 @@ from mdf_loop.sweeps.checkpoints.chunk_files import (
 )
 from mdf_loop.sweeps.checkpoints.digest import differences, digest_of, digest_of_points, lines_of
 from mdf_loop.sweeps.checkpoints.storage import UNFINISHED, LocalPlace, RemotePlace, place_of
-from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.rows.labels import Labels
-from mdf_loop.sweeps.rows.merging import Merging
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 from mdf_loop.sweeps.stores.regular import RowLayout, layout_of
 from mdf_loop.sweeps.task import Task
 
-VERSION = 2
+VERSION = 3
 """Of the form of a checkpoint."""
 
-GROUP, SWEEP, DAMAGED = "zarr.json", "sweep.npz", ".damaged"
-"""What makes the folder a group of zarr; what says which sweep it is; and how the name of what is set aside ends."""
-
-IS_GROUP = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
-
-FORMAT_2 = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
-"""Files of zarr's format 2."""
+SWEEP, DAMAGED = "sweep.npz", ".damaged"
+"""What says which sweep it is; and how the name of what is set aside ends."""
 
 LOOKING = 0.05
 """The part of its time in which a job may look at what others do."""
@@ -96,29 +88,13 @@ def said_in(place: Place) -> dict[str, Any]:
 
 def holds_checkpoint(names: list[str]) -> bool:
     """Whether a folder with such parts is a checkpoint, perhaps a damaged one."""
-    return not set(names) & FORMAT_2 and (SWEEP in names or bool(chunk_names(names)))
+    return SWEEP in names or bool(chunk_names(names))
 
 
 def what_is_wrong(place: Place, damaged: Mapping[str, Exception]) -> str:
     """Damaged parts in words: the first few, and why."""
     few = "; ".join(map(str, list(damaged.values())[:FEW]))
     return f"{str(place)!r}: {few}{f'; and {len(damaged) - FEW} more' if len(damaged) > FEW else ''}"
-
-
-def chunk_at(place: Place, name: str, points: int, merging: Merging | None, belongs: str, grid: Grid | None) -> Chunk:
-    """A chunk, if it is what was written for a sweep of so many points, whose values are in ``grid``, if that is known.
-
-    Raises
-    ------
-    MalformedBody
-        It is something else.
-    """
-    start, stop, trials = numbers_of(name)
-    if not start < stop <= points * trials:
-        raise MalformedBody(f"{name} is for runs that this sweep does not have")
-    count = stop - start if merging is None else merging.rows_in(start, stop)
-    digest = None if grid is None else digest_of_points(grid, start // trials, (stop - 1) // trials + 1)
-    return read_chunk(place.read(name), name, count, belongs, digest)
 
 
 class Checkpoint:
@@ -169,27 +145,13 @@ class Checkpoint:
             raise MalformedBody(f"{str(self.place)!r} exists and is not the {self.WHAT} of a sweep; it is not replaced")
         try:
             if names and not self._grows(said_in(self.place)):
-                self._see_group(names)
                 return True
         except MalformedBody as error:
             if not any(map(self._is_ours, chunk_names(names))):
                 raise MalformedBody(f"{error}, and there is no chunk of this one in it; name another file") from error
             self._set_aside(SWEEP, error)
             names = []
-        is_settled = self._say(is_new=not names)
-        self._see_group(names)
-        return is_settled
-
-    def _see_group(self, names: list[str]) -> None:
-        """See that the folder is a group of zarr."""
-        try:
-            if GROUP in names and self.place.read(GROUP) != IS_GROUP:
-                raise MalformedBody(f"{GROUP} is damaged")
-        except MalformedBody as error:
-            self._set_aside(GROUP, error)
-            names = []
-        if GROUP not in names:
-            self.place.write(GROUP, IS_GROUP)
+        return self._say(is_new=not names)
 
     def _grows(self, said: dict[str, Any]) -> bool:
         """Whether this sweep has more points or trials than that of a checkpoint, and is the same otherwise."""
@@ -239,11 +201,14 @@ class Checkpoint:
                 self._set_aside(name, error)
                 continue
             yield from self._untaken(name, chunk)
+        self._warn_of_damage("runs")
+
+    def _warn_of_damage(self, what: str) -> None:
         if self._missing:
-            self._damaged[""], self._missing = MalformedBody(f"{self._missing} runs are missing that were done"), 0
+            self._damaged[""], self._missing = MalformedBody(f"{self._missing} {what} are missing that were done"), 0
         if self._damaged:
-            what, self._damaged = what_is_wrong(self.place, self._damaged), {}
-            warn_user(f"{what}. Its files are kept under names that end in {DAMAGED!r}, and its runs are computed again")
+            wrong, self._damaged = what_is_wrong(self.place, self._damaged), {}
+            warn_user(f"{wrong}. Its files are kept under names that end in {DAMAGED!r}, and its {what} are computed again")
 
     def _not_there(self, names: list[str]) -> int:
         """How many runs no chunk has although all were done."""
@@ -270,7 +235,8 @@ class Checkpoint:
 
     def _read(self, name: str) -> Chunk:
         """A chunk, if it is what was written for this sweep."""
-        return chunk_at(self.place, name, self.task.grid.size, self.task.merging, self._belongs, self.task.grid)
+        content, task = self.place.read(name), self.task
+        return read_chunk(content, name, task.grid.size, task.merging, self._belongs, task.grid)
 
     def _is_ours(self, name: str) -> bool:
         try:
@@ -315,7 +281,8 @@ class Checkpoint:
             is_cut = self.layout is None and span[1] - span[0] == most
             span = span[0], self.task.fitted(*span) if is_cut else span[1]
             name = f"claim_{span[0]}_{span[1]}_of_{self.trials}_{self._job}"
-            self._claim(name)
+            if self.WRITES_ITSELF or self._is_shared:
+                self.place.write(name, b"")  # other jobs see it
             self._look(self._is_shared or not self._at)
             if free and any(a < span[1] and span[0] < b and job < self._job for (a, b), job in self._claims.items()):
                 self.place.remove(name)  # both came at the same time
@@ -324,31 +291,17 @@ class Checkpoint:
             self._taken[slice(*span)] = True
             return span
 
-    def _claim(self, name: str) -> None:
-        """Let other jobs see what is taken."""
-        self.place.write(name, b"")
-
     def _next(self, most: int, busy: list[Span]) -> Span | None:
         """Runs that are not taken and not busy: behind those taken last, or else the first."""
+        taken = self._taken.copy() if busy else self._taken
+        for start, stop in busy:
+            taken[start:stop] = True
         for start in (self._at, 0):
-            first = self._free(start, busy)
-            if first is not None:
-                behind = min([first + most, self.size, *(a for a, _ in busy if a > first)])
-                taken = np.flatnonzero(self._taken[first:behind])
-                return first, first + int(taken[0]) if len(taken) else behind
-        return None
-
-    def _free(self, start: int, busy: list[Span]) -> int | None:
-        """The first run from ``start`` on that is not taken and not busy."""
-        while start < self.size:
-            rest = self._taken[start:]
-            if rest[first := int(rest.argmin())]:
-                return None
-            start += first
-            behind = max((b for a, b in busy if a <= start < b), default=None)
-            if behind is None:
-                return start
-            start = behind
+            rest = taken[start:]
+            if len(rest) and not rest[free := int(rest.argmin())]:
+                behind = np.flatnonzero(rest[free : free + most])
+                count = int(behind[0]) if len(behind) else len(rest[free : free + most])
+                return start + free, start + free + count
         return None
 
     def write(self, span: Span, chunk: Chunk) -> None:
@@ -365,8 +318,14 @@ class Checkpoint:
             points = digest_of_points(self.task.grid, start // trials, (stop - 1) // trials + 1)
             self.place.write(name, written_chunk(name, chunk, self._belongs, points))
             self._seen.add(name)
-        for own in [own for own in self._own if own[1] == span[1]]:
-            self.place.remove(self._own.pop(own))
+        self._give_up_claim(span[1])
+
+    def _give_up_claim(self, stop: int) -> None:
+        """What ends there is done."""
+        for own in [own for own in self._own if own[1] == stop]:
+            name = self._own.pop(own)
+            if self.WRITES_ITSELF or self._is_shared:
+                self.place.remove(name)
 
     @property
     def left(self) -> int:

@@ -16,6 +16,9 @@ import numpy as np
 from mdf_loop.convert.weights import BROKEN, Archive
 from mdf_loop.errors import ArgumentError, MalformedBody
 from mdf_loop.models.written import widened
+from mdf_loop.sweeps.checkpoints.digest import digest_of_points
+from mdf_loop.sweeps.grid import Grid
+from mdf_loop.sweeps.rows.merging import Merging
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk
 from mdf_loop.system.checksums import checksum
 from mdf_loop.writers.atomic_files import write_npz
@@ -93,17 +96,20 @@ def written_chunk(name: str, chunk: Chunk, belongs: str, points: str) -> bytes:
     return sealed({"names": list(chunk.columns), "errors": errors, "points": points}, arrays, belongs, name)
 
 
-def read_chunk(content: bytes, name: str, count: int, belongs: str, points: str | None) -> Chunk:
-    """A chunk of so many rows; ``points`` says what its points are, None where that is not known.
+def read_chunk(content: bytes, name: str, points: int, merging: Merging | None, belongs: str, grid: Grid | None) -> Chunk:
+    """A chunk of a sweep of so many points, whose values are in ``grid``, if that is known.
 
     Raises
     ------
     MalformedBody
         It is not what was written, or is part of something else.
     """
+    start, stop, trials = numbers_of(name)
+    if not start < stop <= points * trials:
+        raise MalformedBody(f"{name} is for runs that this sweep does not have")
     said, arrays = unsealed(content, name, belongs, name)
     try:
-        if points not in (None, said["points"]):
+        if grid is not None and said["points"] != digest_of_points(grid, start // trials, (stop - 1) // trials + 1):
             raise MalformedBody(f"{name} is of other points")
         names = enumerate(said["names"])
         columns = {str(output): (arrays[f"rows_{k}"], arrays.get(f"lengths_{k}")) for k, output in names}
@@ -111,7 +117,7 @@ def read_chunk(content: bytes, name: str, count: int, belongs: str, points: str 
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedBody(f"{name} cannot be read: {error}") from error
     shapes = {rows.shape[:1] for rows, _ in columns.values()} | {more.shape for _, more in columns.values() if more is not None}
-    start, stop, _ = numbers_of(name)
+    count = stop - start if merging is None else merging.rows_in(start, stop)
     if shapes - {(count,)} or not all(0 <= k < stop - start for k in errors):
         raise MalformedBody(f"{name} has other runs than its name says")
     return Chunk(columns, errors)

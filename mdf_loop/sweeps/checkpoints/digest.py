@@ -24,7 +24,7 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.readers.model_files import read_bytes
 from mdf_loop.sweeps.grid import Grid
-from mdf_loop.sweeps.rows.reducing import reduce_in_words
+from mdf_loop.sweeps.rows.reducing import in_words
 from mdf_loop.sweeps.task import Task
 from mdf_loop.system.checksums import checksum, checksum_of_object
 from mdf_loop.version import __version__
@@ -59,7 +59,7 @@ def lines_of(task: Task) -> Lines:
         "seed": seed_text(task.seed),
         "common_noise": task.common_noise,
         "outputs": ", ".join(task.names),
-        "reduce": reduce_in_words(task.reduce),
+        "reduce": _reduction(task),
         "fill": float(task.fill),
         "steps": task.wish.steps,
         "time_increment": None if increment is None else float(increment),
@@ -76,6 +76,13 @@ def lines_of(task: Task) -> Lines:
             f"a checkpoint has to know this sweep again, which it cannot: {error}; functions are known by their names, "
             "so define them in a module with def"
         ) from error
+
+
+def _reduction(task: Task) -> Any:
+    """What is made of trials: in a word where that is the same for all outputs."""
+    words = {name: in_words(one) for name, one in (task.reduce or {}).items()}
+    different = set(map(id, words.values()))
+    return words if len(different) > 1 or len(words) < len(task.names) * bool(words) else next(iter(words.values()), None)
 
 
 def differences(there: Lines, here: Lines) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, in_words, let_through, warn_user
-from mdf_loop.sweeps.checkpoints.checkpoint import Place, chunk_at, said_in, what_is_wrong
-from mdf_loop.sweeps.checkpoints.chunk_files import chunk_names, numbers_of, parts_of
+from mdf_loop.sweeps.checkpoints.checkpoint import Place, said_in, what_is_wrong
+from mdf_loop.sweeps.checkpoints.chunk_files import chunk_names, numbers_of, parts_of, read_chunk
 from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.rows.labels import Labels, labelled
@@ -30,7 +30,7 @@ def done_in(place: Place) -> Any:
     chunks: dict[str, Chunk] = {}
     for name in chunk_names(place.names()):
         try:
-            chunks[name] = chunk_at(place, name, labels.points, labels.merging, belongs, grid)
+            chunks[name] = read_chunk(place.read(name), name, labels.points, labels.merging, belongs, grid)
         except MalformedBody as error:
             damaged[name] = error
     if damaged:
@@ -68,7 +68,7 @@ def _refuse_huge(place: Place, labels: Labels, chunks: Mapping[str, Chunk]) -> N
         raise MalformedBody(f"{str(place)!r} declares {in_words(labels.rows)} runs; too few are complete to show them")
 
 
-def _add(table: Table | Merged, name: str, chunk: Chunk, labels: Labels) -> None:
+def _add(table: Table, name: str, chunk: Chunk, labels: Labels) -> None:
     start, stop, _ = numbers_of(name)
     if isinstance(table, Merged):
         if table.merging.is_whole(start, stop) or None not in labels.reduces.values():

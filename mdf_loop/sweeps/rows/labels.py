@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +14,8 @@ from mdf_loop.errors import LoopError
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_units, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
-from mdf_loop.sweeps.rows.merging import Merged, Merging
-from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of, reduction_of
+from mdf_loop.sweeps.rows.merging import Merging, table_of
+from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of
 from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.task import Task
 
@@ -81,15 +81,14 @@ class Labels:
         """How many rows the results have."""
         return self.points if self.reduces else self.points * self.trials
 
-    def table(self) -> Table | Merged:
+    def table(self) -> Table:
         """What the results are filled in."""
-        merging = self.merging
-        return Table(self.rows, self.fill) if merging is None else Merged(merging, self.points, self.fill)
+        return table_of(self.merging, self.points * self.trials, self.fill)
 
-    def failed(self, errors: Mapping[int, str], described: Callable[[int], str] | None = None) -> list[str]:
-        """What went wrong, each with its place; of trials that are reduced the first at each point."""
+    def failed(self, errors: Mapping[int, str]) -> list[str]:
+        """What went wrong; of trials that are reduced the first at each point."""
         first = {run // self.trials if self.reduces else run: run for run in sorted(errors, reverse=True)}
-        return [f"{(described or self.described)(run)}: {errors[run]}" for run in sorted(first.values())]
+        return [errors[run] for run in sorted(first.values())]
 
     @property
     def grid(self) -> str:
@@ -97,14 +96,6 @@ class Labels:
         axes = {name: np.asarray(values).tolist() for name, (dim, values) in self.coordinates.items() if name != "trial"}
         said = "; ".join(f"{name}: {', '.join(map(str, values[:MOST]))}" for name, values in axes.items())
         return f"{said} ({self.points} points)" if said else "one point"
-
-    def described(self, run: int) -> str:
-        """A run in words, as far as coordinates say what it was given."""
-        point, trial = divmod(run, self.trials)
-        lead = {dim: size for dim, size in zip(self.dims, self.shape, strict=True) if dim != "trial"}
-        place = dict(zip(lead, np.unravel_index(point, tuple(lead.values())), strict=True)) if lead else {}
-        values = [f"{name}={known[place[dim]]}" for name, (dim, known) in self.coordinates.items() if name != "trial"]
-        return ", ".join([*([f"point {point} ({', '.join(values)})"] if values else []), f"trial {trial}"])
 
 
 def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool = True) -> Labels:
@@ -119,15 +110,15 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
     if "trial" in dims and numbers_trials:
         coordinates["trial"] = ("trial", np.arange(task.trials))
     collected = task.model.collected(task.wish)
-    names = [name for name in task.names if not isinstance(reduce, Mapping) or name in reduce]
-    reduces = {} if reduce is None else {name: made_of(reduction_of(reduce, name)) for name in names}
+    names = [name for name in task.names if reduce is None or name in reduce]
+    reduces = {} if reduce is None else {name: made_of(reduce[name]) for name in names}
     is_timed = task.wish.steps is None and all(name.rpartition(".")[2] != "dt" for name, _ in grid.axes)
     dt = task.model.step_of(task.inputs) if is_timed else None
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen), dt=dt)
     attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
     for name in ("iterations", "stop", "every"):
         attrs.pop(name)
-    rows = [name for name in names if name in collected and keeps_rows(reduce, name)]
+    rows = [name for name in names if name in collected and (reduce is None or keeps_rows(reduce[name]))]
     attrs |= {"units": json.dumps(units)} if (units := task.model.units) else {}
     return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces)
 
@@ -137,7 +128,7 @@ def lost(_: np.ndarray) -> Any:
     raise LoopError("what a function makes of trials is not known without it")
 
 
-def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> Any:
+def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
     """The rows of a table as a Dataset."""
     arrays, ragged = table.finish()
     lead, shape = tuple(labels.dims), tuple(labels.shape)
@@ -146,7 +137,7 @@ def labelled(labels: Labels, table: Table | Merged, errors: Sequence[str]) -> An
     for name in labels.names:
         rows = arrays.get(name)
         if rows is None:
-            rows = np.full(table.count, table.fill)
+            rows = np.full(table.count, labels.fill)
         label = labels.label(name)
         rows = rows.reshape((*shape, *rows.shape[1:]))
         levels = labels.reduces.get(name)

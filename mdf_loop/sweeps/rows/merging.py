@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
-from mdf_loop.sweeps.rows.reducing import MOMENTS, NOTHING, Moments, One, Quantiles, Reduce, needs_all, reduction_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of, earliest
+from mdf_loop.sweeps.rows.reducing import MOMENTS, NOTHING, Moments, One, Quantiles, Reduce
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
 
 BLOCK = 8
 """Trials that are added up one after the other."""
@@ -69,7 +69,8 @@ class Merging:
     @property
     def group(self) -> int:
         """So many trials of a point have to be there before anything is made of them."""
-        return self.trials if needs_all(self.reduce) else min(BLOCK, self.trials)
+        are_moments = all(isinstance(one, Moments) for one in self.reduce.values())
+        return min(BLOCK, self.trials) if are_moments else self.trials
 
     @property
     def blocks(self) -> int:
@@ -139,7 +140,7 @@ class Merging:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # points without a single value
             for name, column in chunk.columns.items():
-                one = reduction_of(self.reduce, name)
+                one = self.reduce.get(name)
                 if isinstance(one, Moments):
                     made = blocks.moments(one, name, column, there)
                     columns |= {f"{name}/{part}": (made.columns[f"{name}/{part}"], None) for part in one.parts}
@@ -188,7 +189,7 @@ class Merging:
     def _outputs(self, parts: Parts) -> Iterator[tuple[str, Moments]]:
         """The outputs of which there are moments."""
         for name in dict.fromkeys(column.rpartition("/")[0] for column in parts.columns):
-            one = reduction_of(self.reduce, name)
+            one = self.reduce.get(name)
             if isinstance(one, Moments):
                 yield name, one
 
@@ -259,8 +260,8 @@ def _there(column: tuple[np.ndarray, Any], there: np.ndarray, rows: np.ndarray) 
     return found, known & ~np.isnan(found) if found.dtype.kind == "f" else known
 
 
-class Merged:
-    """What is made of the trials of all points, as far as they are there.
+class Merged(Table):
+    """What is made of the trials of all points, as far as they are there: a table with a row for each point.
 
     Parameters
     ----------
@@ -271,29 +272,20 @@ class Merged:
     """
 
     def __init__(self, merging: Merging, points: int, fill: Any = np.nan) -> None:
-        self.merging, self.fill = merging, fill
-        self.table = Table(points)
-        self.errors: dict[int, str] = {}
-        self.suspects: dict[str, int] = {}
-        self.complete = 0
+        super().__init__(points)
+        self.merging, self._filling, self._runs = merging, fill, 0
         self._open = Parts(np.zeros(0, np.int64), np.zeros(0, np.int64), {})
         self._groups: dict[int, Table] = {}
 
     @property
-    def count(self) -> int:
-        """How many rows the result has."""
-        return self.table.count
-
-    @property
-    def failed(self) -> int:
-        """How many runs failed."""
-        return len(self.errors)
+    def complete(self) -> int:
+        """How many runs are done."""
+        return self._runs
 
     def add(self, start: int, chunk: Chunk, count: int) -> None:
         """Take a piece: the parts of whole groups, or the runs of a part of a group."""
-        self.complete += count
-        self.errors |= {start + k: error for k, error in chunk.errors.items()}
-        self.suspects = earliest(self.suspects, chunk.suspects)
+        self._runs += count
+        self.note(start, chunk)
         if self.merging.is_whole(start, start + count):
             self._take(self.merging.parts_of((start, start + count), chunk))
             return
@@ -311,15 +303,16 @@ class Merged:
         while (same := np.diff(self._open.first // self.merging.blocks) == 0).any():
             left = np.flatnonzero(same & np.append(True, ~same[:-1]))
             self._open = self.merging.paired(self._open, left)
-        self._write(self._open)
+        self._put_points(self._open)
         self._open = self._open.some(np.zeros(len(self._open.first), bool))
-        return {name: self._finished(name, rows) for name, rows in self.table.finish()[0].items()}, {}
+        self._fill_gaps(~self.done)
+        return {name: self._finished(name, rows) for name, rows in self.arrays.items()}, {}
 
     def _finished(self, name: str, rows: np.ndarray) -> np.ndarray:
-        if reduction_of(self.merging.reduce, name) == MOMENTS["count"]:
+        if self.merging.reduce.get(name) == MOMENTS["count"]:
             return np.nan_to_num(rows).astype(np.int64)
-        if not self.table.done.all() and not np.isnan(self.fill):
-            rows[~self.table.done] = self.fill
+        if not self.done.all() and not np.isnan(self._filling):
+            rows[~self.done] = self._filling
         return rows
 
     def _close(self, first: int) -> None:
@@ -335,18 +328,23 @@ class Merged:
         parts = _joined(self._open, parts)
         parts = self.merging.climbed(parts.some(np.argsort(parts.first)))
         is_whole = parts.level == self.merging.top
-        self._write(parts.some(is_whole))
+        self._put_points(parts.some(is_whole))
         self._open = parts.some(~is_whole)
 
-    def _write(self, parts: Parts) -> None:
+    def _put_points(self, parts: Parts) -> None:
         """Fill in what is made of points, each of which is one part."""
         points = parts.first // self.merging.blocks
-        self.table.done[points] = True
+        self.done[points] = True
         for name in dict.fromkeys(column.rpartition("/")[0] for column in parts.columns):
-            one: One | None = reduction_of(self.merging.reduce, name)
+            one: One | None = self.merging.reduce.get(name)
             with np.errstate(all="ignore"):
                 made = one.made(parts.state(name, one.parts)) if isinstance(one, Moments) else parts.columns[f"{name}/{VALUE}"]
-            self.table.put(points, name, made)
+            self.put(points, name, made)
+
+
+def table_of(merging: Merging | None, runs: int, fill: Any) -> Table:
+    """What the results of so many runs are filled in."""
+    return Table(runs, fill) if merging is None else Merged(merging, -(-runs // merging.trials), fill)
 
 
 def _joined(a: Parts, b: Parts) -> Parts:

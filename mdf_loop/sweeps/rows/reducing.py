@@ -7,7 +7,7 @@ fail, be NaN, or be shorter than others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -127,8 +127,8 @@ Function = Callable[[np.ndarray], Any]
 """Makes something of an array whose first axis are the trials of a point."""
 
 One: TypeAlias = "Moments | Function"
-Reduce: TypeAlias = "One | Mapping[str, One]"
-"""For all outputs, or by name."""
+Reduce: TypeAlias = "Mapping[str, One]"
+"""By output; of others nothing is kept."""
 
 MEDIAN = partial(np.nanmedian, axis=0)
 KNOWN: dict[str, One] = {"mean": MOMENTS["mean"], "median": MEDIAN, **MOMENTS}
@@ -167,50 +167,33 @@ def reduce_of(said: Any, outputs: Iterable[str]) -> Reduce | None:
     ArgumentError
         It is something else, or for an output that is not there.
     """
-    if said is None or callable(said):
-        return said
-    if isinstance(said, Mapping):
-        known = list(outputs)
-        for name in said:
-            if name not in known:
-                raise unknown_name("reduce is for outputs that are kept; there is none called", str(name), known)
-        return {name: one_of(value) for name, value in said.items()}
-    return one_of(said)
+    if said is None:
+        return None
+    known = list(outputs)
+    if not isinstance(said, Mapping):
+        return dict.fromkeys(known, one_of(said))
+    for name in said:
+        if name not in known:
+            raise unknown_name("reduce is for outputs that are kept; there is none called", str(name), known)
+    return {name: one_of(value) for name, value in said.items()}
 
 
-def reduce_in_words(reduce: Reduce | None) -> Any:
+def in_words(one: One) -> Any:
     """A reduction as it was asked for: functions of :data:`KNOWN` by their names."""
-    if isinstance(reduce, Mapping):
-        return {name: reduce_in_words(function) for name, function in reduce.items()}
-    return next((name for name, function in KNOWN.items() if function is reduce), reduce)
+    return next((name for name, function in KNOWN.items() if function is one), one)
 
 
-def made_of(one: One | None) -> str | list[float] | None:
+def made_of(one: One) -> str | list[float] | None:
     """What can stand in a file of what is made of an output: a name, levels of quantiles, or None for a caller's function."""
     if isinstance(one, Quantiles):
         return list(one.levels)
-    said = reduce_in_words(one)
+    said = in_words(one)
     return said if isinstance(said, str) else None
 
 
-def reduction_of(reduce: Reduce | None, name: str) -> One | None:
-    """What is made of an output; None for nothing."""
-    return reduce.get(name) if isinstance(reduce, Mapping) else reduce
-
-
-def needs_all(reduce: Reduce) -> bool:
-    """Whether something is made of all trials of a point at once, which moments are not."""
-    return any(not isinstance(each, Moments) for each in _each(reduce))
-
-
-def keeps_rows(reduce: Reduce | None, name: str) -> bool:
+def keeps_rows(one: One) -> bool:
     """Whether what is made of an output has its axes but for that of the trials: what a function makes is not known."""
-    found = reduction_of(reduce, name)
-    return found is None or found is MEDIAN or isinstance(found, Moments | Quantiles)
-
-
-def _each(reduce: Reduce) -> Iterator[One]:
-    yield from reduce.values() if isinstance(reduce, Mapping) else (reduce,)
+    return one is MEDIAN or isinstance(one, Moments | Quantiles)
 
 
 def one_of(said: Any) -> One:

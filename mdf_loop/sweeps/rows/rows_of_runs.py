@@ -32,7 +32,7 @@ class Chunk:
     columns : dict of str to Column
         Outputs by name.
     errors : dict of int to str
-        What went wrong, by the place of the run in the chunk.
+        What went wrong in which run, by its place in the chunk.
     iterations, stops : array, or None
         Of each run, where it has one loop.
     suspects : dict of str to int
@@ -179,9 +179,13 @@ class Table:
             if lengths is not None:
                 known = self.lengths.setdefault(name, np.zeros(self.count, np.int64))
                 known[start : start + len(rows)] = lengths
+        self.note(start, chunk)
+        self.done[start : start + count] = True
+
+    def note(self, start: int, chunk: Chunk) -> None:
+        """What went wrong in runs from ``start`` on, and what may be warned of."""
         self.errors |= {start + k: error for k, error in chunk.errors.items()}
         self.suspects = earliest(self.suspects, chunk.suspects)
-        self.done[start : start + count] = True
 
     def put(self, where: slice | np.ndarray, name: str, rows: np.ndarray) -> None:
         """Fill in some rows of one output; all of them at once stay where they are, if nothing else is there."""
@@ -253,16 +257,20 @@ class Table:
         """The arrays, and the lengths of those outputs whose runs differ in length."""
         missing = ~self.done
         missing[list(self.errors)] = True
+        self._fill_gaps(missing)
+        ragged = {
+            name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()
+        }
+        return self.arrays, ragged
+
+    def _fill_gaps(self, missing: np.ndarray) -> None:
+        """Fill rows that are missing, or were never there of an output."""
         for name, array in self.arrays.items():
             without = missing | self._blank[name]
             if without.any():
                 wide = array.astype(holding(array.dtype, self.fill), copy=False)
                 wide[without] = _filling(self.fill, wide.dtype)
                 self.arrays[name] = wide
-        ragged = {
-            name: lengths for name, lengths in self.lengths.items() if (lengths[self.done] != self.arrays[name].shape[1]).any()
-        }
-        return self.arrays, ragged
 
 
 @contextlib.contextmanager

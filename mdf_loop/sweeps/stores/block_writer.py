@@ -21,11 +21,11 @@ from mdf_loop.errors import FileError, LoopError, MalformedBody
 from mdf_loop.sweeps.checkpoints.checkpoint import DAMAGED, Place
 from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
 from mdf_loop.sweeps.checkpoints.storage import place_of
-from mdf_loop.sweeps.rows.merging import Merged
+from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, Table, earliest
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_files
-from mdf_loop.sweeps.stores.tries import rows_of
 from mdf_loop.sweeps.task import Task
+from mdf_loop.sweeps.workers import here
 from mdf_loop.system.checksums import checksum
 
 MOST_ERRORS = 100
@@ -125,7 +125,7 @@ class BlockWriter:
         with ThreadPoolExecutor(1, "mdf-loop store") as disk:  # it writes a block while the next one runs
             written: Iterator[Any] = iter(())
             while block < stop and (block == start or time.perf_counter() - begun < seconds):
-                files, more = self.files(block, rows_of(self.task, *self.layout.runs(block, block + 1)))
+                files, more = self.files(block, self.rows(*self.layout.runs(block, block + 1)))
                 noted.add(more)
                 deque(written, 0)  # waits, and raises what went wrong
                 written = disk.map(place.write, files, files.values())
@@ -161,12 +161,19 @@ class BlockWriter:
             return None, str(error)
         return (None if noted.errors and self.task.stops else noted), ""
 
-    def files(self, block: int, table: Table | Merged) -> tuple[dict[str, bytes], Noted]:
+    def rows(self, start: int, stop: int) -> Table:
+        """What some runs give; where trials are reduced the first run is the first of a point."""
+        table, task = self.task.table(stop - start), self.task
+        for (first, behind), chunk in here(task, Pieces(Uncut(stop - start, task.fitted, start), None, task.trials, False)):
+            table.add(first - start, chunk, behind - first)
+        return table
+
+    def files(self, block: int, table: Table) -> tuple[dict[str, bytes], Noted]:
         """The chunks of a block by their paths, and what is known of it."""
         first = self.layout.runs(block, block + 1)[0]
         noted = Noted({first + run: error for run, error in table.errors.items()}, table.failed, suspects=table.suspects)
         arrays, _ = table.finish()
-        files = dict(self._chunks(block, arrays, table.lengths if isinstance(table, Table) else {}, noted))
+        files = dict(self._chunks(block, arrays, table.lengths, noted))
         noted.files = {path: checksum(content) for path, content in files.items()}
         return files, noted
 

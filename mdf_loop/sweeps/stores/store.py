@@ -16,7 +16,7 @@ import numpy as np
 from mdf_loop.errors import LoopError, MalformedBody, warn_user
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.strangers import refuse_strange
-from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, Place, what_is_wrong
+from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, Place
 from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, chunk_names, numbers_of
 from mdf_loop.sweeps.checkpoints.digest import digest_of, digest_of_points
 from mdf_loop.sweeps.checkpoints.storage import LocalPlace
@@ -125,9 +125,11 @@ class SweepStore(Checkpoint):
     def _is_ours(self, name: str) -> bool:
         return False  # without what it says of itself no array is known
 
-    def _see_group(self, names: list[str]) -> None:
+    def _begin(self, names: list[str]) -> bool:
+        is_settled = super()._begin(names)
         if "zarr.json" not in names:
             self._publish(StoreCounts(self.labels, self.layout), [])
+        return is_settled
 
     def _publish(self, counted: StoreCounts, errors: Iterable[str]) -> None:
         """Write what the arrays are, and how many runs are done."""
@@ -183,10 +185,6 @@ class SweepStore(Checkpoint):
             for name in self._own.values():
                 self.place.write(name, b"")
 
-    def _claim(self, name: str) -> None:
-        if self._is_shared:
-            super()._claim(name)
-
     def write(self, span: Span, noted: Any) -> None:
         """Blocks are done, and written."""
         start, stop = noted.blocks
@@ -194,10 +192,7 @@ class SweepStore(Checkpoint):
         self._seen.add(name)
         if noted.damaged:
             self._damaged[name] = MalformedBody(noted.damaged)
-        for own in [own for own in self._own if own[1] == stop]:
-            name = self._own.pop(own)
-            if self._is_shared:
-                self.place.remove(name)
+        self._give_up_claim(stop)
 
     def add(self, start: int, noted: Noted, count: int) -> None:
         """Count blocks that are done."""
@@ -213,10 +208,7 @@ class SweepStore(Checkpoint):
         super().close()
         if self._presence:
             self.place.remove(self._presence)
-        if self._missing:
-            self._damaged[""], self._missing = MalformedBody(f"{self._missing} of its blocks are missing that were done"), 0
-        if self._damaged:
-            warn_user(f"{what_is_wrong(self.place, self._damaged)}. It was computed again")
+        self._warn_of_damage("blocks")
 
 
 def opened(place: Place) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Iterable
@@ -12,21 +13,15 @@ import numpy as np
 from mdf_loop.errors import LoopError
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.labels import Labels
-from mdf_loop.sweeps.rows.merging import Merged
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, Table, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, holding
 from mdf_loop.sweeps.stores.regular import KINDS, RowForm, RowLayout, chunk_shape
 from mdf_loop.sweeps.task import Task
-from mdf_loop.sweeps.workers import here
 
 PLACES = 3
 """Tries: from the first row on, from behind a third of them, and from behind two."""
 
-MORE, MANY = 32, 1024
-"""A try is made with at most so many times as many runs until it lasts long enough; and so many runs, vectorised, take hardly
-longer than one."""
-
-ENOUGH, LONG, ONCE = 0.1, 1.0, 5.0
-"""Seconds of a try with many runs, and of one with few; and of one that is not made again, as others are because they compile."""
+TWICE, ONCE = 2, 5.0
+"""Pieces of a try, and seconds of those after which there is no other one."""
 
 BLOCK = 0.5
 """Seconds of a block."""
@@ -69,29 +64,20 @@ class Tries:
     rows: int
 
     def run(self, start: int, stop: int, seconds: float = math.inf) -> Ran:
-        """Make one of the tries."""
-        begun, each = time.perf_counter(), self.task.size // self.rows
-        first = start * self.rows // PLACES * each
-        found, count = self._tried(first, 1), 1
-        while True:
-            if found.seconds * count < ONCE:
-                found = min(found, self._tried(first, count), key=lambda tried: tried.seconds)
-            enough = ENOUGH if count >= MANY else LONG
-            more = min(MORE * count, math.ceil(1.2 * enough / found.seconds), self._most(found), self.task.size - first)
-            if more <= count or found.seconds * count >= enough:
-                return Ran((start, stop), [((start, stop), found)], time.perf_counter() - begun, 0)
-            found, count = self._tried(first, more), more
-
-    def _most(self, found: Tried) -> int:
-        return max(MOST_BYTES // _bytes_of(found.forms), 1)
-
-    def _tried(self, start: int, count: int) -> Tried:
-        begun = time.perf_counter()
-        table = rows_of(self.task, start, start + count)
-        arrays, _ = table.finish()
-        lengths = table.lengths if isinstance(table, Table) else {}
-        forms = {name: _form_of(name, rows, name in lengths) for name, rows in arrays.items()}
-        return Tried(forms, (time.perf_counter() - begun) / count, next(iter(table.errors.values()), ""))
+        """Make one of the tries: a first piece, which compiles, and a second one, which shows the pace."""
+        begun, first = time.perf_counter(), start * self.rows // PLACES * (self.task.size // self.rows)
+        pieces = Pieces(Uncut(self.task.size - first, self.task.fitted, first), None, self.task.trials)
+        known = list[Ran]()
+        while len(known) < TWICE and sum(ran.seconds for ran in known) < ONCE and (asked := pieces.take()) is not None:
+            known.append(self.task.run(*asked))
+            pieces.took(asked, known[-1])
+        table = self.task.table(known[-1].span[1] - first)
+        for (at, behind), chunk in itertools.chain.from_iterable(ran.chunks for ran in known):
+            table.add(at - first, chunk, behind - at)
+        forms = {name: _form_of(name, rows, name in table.lengths) for name, rows in table.finish()[0].items()}
+        pace = min(ran.seconds / (ran.span[1] - ran.span[0]) for ran in known)
+        tried = Tried(forms, pace, next(iter(table.errors.values()), ""))
+        return Ran((start, stop), [((start, stop), tried)], time.perf_counter() - begun, 0)
 
 
 def _form_of(name: str, rows: np.ndarray, has_lengths: bool) -> RowForm:
@@ -103,15 +89,6 @@ def _form_of(name: str, rows: np.ndarray, has_lengths: bool) -> RowForm:
 def _bytes_of(forms: dict[str, RowForm]) -> int:
     """How large a row is."""
     return sum(np.dtype(form.dtype).itemsize * math.prod(form.shape) for form in forms.values()) or 1
-
-
-def rows_of(task: Task, start: int, stop: int) -> Table | Merged:
-    """What some runs give, as rows; where trials are reduced the first run is the first of a point."""
-    table = task.table_of(stop - start)
-    pieces = Pieces(Uncut(stop - start, task.fitted, start), None, task.trials, is_watched=False)
-    for (first, behind), chunk in here(task, pieces):
-        table.add(first - start, chunk, behind - first)
-    return table
 
 
 def layout_of_tries(task: Task, labels: Labels, tries: Iterable[Tried], length: int | None) -> RowLayout:
