@@ -8,9 +8,10 @@ import yaml
 from engines import ENGINES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
-from mdf_loop.errors import LoopError, MalformedBody, MissingCapture
+from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, MissingCapture
 from mdf_loop.readers.expressions.equation_texts import equations_in
 
 METHODS = ["euler", "heun", "rk4"]
@@ -402,3 +403,19 @@ def test_a_value_that_is_not_known_yet_is_refused(body):
 def test_names_for_a_new_value_say_next():
     with pytest.raises(MissingCapture, match=r"; next\(x\) is the value that the iteration gives to x"):
         mdf_loop.loop(3, True, 1.0, 0, body="x: x + 1\nup: x_new > 2")
+
+
+@pytest.mark.parametrize(("step", "said"), [(0, "is 0, so nothing changes"), (-0.5, "is -0.5, so time runs backwards")])
+def test_a_step_that_is_not_positive_is_a_warning(step, said):
+    with pytest.warns(LoopWarning, match=said):
+        mdf_loop.loop(3, True, 1.0, body=f"da/dt: -a\ndt: {step}")
+    with pytest.warns(LoopWarning, match=said):
+        mdf_loop.loop(3, True, 1.0, body="da/dt: -a", dt=step)
+    args = {"M": 3, "a": 1.0, "body": "body"}
+    for where in ("n.dt", "n.body"):
+        own = {"derivatives": {"a": "-a"}, **({"dt": step} if where == "n.body" else {})}
+        parameters = [Parameter(id="dt", value=step if where == "n.dt" else 0.5), Parameter(id="body", value=own)]
+        parameters.append(Parameter(id="run", function="onnx::Loop", args=args))
+        graph = Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=[OutputPort(id="o", value="run.a")])])
+        with pytest.warns(LoopWarning, match=f"{where}: dt, the length of a step, {said}"):
+            mdf_loop.run(graph)

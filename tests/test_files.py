@@ -10,7 +10,7 @@ import yaml
 from modeci_mdf.mdf import Model
 
 import mdf_loop
-from mdf_loop.errors import MalformedBody
+from mdf_loop.errors import LoopError, MalformedBody
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -133,3 +133,14 @@ def test_an_argument_may_be_called_onnx_file(tmp_path):
     model = {"m": {"graphs": {"g": {"nodes": {"n": {"parameters": parameters}}}}}}
     (tmp_path / "model.json").write_text(json.dumps(model))
     assert mdf_loop.load(tmp_path / "model.json").graphs[0].nodes[0].parameters[0].args["onnx_file"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("rcae.yaml", "race.yaml"), ("race.yml", "race.yaml"), ("no.yaml", ""), ("lif.yaml", "")]
+)
+def test_only_a_file_with_a_name_like_it_is_meant(name, meant, tmp_path):
+    for there in ("race.yaml", "izh_mod.yaml", "lca_eq.yaml"):
+        (tmp_path / there).write_text("")
+    with pytest.raises(LoopError) as info:
+        mdf_loop.run(tmp_path / name)
+    assert str(info.value).partition("; did you mean ")[2] == (f"{meant!r}?" if meant else "")

@@ -8,7 +8,7 @@ from bodies import graph, model, onnxruntime_run
 
 import mdf_loop
 from mdf_loop import LoopError, backend, if_, options
-from mdf_loop.errors import ArgumentError, IterationError, KindError, MalformedBody, MissingCapture
+from mdf_loop.errors import ArgumentError, IterationError, KindError, LoopWarning, MalformedBody, MissingCapture
 
 NEGATIVE = "negative () => (y) { y = Neg (x) }"
 SAME = "same () => (y) { y = Identity (x) }"
@@ -164,3 +164,17 @@ def test_error_in_a_branch_keeps_its_cause():
 def test_branches_with_different_numbers_of_outputs_are_refused_whichever_runs(go):
     with pytest.raises(ArgumentError, match="the same number of outputs; then_branch has 2, else_branch 1"):
         mdf_loop.if_(go, then_branch="y: 1\nz: 2", else_branch="y: 2")
+
+
+@pytest.mark.parametrize("other", ["z: 2\ny: 3", "y: 2\nx: 3"])
+def test_branches_of_equations_that_name_other_values_are_a_warning(other):
+    with pytest.warns(
+        LoopWarning, match=r"then_branch \(y, z\) and else_branch \(. *, .\) give other names; results are taken by"
+    ):
+        assert mdf_loop.if_(True, then_branch="y: 1\nz: 2", else_branch=other) == (1, 2)
+
+
+def test_branches_of_equations_with_the_same_names_are_not():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mdf_loop.if_(False, then_branch="y: 1\nz: 2", else_branch="y: 3\nz: 2") == (3, 2)

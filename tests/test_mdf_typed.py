@@ -1,9 +1,15 @@
 """MDF graphs that say element types: read as the ONNX graphs they are."""
 
+import re
+
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
+from mdf_loop.integrations.checks.model_file import check
 from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
 
+import mdf_loop
 from mdf_loop import if_, loop, scan
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, UnsupportedOp
 from mdf_loop.readers import read
@@ -63,7 +69,7 @@ def test_numbers_take_the_type_of_what_they_meet():
 def test_a_fraction_for_an_integer_is_an_error():
     with pytest.raises(KindError, match="value 'x' must be int64; got float64"):
         loop(3, True, 1.5, body=one("Add", {"A": "x", "B": "B"}, B=2))
-    with pytest.raises(MalformedBody, match=r"b: 'n\.B' cannot be read: 0\.5 must be int64"):
+    with pytest.raises(MalformedBody, match=r"b/n/B: 'n\.B' cannot be read: 0\.5 must be int64"):
         loop(3, True, 1, body=graph(operator("n", "Add", {"A": "i", "B": "B"}, ["i"], B=0.5)))
 
 
@@ -238,3 +244,17 @@ def test_scans_and_branches():
 def test_a_body_that_is_missing_says_so():
     with pytest.raises(MalformedBody, match="b/n: body is missing"):
         read(graph(operator("n", "Loop", {"M": 2, "cond": True, "v": "x"}, ["x"])))
+
+
+def test_a_constant_of_another_shape_than_declared_has_its_place(tmp_path):
+    """In a model that was converted and changed by hand."""
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (float x) => (float y) <float two = {2.0}> { y = Mul (x, two) }'
+    path = tmp_path / "m.yaml"
+    mdf_loop.convert(onnx.parser.parse_model(text)).to_yaml_file(str(path))
+    path.write_text(path.read_text().replace("value: 2.0", "value: [1.0, 2.0]"))
+    said = "g/Mul/two: 'Mul.two' cannot be read: its shape is [2], and the metadata types declare float32[]"
+    with pytest.raises(MalformedBody, match=re.escape(said)):
+        mdf_loop.run(path, x=1.0)
+    (found,) = check(path)
+    assert found.message == said
+    assert "- 1.0" in path.read_text().splitlines()[found.line] or "value: [1.0" in path.read_text().splitlines()[found.line - 1]

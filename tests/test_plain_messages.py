@@ -37,7 +37,12 @@ CONDITION = "      conditions: {{node_specific: {{a: {{type: {}, kwargs: {{depen
 RATE = "rate: {value: 0.5}"
 
 BOTH = [
-    ("M: n", "M: ten", 15, "g/a/run: argument 'M' reads 'ten', which the node does not have"),
+    (
+        "M: n",
+        "M: ten",
+        15,
+        "g/a/run: argument 'M' reads 'ten', which the node does not have; write a number, or the name of something in the node",
+    ),
     (
         "x0: {value: 1.0}",
         "x0: {value: ratte * 2}",
@@ -187,6 +192,16 @@ def test_a_body_without_a_mapping_is_told_as_written(tmp_path):
         mdf_loop.run(model(tmp_path, f"value:{body}", "value: 'x: x * rate; while: x < 1'"))
 
 
+@pytest.mark.parametrize(("written", "meant"), [("=>", ">="), ("=<", "<="), ("=", "=="), ("<>", "!="), ("near", "")])
+def test_a_comparison_that_is_not_there(tmp_path, written, meant):
+    path = model(tmp_path, more=CONDITION.format("Threshold", f"parameter: rate, threshold: 1, comparator: '{written}'"))
+    near = f"; did you mean '{meant}'?" if meant else ""
+    said = f"comparator of Threshold must be one of <, <=, >, >=, ==, !=; got '{written}'{near}"
+    with pytest.raises(LoopError, match=re.escape(said)):
+        mdf_loop.run(path)
+    assert [(found.line, found.message.partition(": ")[2]) for found in check(path)] == [(19, said)]
+
+
 @pytest.mark.parametrize(
     ("kind", "keyword", "message"),
     [
@@ -284,6 +299,9 @@ def test_one_error_in_onnx_text_is_one():
         ((10, 0.0), "x: x + 1", "a call is loop(M, cond, x, body=...): is the condition or an initial value missing?"),
         ((True, 10, 0.0), "x: x + 1", "the condition comes behind it: loop(M, cond, ...)"),
         ((10, True, 2.0), "x: x ^ 2.0", "a power is written **"),
+        ((10, True, 0.0), "dx/ds: -x\ndt: 0.1", "a derivative is written dx/dt: -x"),
+        ((10, True, 2), "n: n ** -1", "begin with 2.0, not 2"),
+        ((10, True, 2.0), "x: x + exp", "exp is a function: write exp(...)"),
         ((10, True, 0.0), lambda x: (True, x), "it cannot be called with 3 values in order"),
     ],
 )

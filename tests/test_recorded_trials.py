@@ -117,4 +117,21 @@ def test_results_say_how_many_trials_had_no_decision():
     runs = mdf_loop.run("examples/drift_diffusion.yaml", trials=50, max_steps=200, seed=1)
     count = int((runs.stop == "trip count").sum())
     assert 0 < count < 50
-    assert repr(runs).startswith(f"results of drift_diffusion, 50 trials, {count} ended by the trip count\n")
+    said = "50 trials ended at M, not earlier by their condition"
+    assert repr(runs).startswith(f"results of drift_diffusion, {count} of {said}\n")
+    none = mdf_loop.run("examples/drift_diffusion.yaml", trials=50, max_steps=20, seed=1)
+    assert repr(none).startswith(f"results of drift_diffusion, 50 of {said}\n")
+
+
+@pytest.mark.parametrize("name", ["accumulate", "leaky_accumulator", "oscillator", "power_iteration"])
+def test_a_loop_that_is_meant_to_run_m_iterations_says_nothing_of_it(name):
+    assert repr(mdf_loop.run(f"examples/{name}.yaml", trials=3)).startswith(f"results of {name}, 3 trials\n")
+
+
+@pytest.mark.parametrize("how", [{}, {"reduce": "mean"}, {"workers": 2, "chunk": 7}, {"reduce": "mean", "chunk": 7}])
+def test_a_sweep_says_how_many_runs_had_no_decision(how):
+    given = {"trials": 40, "seed": 1, "max_steps": 200, **how}
+    count = int((mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 3.0]}, **given | {"reduce": None}).reaction_time > 0.4999).sum())
+    assert 0 < count < 80
+    found = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 3.0]}, **given)
+    assert found.attrs["ended"] == f"{count} of 80 runs ended at M, not earlier by their condition"

@@ -22,6 +22,8 @@ from mdf_loop.calls.prepared import (
     prepare_loop,
     prepare_scan,
     read_once,
+    warn_of_names,
+    warn_of_step,
     warn_of_tau,
 )
 from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words
@@ -102,6 +104,7 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
     """
     prepared, arguments = prepared_loop(m, cond, carried, body, named, is_listed)
     warn_of_tau(body, prepared.record.body, run := start_run())
+    warn_of_step(body, prepared.record.body, named, run)
     prepared.endless.refuse(arguments, run)
     return results_of(prepared, arguments, run)
 
@@ -255,6 +258,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
     run, captured = start_run(), branch.fit(named, other)
     for source, each in zip(sources.values(), branches, strict=True):
         warn_of_tau(source, each.body, run)
+    warn_of_names(sources.values(), [branch.body for branch in branches], run)
     run.finish = handed_out_partly
     if is_function:
         changeable(captured)

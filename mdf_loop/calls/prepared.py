@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any
@@ -25,8 +25,10 @@ from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
 from mdf_loop.readers import read
 from mdf_loop.readers.arguments import meant
+from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations
 from mdf_loop.readers.expressions.equations import EQUATIONS, TAU, reads_tau
+from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.expressions.other_notations import meant_by_name
 from mdf_loop.readers.expressions.values import DOMAIN
 from mdf_loop.readers.onnx.loop_records import loop_record, scan_record
@@ -175,6 +177,35 @@ def warn_of_tau(source: Any, body: Body, run: Run) -> None:
         return
     if _cache.prepared(body, "tau", lambda: is_equations(source) and reads_tau(equations_in(source))):
         run.warn_once("tau", f"equations: {TAU}")
+
+
+def warn_of_step(source: Any, body: Body, named: Mapping[str, Any], run: Run) -> None:
+    """Warn, once in a run, where the length of a step of equations is not positive."""
+    if body.name != EQUATIONS:
+        return
+
+    def written() -> Any:
+        said = equations_in(source) if is_equations(source) else None
+        return number_in(said.let.get(STEP, "")) if said is not None and said.derivatives else None
+
+    step = named.get(STEP) if STEP in body.captures else _cache.prepared(body, "step", written)
+    if said := wrong_with_step(step):
+        run.warn_once("step", f"equations: {said}")
+
+
+def warn_of_names(sources: Iterable[Any], bodies: Sequence[Body], run: Run) -> None:
+    """Warn, once in a run, where branches of equations give values of other names, or the same ones in another order."""
+    if any(body.name != EQUATIONS for body in bodies):
+        return
+
+    def names(source: Any) -> list[str]:
+        said = equations_in(source) if is_equations(source) else None
+        return [] if said is None else [*said.carried, *said.collected]
+
+    found = [_cache.prepared(body, "names", lambda s=source: names(s)) for source, body in zip(sources, bodies, strict=True)]
+    if found[0] != found[1]:
+        both = " and ".join(f"{key} ({', '.join(each)})" for key, each in zip(("then_branch", "else_branch"), found, strict=True))
+        run.warn_once("names", f"if_: {both} give other names; results are taken by their order")
 
 
 def _own(source: Any) -> Any:

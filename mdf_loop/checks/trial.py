@@ -26,7 +26,7 @@ from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.inverted_conditions import INVERTED
 from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
 from mdf_loop.integrations.input_places import InputPlaces, with_inputs
-from mdf_loop.integrations.required_inputs import is_required, missing_values, required_ports
+from mdf_loop.integrations.required_inputs import missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
@@ -254,8 +254,8 @@ def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tupl
 
 
 def _of_typed(graph: Any) -> Iterator[LoopError]:
-    """What is wrong with a graph that is one of ONNX, which is planned; it has inputs that only a run knows."""
-    if not needs_no_scheduler(graph) or any(is_required(p) for node in graph.nodes for p in node.input_ports):
+    """What is wrong with a graph that is one of ONNX, which is planned; its inputs are known in a run."""
+    if not needs_no_scheduler(graph):
         return
     try:
         prepare_typed(graph)

@@ -30,7 +30,7 @@ class Endless:
         self._goes_on: bool | None = None  # whatever the loop is given
 
     @functools.cached_property
-    def _may_be_sure(self) -> bool:
+    def may_be_sure(self) -> bool:
         """Whether the condition might be the same in every iteration."""
         return self.loop.keep_going is None or self.loop.keep_going in lasting(self.loop)
 
@@ -38,7 +38,7 @@ class Endless:
     def _condition(self) -> InterpretedBody | None:
         """What computes the condition, if it may be the same in every iteration."""
         loop = self.loop
-        return computing(loop.body, [loop.keep_going]) if loop.keep_going is not None and self._may_be_sure else None
+        return computing(loop.body, [loop.keep_going]) if loop.keep_going is not None and self.may_be_sure else None
 
     def is_sure(self, values: Mapping[str, Any], run: Run) -> bool:
         """Whether each iteration gives a true condition; ``values`` are those that do not change, as far as they are known."""
@@ -73,7 +73,7 @@ class Endless:
         count, is_omitted = given.trip_count, given.go is None
         if count is not None and count < 0 and run.outermost is None and not self.loop.unlimited:
             run.warn_once("M", f"the trip count M is {count}, so no iteration runs")
-        if (count is not None and count < ENDLESS) or not (is_omitted or self._may_be_sure):
+        if (count is not None and count < ENDLESS) or not (is_omitted or self.may_be_sure):
             return
         loop, options = self.loop, run.options
         if given.go is False or options.max_iterations is not None or loop.scanned:

@@ -230,6 +230,8 @@ def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str
         return f"; {node.inputs[0]!r} is one number, without an index{one}"
     if isinstance(error, IndexError) and any(map(_is_fraction, values[1:])):
         return "; an index is a whole number: write int(...) around it in equations, or begin with whole numbers"
+    if "negative integer power" in str(error):
+        return "; a whole number to a negative power is a fraction: begin with 2.0, not 2"
     for name, value in zip(node.inputs, values, strict=False):
         if name and (value is None or isinstance(value, dict)):
             return f"; {name!r} is {'None' if value is None else f'a {type(value).__name__}'}, no number"

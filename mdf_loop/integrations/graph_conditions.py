@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.conditions import name_of
+from mdf_loop.convert.scheduled.conditions import SYMBOLS, name_of
 from mdf_loop.errors import MalformedBody, did_you_mean, in_words
 
 _TIME = re.compile(r"\s*[-+]?[\d.]+([eE][-+]?\d{1,3})?\s*\w*\s*")
@@ -84,7 +84,12 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
 
 
 def _refuse_parameter(given: Mapping[str, Any], path: tuple[str, ...], nodes: Mapping[str, Any]) -> None:
-    """See that the node of a Threshold has what it compares."""
+    """See that a Threshold compares in a way that there is, and something that its node has."""
+    symbol = given.get("comparator")
+    if isinstance(symbol, str) and symbol not in SYMBOLS:
+        meant = {"=": "==", "<>": "!="}.get(symbol) or next((each for each in SYMBOLS if sorted(each) == sorted(symbol)), "")
+        near = f"; did you mean {meant!r}?" if meant else ""
+        raise MalformedBody(f"comparator of Threshold must be one of {', '.join(SYMBOLS)}; got {symbol!r}{near}", path)
     dependency, name = given.get("dependency"), given.get("parameter")
     node = nodes.get(str(getattr(dependency, "id", dependency)))
     kinds = ("input_ports", "parameters", "functions", "output_ports")

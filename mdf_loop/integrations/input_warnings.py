@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
+from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.types.fitting import as_array
@@ -30,6 +31,7 @@ class InputWarnings:
     def __init__(self, places: InputPlaces) -> None:
         self._graph, self._unread = places.graph, unread_inputs(places.graph)
         self._takes_two_pi = any(reads_tau(said) for *_, said in equations_in_nodes(places.graph))
+        self._steps = dict(_wrong_steps(places.graph))
         named = [(name, each) for name, meant in places.named.items() for each in meant]
         self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
         ports = {f"{node.id}.{port.id}": port for node in places.graph.nodes for port in node.input_ports if _says_kind(port)}
@@ -41,7 +43,8 @@ class InputWarnings:
         """Say what is odd about the inputs of a run, each once."""
         if self._takes_two_pi:
             run.warn_once("tau", f"equations: {TAU}")
-        found = {STEP: wrong_with_step(inputs[STEP])} if STEP in inputs else {}
+        is_given = any(name.rpartition(".")[2] == STEP for name in inputs)
+        found = {STEP: wrong_with_step(inputs[STEP])} if STEP in inputs else {} if is_given else {**self._steps}
         found |= {name: f"nothing reads {name!r}: its value changes nothing" for name in self._unread & inputs.keys()}
         given = {name: self._declared[name] for name in self._declared.keys() & inputs.keys()}
         found |= {name: _wrong_kind(name, as_array(inputs[name], f"input {name!r}"), port) for name, port in given.items()}
@@ -98,6 +101,17 @@ def _wrong_default(name: str, port: Any) -> str:
     except ValueError:  # rows of several lengths, which reading it refuses
         return ""
     return _wrong_kind(name, value, port, "has the default") if value.dtype.kind in "biuf" else ""
+
+
+def _wrong_steps(graph: Any) -> Iterator[tuple[str, str]]:
+    """What is odd about the lengths of steps that bodies with derivatives, or their nodes, have, by their places."""
+    for node, parameter, said in equations_in_nodes(graph):
+        if said.derivatives:
+            own = {part.id: part.value for part in node.parameters}.get(STEP)
+            step = said.let.get(STEP, own)
+            place = f"{node.id}.{parameter.id if STEP in said.let else STEP}"
+            if wrong := wrong_with_step(number_in(step) if isinstance(step, str) else step):
+                yield place, f"{place}: {wrong}"
 
 
 def _says_kind(port: Any) -> bool:

@@ -53,6 +53,8 @@ class About:
         The recorded values that belong to the time at which an iteration starts, ``k * dt``; see :func:`times`.
     units : mapping of str to str
         Units by name, if the model has them.  The unit of ``dt`` is the unit of time.
+    may_decide : bool
+        Whether the condition of the loop may end it before its trip count, as far as is known of trials.
     """
 
     model: str = ""
@@ -69,6 +71,7 @@ class About:
     dt: float | None = None
     units: Mapping[str, str] = field(default_factory=dict)
     at_start: Sequence[str] = ()
+    may_decide: bool = False
 
     def times(self, iterations: np.ndarray, is_at_start: bool) -> np.ndarray:
         """The times to which values of some iterations belong; the model has a ``dt``."""

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.weights import open_archive
-from mdf_loop.errors import FileError, LoopError, MalformedBody, MissingFile, did_you_mean, let_through
+from mdf_loop.errors import FileError, LoopError, MalformedBody, MissingFile, let_through
 from mdf_loop.models.labelled import dataset, labels_of, named_arrays, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.strangers import refuse_strange, zarr_attributes
 from mdf_loop.models.written import Said, read_again, written
-from mdf_loop.readers.model_files import as_path, shortened
+from mdf_loop.readers.model_files import as_path, like_file, shortened
 from mdf_loop.settings.engines import needed
 from mdf_loop.writers.atomic_files import replacing, sync_folder, write_npz
 
@@ -60,7 +60,7 @@ def open_results(path: Any) -> Any:
             return _of_archive(place)
         if not place.exists():
             names = os.listdir(place.parent) if place.parent.is_dir() else []
-            raise MissingFile(f"there is no file {os.fspath(place)!r}{did_you_mean(place.name, names)}")
+            raise MissingFile(f"there is no file {os.fspath(place)!r}{like_file(place, names)}")
         _need(place)
         said = _said_of_recording(place)
         refuse_strange(place, "" if said is None else VALUES)
@@ -114,6 +114,7 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         **({} if about.dt is None else {"dt": about.dt}),
         **({"units": dict(about.units)} if about.units else {}),
         **({"at_start": list(about.at_start)} if about.at_start else {}),
+        **({"may_decide": True} if about.may_decide else {}),
     }
     said["about"] = {name: written(value, arrays, name) for name, value in rest.items()}
     return said

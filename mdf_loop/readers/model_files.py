@@ -9,11 +9,11 @@ import contextlib
 import contextvars
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mdf_loop.errors import KindError, MalformedBody, MissingFile, did_you_mean, let_through
+from mdf_loop.errors import KindError, MalformedBody, MissingFile, close_to, let_through
 from mdf_loop.options import current_options
 from mdf_loop.system.threads import holding
 
@@ -84,6 +84,13 @@ def opened(path: Path, what: str) -> Iterator[BinaryIO]:
         yield file
 
 
+def like_file(path: Path, names: Iterable[str]) -> str:
+    """``; did you mean 'x.yaml'?`` for a file that is not there: one whose name without its ending is much like it."""
+    stems = {Path(name).stem: name for name in names}
+    found = [path.stem] if path.stem in stems else close_to(path.stem, stems)
+    return f"; did you mean {stems[found[0]]!r}?" if found else ""
+
+
 @contextlib.contextmanager
 def _told(path: Path, what: str) -> Iterator[None]:
     """What the system says of a path, as an error of ours."""
@@ -91,7 +98,7 @@ def _told(path: Path, what: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
         names = os.listdir(path.parent) if path.parent.is_dir() and os.access(path.parent, os.R_OK) else []
-        raise MissingFile(f"there is no file {shortened(path)!r}{did_you_mean(path.name, names)}") from error
+        raise MissingFile(f"there is no file {shortened(path)!r}{like_file(path, names)}") from error
     except (OSError, ValueError, MemoryError) as error:  # ValueError: a zero character in the path
         let_through(error)
         raise unread(path, what, error) from error

@@ -18,10 +18,11 @@ from mdf_loop.convert.inner_values import Branch, Way, is_ragged
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, way_inside
 from mdf_loop.errors import ArgumentError, LoopError, let_through
+from mdf_loop.execute.endless import Endless
 from mdf_loop.integrations.input_places import Given
 from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
-from mdf_loop.models.model import Model
+from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.once import BetweenLoops, NotOnce, OnceEvaluation, OnceGraph
 from mdf_loop.models.recordings.recorded_names import found_in
@@ -77,6 +78,17 @@ def _with(rep: LoopRep, recorded: Mapping[str, str], ids: Mapping[str, str] = Ma
     rep, ways = rep_with(rep, tuple(recorded.values()), "the model", ids)
     _refuse_ragged(ways)
     return rep, dict(zip(recorded, ways, strict=True))
+
+
+def may_decide(model: Model, wish: Wish) -> bool:
+    """Whether the condition of the only loop of a model may end it before its trip count."""
+    source = source_of(model) if wish.steps is None else None
+    loops = [] if source is None else [node for node in source.body.nodes if node.loop is not None]
+    if len(loops) != 1:
+        return False
+    node, record = loops[0], loops[0].loop
+    obeyed = record.obeys or node.inputs[1] or current_options().obey_body_condition
+    return bool(obeyed) and not Endless(record).may_be_sure
 
 
 Ways = Mapping[str, Way]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopTimeout, LoopWarning, let_through, warn_user
+from mdf_loop.models.html_tables import ended_at_m
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
 from mdf_loop.progress import Tally
@@ -187,6 +188,7 @@ class Task:
         start = span[0]
         for first, behind in [span] if self.merging is None else self.merging.split(span):
             part = chunk if (first, behind) == span else chunk.part(first - start, behind - start)
+            part.at_m = ended_at_m(part.stops)
             if self.merging is not None and self.merging.is_whole(first, behind):
                 there = np.ones(behind - first, bool)
                 there[list(part.errors)] = False

@@ -14,6 +14,7 @@ from mdf_loop.options import start_run
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, keeping
+from mdf_loop.sweeps.sources import may_decide
 from mdf_loop.sweeps.task import Task
 
 
@@ -37,7 +38,9 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
         raise ArgumentError("record_to is for one run; leave out trials, or keep what is recorded in memory")
     run = start_run(seed)
     task = Task(model, dict(inputs), trials=int(trials), seed=run.stream.seed, wish=wish, stops=True)
-    kept = _Kept(task, model.about(Found({}), inputs, run, wish))
+    about = model.about(Found({}), inputs, run, wish)
+    about.may_decide = may_decide(model, wish)
+    kept = _Kept(task, about)
     with keeping(kept.results, lambda: f"{kept.complete:,} of {task.size:,} trials are complete"):
         task.run_all(kept, run)
         task.warn_of(kept.suspects)

@@ -47,7 +47,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "not_equal": operator.ne,
 }
 
-_SYMBOLS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
+SYMBOLS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}
 
 
 @record
@@ -301,8 +301,8 @@ class ConditionReader:
         node = self._dependency("Threshold", arguments)
         name = name_of(self.ids[node], self._argument("Threshold", arguments, "parameter"))
         symbol = arguments.get("comparator")
-        if symbol not in _SYMBOLS:
-            raise self.refused(f"is a Threshold whose comparator is {symbol!r}, not one of {', '.join(_SYMBOLS)}")
+        if symbol not in SYMBOLS:
+            raise self.refused(f"is a Threshold whose comparator is {symbol!r}, not one of {', '.join(SYMBOLS)}")
         indices = arguments.get("indices")
         listed = () if indices is None else tuple(indices) if isinstance(indices, list | tuple) else (indices,)
         if not all(type(index) is int for index in listed):
@@ -310,7 +310,7 @@ class ConditionReader:
         numbers = [arguments.get(key, default) for key, default in (("threshold", None), ("atol", 0), ("rtol", 0))]
         if any(isinstance(x, bool) or not isinstance(x, int | float) for x in numbers):
             raise self.refused("is a Threshold whose threshold and tolerances are not all numbers")
-        return Threshold(node, self._kind_of(node, name), name, _SYMBOLS[symbol], numbers[0], listed, numbers[1], numbers[2])
+        return Threshold(node, self._kind_of(node, name), name, SYMBOLS[symbol], numbers[0], listed, numbers[1], numbers[2])
 
     def _kind_of(self, node: str, name: str) -> str:
         """What MDF takes a name in a Threshold for: the first of ports, parameters, functions, output ports."""

@@ -13,7 +13,7 @@ from mdf_loop.errors import did_you_mean
 from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
 
 _DERIVATIVE = re.compile(
-    r"\s*(?:[d∂](?P<twice>2|²|\^2)?\(?(?P<name>[^\W\d]\w*?)\)?\s*/\s*[d∂]\(?t(?:2|²|\^2)?\)?"
+    r"\s*(?:[d∂](?P<twice>2|²|\^2)?\(?(?P<name>[^\W\d]\w*?)\)?\s*/\s*[d∂]\(?(?:t(?:2|²|\^2)?|[^\W\d]\w*)\)?"
     r"|(?P<marked>[^\W\d]\w*)(?P<marks>['′’]{1,2}))\s*(?:[:=]+(?P<slope>.*))?",
     re.DOTALL,
 )
@@ -25,13 +25,15 @@ def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
 
     >>> as_derivative("dx/dt = -x")
     '; a derivative is written derivatives: {x: -x}'
+    >>> as_derivative("dx/ds: -x\\ndt: 0.1", in_text=True)
+    '; a derivative is written dx/dt: -x'
     >>> as_derivative("x''", "-x", in_text=True)
     '; a second derivative is two first ones: dx/dt: x_rate and dx_rate/dt: -x'
     """
     found = _DERIVATIVE.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return ""
-    name, rate = found["name"] or found["marked"], str(found["slope"] or slope).strip()[:60]
+    name, rate = found["name"] or found["marked"], str(found["slope"] or slope).strip().partition("\n")[0][:60]
     lines = {name: rate}
     if found["twice"] or len(found["marks"] or "") == 2:
         lines = {name: f"{name}_rate", f"{name}_rate": rate}
@@ -73,7 +75,8 @@ _NAMES = {
 def meant_by_name(name: str, known: Collection[str]) -> str:
     """What was probably meant by a name that equations read and nothing has; empty where nothing is near."""
     meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else _NAMES.get(name, "")
-    return of_another_iteration(name, known) or meant or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
+    meant = of_another_iteration(name, known) or meant or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
+    return meant or (f"; {name} is a function: write {name}(...)" if name in BUILTINS or op_of(f"numpy.{name}") else "")
 
 
 def meant_by(text: str, problem: str) -> str:
@@ -124,10 +127,13 @@ def meant_by_condition(content: Any) -> str:
     '; write {type: EveryNCalls, kwargs: {dependency: sensory, n: 2}}'
     >>> meant_by_condition({"type": "AtPass", "n": 2})
     '; write {type: AtPass, kwargs: {n: 2}}'
+    >>> meant_by_condition({"type": "AtPass", "args": {"n": 2}})
+    '; write {type: AtPass, kwargs: {n: 2}}'
     """
     if isinstance(content, Mapping):
         kind, given = content.get("type"), {key: value for key, value in content.items() if key not in ("type", "metadata")}
-        given |= said if isinstance(said := given.pop("kwargs", None), Mapping) else {}
+        for key in ("args", "kwargs"):
+            given |= given.pop(key) if isinstance(given.get(key), Mapping) else {}
     else:
         kind, _, inside = str(content).strip().removesuffix(")").partition("(")
         parts = [part.strip() for part in inside.split(",") if part.strip()]

@@ -85,6 +85,8 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
     arguments, function = getattr(thing, "args", None) or {}, getattr(thing, "function", None)
     if isinstance(function, str) and function and getattr(thing, "value", None) is None:
         yield from _of_function(function, arguments, known, functions)
+    elif bodies := [name for name in arguments if name in BODIES]:
+        yield f"it has a body and no function; write function: onnx::{'Loop' if bodies == ['body'] else 'If'}"
     local = [*known, *(arguments if not function else ())]
     for attribute in ("value", "default_initial_value", "time_derivative"):
         yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
@@ -98,7 +100,8 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
     for place, (key, value) in enumerate(arguments.items()):  # each sees those before it
         if key in said:
             continue
-        yield from (f"argument {key!r} reads {name}" for name in _unknown(value, [*known, *[*arguments][:place]]))
+        number = "" if key in BODIES else NUMBER
+        yield from (f"argument {key!r} reads {name}" for name in _unknown(value, [*known, *[*arguments][:place]], number))
         if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
             yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is not an expression'}"
         elif function and isinstance(value, str) and value in ("true", "false") and value not in known:
@@ -213,8 +216,15 @@ def _is_input(function: str, name: str) -> bool:
     )
 
 
-def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
-    """The unknown names in one text, each once."""
+BODIES = ("body", "then_branch", "else_branch")
+"""Arguments that are bodies."""
+
+NUMBER = "; write a number, or the name of something in the node"
+"""What to write for a text that is a name and nothing else."""
+
+
+def _unknown(source: Any, known: Iterable[str], number: str = NUMBER) -> Iterator[str]:
+    """The unknown names in one text, each once; ``number`` is what is expected in the place of a name."""
     if not isinstance(source, str) or source in known or not source or number_in(source) is not None:
         return
     try:
@@ -230,7 +240,7 @@ def _unknown(source: Any, known: Iterable[str]) -> Iterator[str]:
         if name not in known and name not in refused and name not in ALWAYS and name not in BUILTINS:
             constant = f"; write numpy.{name}" if f"numpy.{name}" in CONSTANTS else ""
             constant = constant or ("; write numpy.nan" if name == "NA" else "")
-            meant = constant or _of_odd(source, known) or did_you_mean(name, known)
+            meant = constant or _of_odd(source, known) or did_you_mean(name, known) or number * (source.strip() == name)
             yield f"{name!r}, which the node does not have{meant}"
 
 

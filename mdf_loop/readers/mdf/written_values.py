@@ -8,6 +8,7 @@ Without brackets nothing is said of the shape, and ``?`` says nothing of the ele
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -175,7 +176,9 @@ def settled(body: Body, path: tuple[str, ...] = ()) -> dict[str, Any]:
             dtype = groups.dtype.get(groups.find(scope[name]))
             arrays[name] = written_array(value, dtype) if declared is None else declared_array(value, declared)
     except (TypeError, ValueError, OverflowError) as error:
-        raise MalformedBody(f"{name!r} cannot be read: {error!s:.{LONGEST}}", path) from error
+        node, dot, id = name.partition(".")
+        place = (*path, node, id) if path and dot else path
+        raise MalformedBody(f"{name!r} cannot be read: {error!s:.{LONGEST}}", place) from error
     return arrays
 
 
@@ -218,7 +221,10 @@ def declared_array(value: Any, kind: ValueType) -> np.ndarray:
     array = written_array(value, dtype)
     if dtype is not None and array.dtype != dtype:
         array = written_array(array.tolist(), dtype)
-    return array.reshape(_lengths(kind, array.shape))
+    lengths = _lengths(kind, array.shape)
+    if math.prod(lengths) != array.size:
+        raise ValueError(f"its shape is {[*array.shape]}, and the metadata types declare {kind}")
+    return array.reshape(lengths)
 
 
 def _lengths(kind: ValueType, found: tuple[int, ...]) -> tuple[int, ...]:

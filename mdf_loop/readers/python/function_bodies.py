@@ -40,6 +40,11 @@ class TracedFunction:
         """Call the function itself."""
         return self.function(*args, **named)
 
+    def __get__(self, owner: Any, kind: Any = None) -> TracedFunction:
+        """A method has its ``self`` as Python gives it; other functions in a class stay what they are."""
+        is_method = owner is not None and next(iter(inspect.signature(self.function).parameters), "") == "self"
+        return TracedFunction(self.function.__get__(owner, kind)) if is_method else self
+
     def to_body(self) -> Body:
         """The function as a body, read now: twice, to see that nothing in it changes from call to call."""
         made, trace = traced_body(self.function)

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError
+from mdf_loop.models.html_tables import at_m_in_words
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_units, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import QUANTILE, keeps_rows, made_of, one_of
 from mdf_loop.sweeps.rows.rows_of_runs import Table
+from mdf_loop.sweeps.sources import may_decide
 from mdf_loop.sweeps.task import Task
 
 MOST = 10
@@ -45,6 +47,8 @@ class Labels:
         What stands where there is no value.
     reduces : mapping of str to (str, list of float or None)
         What is made of the trials of a point, output by output: None for a function of the caller's.
+    may_decide : bool
+        Whether the condition of the only loop may end it before its trip count.
     """
 
     dims: Sequence[str]
@@ -56,6 +60,7 @@ class Labels:
     attrs: Mapping[str, Any] = field(default_factory=dict)
     fill: float = np.nan
     reduces: Mapping[str, Any] = field(default_factory=dict)
+    may_decide: bool = False
 
     def label(self, name: str) -> str:
         """What an output is called in a Dataset."""
@@ -120,7 +125,8 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
         attrs.pop(name)
     rows = [name for name in names if name in collected and (reduce is None or keeps_rows(reduce[name]))]
     attrs |= {"units": json.dumps(units)} if (units := task.model.units) else {}
-    return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces)
+    decides = may_decide(task.model, task.wish)
+    return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces, decides)
 
 
 def lost(_: np.ndarray) -> Any:
@@ -147,6 +153,8 @@ def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
             variables[labels.length_label(name)] = lead, ragged[name].reshape(shape)
     units = json.loads(labels.attrs.get("units", "{}"))
     attrs = {**labels.attrs, "errors": list(errors), "failed": table.failed, "complete": table.complete}
+    if labels.may_decide and table.at_m:
+        attrs["ended"] = at_m_in_words(table.at_m, f"{table.complete:,} runs")
     times = axes.times({*variables, *labels.coordinates})
     attrs.pop("units", None)
     return with_units(xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs), units)

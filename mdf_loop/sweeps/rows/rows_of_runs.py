@@ -37,6 +37,8 @@ class Chunk:
         Of each run, where it has one loop.
     suspects : dict of str to int
         Runs, counted in the whole sweep, that may have something to warn of: the first one for each reason.
+    at_m : int or None
+        How many of them ended by the trip count, where it is known.
     """
 
     columns: dict[str, Column]
@@ -44,6 +46,7 @@ class Chunk:
     iterations: np.ndarray | None = None
     stops: np.ndarray | None = None
     suspects: dict[str, int] = field(default_factory=dict)
+    at_m: int | None = None
 
     def part(self, start: int, stop: int) -> Chunk:
         """Some of the runs."""
@@ -145,6 +148,11 @@ def earliest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]
     return {reason: min(one.get(reason, run), run) for reason, run in {**one, **other}.items()}
 
 
+def all_at_m(before: int | None, chunk: Chunk) -> int | None:
+    """How many runs ended by the trip count, with those of a chunk; None where it is not known of all."""
+    return None if before is None or chunk.at_m is None else before + chunk.at_m
+
+
 class Table:
     """The results of all runs, filled in chunk by chunk.
 
@@ -163,6 +171,7 @@ class Table:
         self.lengths: dict[str, np.ndarray] = {}
         self.errors: dict[int, str] = {}
         self.suspects: dict[str, int] = {}
+        self.at_m: int | None = 0
         self.done = self._empty(count)
 
     @staticmethod
@@ -186,6 +195,7 @@ class Table:
         """What went wrong in runs from ``start`` on, and what may be warned of."""
         self.errors |= {start + k: error for k, error in chunk.errors.items()}
         self.suspects = earliest(self.suspects, chunk.suspects)
+        self.at_m = all_at_m(self.at_m, chunk)
 
     def put(self, where: slice | np.ndarray, name: str, rows: np.ndarray) -> None:
         """Fill in some rows of one output; all of them at once stay where they are, if nothing else is there."""
