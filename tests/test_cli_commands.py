@@ -182,6 +182,17 @@ def test_bench_times_every_engine(capsys):
     assert "█" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["verify", "explain", "bench"])
+def test_a_loop_without_an_end_can_be_stopped(command, tmp_path, capsys):
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        "m: {graphs: {g: {nodes: {n: {parameters: {body: {value: {carried: {x: 1 - x}, while: x < 2}}, "
+        "run: {function: onnx::Loop, args: {x: 0.0, body: body}}}, output_ports: {o: {value: run.x}}}}}}}"
+    )
+    assert run_main(command, path, "--timeout", "0.3") == 1
+    assert "--timeout 0.3 stops it here" in capsys.readouterr().err
+
+
 def test_bench_of_what_runs_nowhere_is_an_error(tmp_path, capsys):
     broken = tmp_path / "m.yaml"
     broken.write_text((EXAMPLES / "accumulate.yaml").read_text().replace("Gather (x, i)", "Gathr (x, i)"))

@@ -25,6 +25,7 @@ def verify(
     time_increment: parameters.TimeIncrement = None,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance.")] = 1e-5,
     atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance.")] = 1e-6,
+    timeout: parameters.Timeout = None,
     obey_body_condition: parameters.ObeyBodyCondition = False,
     trusted: parameters.Trusted = False,
     json_: parameters.Json = False,
@@ -33,7 +34,7 @@ def verify(
     """Run a model in every engine, with JAX and in onnxruntime, and compare.  The exit code is 1 if they disagree."""
     from mdf_loop.models.verifying import verify as compare
 
-    with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
+    with at_work(file, timeout=timeout, trusted=trusted, obey_body_condition=obey_body_condition):
         how = parameters.stepping(steps, time_increment)
         report = compare(file, parameters.given_inputs(set_, input_, file), seed, rtol, atol, **({"how": how} if how else {}))
     if json_:
@@ -88,6 +89,7 @@ def bench(
     time_increment: parameters.TimeIncrement = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="How long to run in each engine.")] = 1.0,
     seed: Annotated[int, typer.Option("--seed", help="Seed of missing inputs and of random operators.")] = 0,
+    timeout: parameters.Timeout = None,
     obey_body_condition: parameters.ObeyBodyCondition = False,
     trusted: parameters.Trusted = False,
     json_: parameters.Json = False,
@@ -99,7 +101,7 @@ def bench(
     """
     from mdf_loop.models.benching import bench as measure
 
-    with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
+    with at_work(file, timeout=timeout, trusted=trusted, obey_body_condition=obey_body_condition):
         found = measure(
             file, parameters.given_inputs(set_, input_, file), seconds, seed, parameters.stepping(steps, time_increment)
         )

@@ -57,6 +57,7 @@ def explain(
     operators: Annotated[bool, typer.Option("--operators", help="Show each operator of the plan, not your equations.")] = False,
     source: Annotated[bool, typer.Option("--source", help="Also show the Python source of programs.")] = False,
     show_steps: Annotated[bool, typer.Option("--show-steps", help="Also show the Steps that programs are made from.")] = False,
+    timeout: parameters.Timeout = None,
     obey_body_condition: parameters.ObeyBodyCondition = False,
     trusted: parameters.Trusted = False,
     json_: parameters.Json = False,
@@ -69,7 +70,7 @@ def explain(
     """
     from mdf_loop.models.explaining import explain_model, plans_of
 
-    with at_work(file, trusted=trusted, obey_body_condition=obey_body_condition):
+    with at_work(file, timeout=timeout, trusted=trusted, obey_body_condition=obey_body_condition):
         inputs = parameters.given_inputs(set_, input_, file) | parameters.stepping(steps, time_increment)
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, inputs)})

@@ -120,7 +120,7 @@ class Threshold:
     rtol: Any
 
     def __str__(self) -> str:
-        sign = next(sign for sign, name in _SYMBOLS.items() if name == self.comparison)
+        sign = next(sign for sign, name in SYMBOLS.items() if name == self.comparison)
         return f"{self.node}.{self.name}{''.join(f'[{index}]' for index in self.indices)} {sign} {self.threshold}"
 
 
