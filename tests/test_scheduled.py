@@ -440,3 +440,12 @@ def test_an_output_whose_shape_changes_cannot_be_collected():
 def test_steps_without_a_length_are_said_of_parameters_with_a_derivative(call):
     with pytest.warns(mdf_loop.errors.LoopWarning, match=r"^spring.position, spring.speed stay .* give time_increment="):
         call("examples/oscillator.yaml", steps=3)
+
+
+@pytest.mark.parametrize("record", [(), ("A.count",)])
+def test_iterations_are_passes_whatever_is_recorded(record):
+    """Of one evaluation, and of all of several."""
+    conditions = {"A": Condition(type="Always"), "B": Condition(type="EveryNCalls", dependency="A", n=3)}
+    model = graph(counter("A"), counter("B"), conditions=conditions, until=Condition(type="AfterNCalls", dependency="B", n=2))
+    assert mdf_loop.run(model, record=record).iterations == 6
+    assert mdf_loop.run(model, steps=4, record=record).iterations == 24

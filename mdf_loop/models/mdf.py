@@ -388,7 +388,7 @@ class MdfModel(Model):
             if steps is None:
                 return Found(outputs, passes, "condition")
             self._warn_of_steps(steps, wish.collect)
-        return Found(outputs, steps, "trip count")
+        return Found(outputs, passes, "trip count")
 
 
 def _has_loop(graph: Any) -> bool:
