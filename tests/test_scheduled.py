@@ -444,7 +444,6 @@ def test_steps_without_a_length_are_said_of_parameters_with_a_derivative(call):
 
 @pytest.mark.parametrize("record", [(), ("A.count",)])
 def test_iterations_are_passes_whatever_is_recorded(record):
-    """Of one evaluation, and of all of several."""
     conditions = {"A": Condition(type="Always"), "B": Condition(type="EveryNCalls", dependency="A", n=3)}
     model = graph(counter("A"), counter("B"), conditions=conditions, until=Condition(type="AfterNCalls", dependency="B", n=2))
     assert mdf_loop.run(model, record=record).iterations == 6

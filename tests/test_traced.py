@@ -438,25 +438,3 @@ def test_numbers_of_pythons_random_are_refused(function):
     """They were the same in every iteration."""
     with pytest.raises(LoopError, match="draws random numbers while it is read"):
         mdf_loop.loop(4, True, 1.0, body=mdf_loop.body(function))
-
-
-class Leak:
-    rate = 0.5
-
-    @mdf_loop.body
-    def step(self, i, go, x):
-        """A method."""
-        return go, x * self.rate
-
-    @mdf_loop.body
-    def plain(i, go, x):
-        """No method: it has no self."""
-        return go, x + i
-
-
-def test_a_method_has_its_self():
-    leak = Leak()
-    assert mdf_loop.loop(3, True, 8.0, body=leak.step) == 1.0
-    leak.rate = 0.25
-    assert mdf_loop.loop(3, True, 8.0, body=leak.step) == 0.125
-    assert mdf_loop.loop(3, True, 8.0, body=leak.plain) == mdf_loop.loop(3, True, 8.0, body=Leak.plain) == 11.0

@@ -22,9 +22,8 @@ from mdf_loop.calls.prepared import (
     prepare_loop,
     prepare_scan,
     read_once,
-    warn_of_names,
-    warn_of_step,
-    warn_of_tau,
+    warn_of_branches,
+    warn_of_equations,
 )
 from mdf_loop.errors import ArgumentError, KindError, did_you_mean, in_words
 from mdf_loop.execute.collect import Gathered
@@ -103,8 +102,7 @@ def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, 
     ``is_listed`` says that the carried values came as one tuple or list, which may mean one vector.
     """
     prepared, arguments = prepared_loop(m, cond, carried, body, named, is_listed)
-    warn_of_tau(body, prepared.record.body, run := start_run())
-    warn_of_step(body, prepared.record.body, named, run)
+    warn_of_equations(body, prepared.record.body, named, run := start_run())
     prepared.endless.refuse(arguments, run)
     return results_of(prepared, arguments, run)
 
@@ -186,7 +184,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     else:
         prepared = prepare_scan(inner, n_scanned, attrs)
         arguments = prepared.arguments(inputs, named)
-    warn_of_tau(body, inner, run := start_run())
+    warn_of_equations(body, inner, named, run := start_run())
     return results_of(prepared, arguments, run)
 
 
@@ -256,9 +254,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
     branch, other = branches if condition(cond) else reversed(branches)
     is_function = any(node.domain == DOMAIN for node in branch.body.nodes)
     run, captured = start_run(), branch.fit(named, other)
-    for source, each in zip(sources.values(), branches, strict=True):
-        warn_of_tau(source, each.body, run)
-    warn_of_names(sources.values(), [branch.body for branch in branches], run)
+    warn_of_branches(sources, branches, named, run)
     run.finish = handed_out_partly
     if is_function:
         changeable(captured)

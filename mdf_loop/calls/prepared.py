@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any
@@ -171,41 +171,42 @@ def read_once(source: Any, n_carried: int | None, kind: str, count: int | None =
     return _cache.body((key, n_carried, kind, count), lambda: read(_own(source), n_carried, kind).taking(count))
 
 
-def warn_of_tau(source: Any, body: Body, run: Run) -> None:
-    """Warn, once in a run, where equations that were read as ``body`` take ``tau`` for 2 pi."""
-    if body.name != EQUATIONS or "tau" in body.captures:
-        return
-    if _cache.prepared(body, "tau", lambda: is_equations(source) and reads_tau(equations_in(source))):
-        run.warn_once("tau", f"equations: {TAU}")
-
-
-def warn_of_step(source: Any, body: Body, named: Mapping[str, Any], run: Run) -> None:
-    """Warn, once in a run, where the length of a step of equations is not positive."""
+def warn_of_equations(source: Any, body: Body, named: Mapping[str, Any], run: Run) -> None:
+    """Warn, once in a run, where equations that were read as ``body`` take ``tau`` for 2 pi, or have no positive ``dt``."""
     if body.name != EQUATIONS:
         return
-
-    def written() -> Any:
-        said = equations_in(source) if is_equations(source) else None
-        return number_in(said.let.get(STEP, "")) if said is not None and said.derivatives else None
-
-    step = named.get(STEP) if STEP in body.captures else _cache.prepared(body, "step", written)
+    if "tau" not in body.captures and _cache.prepared(
+        body, "tau", lambda: is_equations(source) and reads_tau(equations_in(source))
+    ):
+        run.warn_once("tau", f"equations: {TAU}")
+    step = named.get(STEP) if STEP in body.captures else _cache.prepared(body, "step", lambda: _written_step(source))
     if said := wrong_with_step(step):
         run.warn_once("step", f"equations: {said}")
 
 
-def warn_of_names(sources: Iterable[Any], bodies: Sequence[Body], run: Run) -> None:
-    """Warn, once in a run, where branches of equations give values of other names, or the same ones in another order."""
-    if any(body.name != EQUATIONS for body in bodies):
+def _written_step(source: Any) -> Any:
+    """The number that is the length of a step in equations with derivatives; None for any other."""
+    said = equations_in(source) if is_equations(source) else None
+    return None if said is None or not said.derivatives else number_in(said.let.get(STEP, ""))
+
+
+def warn_of_branches(sources: Mapping[str, Any], branches: Sequence[PreparedBranch], named: Mapping[str, Any], run: Run) -> None:
+    """The same of branches, and where both are equations that give values of other names, or in another order."""
+    for source, branch in zip(sources.values(), branches, strict=True):
+        warn_of_equations(source, branch.body, named, run)
+    if any(branch.body.name != EQUATIONS for branch in branches):
         return
-
-    def names(source: Any) -> list[str]:
-        said = equations_in(source) if is_equations(source) else None
-        return [] if said is None else [*said.carried, *said.collected]
-
-    found = [_cache.prepared(body, "names", lambda s=source: names(s)) for source, body in zip(sources, bodies, strict=True)]
+    pairs = zip(sources.values(), branches, strict=True)
+    found = [_cache.prepared(branch.body, "names", partial(_given_names, source)) for source, branch in pairs]
     if found[0] != found[1]:
-        both = " and ".join(f"{key} ({', '.join(each)})" for key, each in zip(("then_branch", "else_branch"), found, strict=True))
+        both = " and ".join(f"{key} ({', '.join(names)})" for key, names in zip(sources, found, strict=True))
         run.warn_once("names", f"if_: {both} give other names; results are taken by their order")
+
+
+def _given_names(source: Any) -> list[str]:
+    """The values that a branch of equations gives."""
+    said = equations_in(source) if is_equations(source) else None
+    return [] if said is None else [*said.carried, *said.collected]
 
 
 def _own(source: Any) -> Any:

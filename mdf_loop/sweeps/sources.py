@@ -83,10 +83,10 @@ def _with(rep: LoopRep, recorded: Mapping[str, str], ids: Mapping[str, str] = Ma
 def may_decide(model: Model, wish: Wish) -> bool:
     """Whether the condition of the only loop of a model may end it before its trip count."""
     source = source_of(model) if wish.steps is None else None
-    loops = [] if source is None else [node for node in source.body.nodes if node.loop is not None]
+    loops = [] if source is None else [(node, node.loop) for node in source.body.nodes if node.loop is not None]
     if len(loops) != 1:
         return False
-    node, record = loops[0], loops[0].loop
+    node, record = loops[0]
     obeyed = record.obeys or node.inputs[1] or current_options().obey_body_condition
     return bool(obeyed) and not Endless(record).may_be_sure
 
