@@ -161,15 +161,15 @@ class TestHandlers:
     def test_machine_code_over_many_elements_ends(self):
         text = HEAD + (
             "f (int64 i, bool go, double x) => (bool go, double y, double z)"
-            "{ e = Expand (x, sh) w = Exp (e) z = ReduceSum <keepdims=0> (w) y = Add (x, x) }"
+            "{ e = Add (x, v) w = Exp (e) z = ReduceSum <keepdims=0> (w) y = Add (x, x) }"
         )
 
         def call(n):
-            return mdf_loop.loop(50, True, 1.0, body=text, sh=np.array([n]))
+            return mdf_loop.loop(50, True, 1.0, body=text, v=np.zeros(n))
 
         with mdf_loop.options(engine="jit"):
             call(4)
-            error, late = struck_by(raising, lambda: call(2 * 10**8), 0.1)
+            error, late = struck_by(raising, lambda: call(5 * 10**7), 0.1)
         assert type(error) is Deadline or (late == 0.0 and error is not None)
         assert late < 3
 
