@@ -47,7 +47,7 @@ class Graph(InterpretedBody):
     def again(self, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The outputs by the program that ran last, if it is for such inputs; they may be anything.  Outputs may leave."""
         ready = self._programs.ready
-        if ready is None or not self._is_free(run):
+        if ready is None:
             return None
         if not ready.made.size:
             return self._python_again(ready, inputs, run)
@@ -58,7 +58,7 @@ class Graph(InterpretedBody):
 
     def _python_again(self, ready: Ready, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The same by a program of Python, as long as nothing else is wanted."""
-        if ready.is_wanted != self._pays(run.options):
+        if not (run.options.how.plans and self._is_free(run)) or ready.is_wanted != self._pays(run.options):
             return None
 
         def call() -> tuple[Any, ...]:
@@ -78,11 +78,11 @@ class Graph(InterpretedBody):
 
     @staticmethod
     def _is_free(run: Run) -> bool:
-        """Whether it is not watched or stopped, and the engine is one that has programs."""
-        return run.options.how.plans and run.options.max_iterations is None and run.is_free
+        """Whether it is not watched or stopped."""
+        return run.options.max_iterations is None and run.is_free
 
     def _may_be_compiled(self, run: Run) -> bool:
-        """The same of an engine that compiles."""
+        """The same in an engine that compiles."""
         how = run.options.how
         return (how.compiles or how.compiles_what_pays) and self._is_free(run)
 
