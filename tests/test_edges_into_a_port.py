@@ -54,6 +54,54 @@ def test_a_port_that_takes_one_of_several_edges_is_a_warning(model):
     assert (found.kind, found.line, found.message) == ("warning", 9, f"g: {words}")
 
 
+AFTER_THREE = """      conditions:
+        termination: {environment_state_update: {type: AfterNCalls, kwargs: {dependency: c, n: 3}}}
+"""
+ONE_AFTER_THE_OTHER = """      conditions:
+        node_specific: {b: {type: AtPass, kwargs: {n: 1}}}
+"""
+
+
+@pytest.mark.parametrize(("conditions", "count"), [(AFTER_THREE, 1), (ONE_AFTER_THE_OTHER, 0)])
+def test_the_same_of_a_graph_with_conditions_on_other_nodes(model, conditions, count):
+    path = model()
+    path.write_text(path.read_text() + conditions)
+    assert sum("2 edges end in port c.x" in each.message for each in check(path)) == count
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mdf_loop.run(path)
+    assert sum("2 edges end in port c.x" in str(each.message) for each in caught) == count
+
+
+THRESHOLD = """      conditions:
+        termination: {environment_state_update: THRESHOLD}
+"""
+LATE = "{type: Threshold, kwargs: {dependency: c, parameter: late, threshold: 2, comparator: '>='}}"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("2 * x", "it has no value before its node runs; give default_initial_value, or write {type: All, "),
+        ("late + x, default_initial_value: [0.0, 0.0]", "it has shape [2]; say which element is meant, as in indices: [0]"),
+    ],
+)
+def test_a_threshold_of_what_is_no_number_has_a_cure(model, value, said):
+    path = model("reduce: add")
+    port = "output_ports: {o: {value: x}}"
+    text = path.read_text().replace(port, f"{port}\n          parameters: {{late: {{value: {value}}}}}")
+    path.write_text(text + THRESHOLD.replace("THRESHOLD", LATE))
+    with pytest.raises(MalformedBody) as caught:
+        mdf_loop.run(path)
+    assert f"Threshold of c.late: {said}" in str(caught.value)
+    assert [said in each.message for each in check(path) if each.kind == "error"] == [True]
+    cured = LATE.replace("parameter: late", "parameter: late, indices: [0]")
+    if value == "2 * x":
+        cured = f"{{type: All, kwargs: {{dependencies: [{{type: AfterNCalls, kwargs: {{dependency: c, n: 1}}}}, {LATE}]}}}}"
+    path.write_text(text + THRESHOLD.replace("THRESHOLD", cured))
+    assert mdf_loop.run(path)["o"] == 21
+
+
 @pytest.mark.parametrize("reduce", ["sum", "Add", "mean"])
 def test_a_reduction_that_mdf_does_not_know_is_refused(model, reduce):
     path, words = model(f"reduce: {reduce}"), f"reduce must be one of overwrite, add, multiply; got '{reduce}'"

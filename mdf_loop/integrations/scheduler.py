@@ -17,6 +17,7 @@ import numpy as np
 from mdf_loop.calls.calling import alone_or_all, changeable, prepared_loop
 from mdf_loop.calls.control_flow import condition
 from mdf_loop.convert.scheduled.conditions import name_of
+from mdf_loop.errors import MalformedBody
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.integrations.no_eval import around
@@ -202,17 +203,25 @@ def reading_names(original: Callable[..., Any], self: Any, condition: Any) -> An
         given["parameter"] = name_of(node, given["parameter"])
     made = original(self, {"type": kind, "kwargs": given})
     if kind == "Threshold":
-        made.custom_parameter_getter = _of_one_element(made.custom_parameter_getter, np.size(given.get("indices") or ()))
+        place = str(self.graph.id), str(getattr(node, "id", given.get("dependency"))), str(given.get("parameter"))
+        made.custom_parameter_getter = _of_one_element(made.custom_parameter_getter, np.size(given.get("indices") or ()), place)
     return made
 
 
-def _of_one_element(original: Callable[..., Any], indices: int) -> Callable[..., Any]:
+def _of_one_element(original: Callable[..., Any], indices: int, path: tuple[str, ...]) -> Callable[..., Any]:
     """What a Threshold looks at, with as many axes as its indices take: axes of one element in front are left out or added."""
+    what = f"Threshold of {path[1]}.{path[2]}"
 
     def getter(dependency: Any, parameter: Any) -> Any:
-        value = np.asarray(original(dependency, parameter))
+        if (found := original(dependency, parameter)) is None:
+            ran = f"{{type: AfterNCalls, kwargs: {{dependency: {path[1]}, n: 1}}}}"
+            cure = f"give default_initial_value, or write {{type: All, kwargs: {{dependencies: [{ran}, ...]}}}}"
+            raise MalformedBody(f"{what}: it has no value before its node runs; {cure}", path)
+        value = np.asarray(found)
         while value.ndim > indices and len(value) == 1:
             value = value[0]
+        if value.ndim > indices:
+            raise MalformedBody(f"{what}: it has shape {[*value.shape]}; say which element is meant, as in indices: [0]", path)
         return value.reshape((1,) * (indices - value.ndim) + value.shape)
 
     return getter

@@ -119,9 +119,10 @@ REDUCTIONS = {"overwrite": "", "add": "add", "multiply": "multiply"}
 
 
 def ports_of_many(graph: Any) -> Iterator[tuple[tuple[str, str], str]]:
-    """Ports that take one of several edges, in a graph whose nodes all run once, with what to say of each."""
-    ends = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
-    for node in graph.nodes if graph.conditions is None else ():
+    """Ports that take one of several edges whose senders run whenever they can, with what to say of each."""
+    conditional = set((graph.conditions and graph.conditions.node_specific) or ())
+    ends = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges if edge.sender not in conditional)
+    for node in graph.nodes:
         for port in node.input_ports:
             count = ends[node.id, port.id]
             if count > 1 and reduce_of(port) == "overwrite":
