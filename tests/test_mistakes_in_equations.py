@@ -173,6 +173,7 @@ def test_a_derivative_that_is_multiplied_by_the_step_itself_has_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mdf_loop.loop(3, True, 1.0, 0.0, body={"derivatives": {"v": "-v * t"}, "carried": {"t": "t + dt"}, "dt": 0.1})
+        mdf_loop.loop(3, True, 1.0, body={"derivatives": {"v": "sin(i * dt) - v"}, "dt": 0.1})
 
 
 TIME_CONSTANT = "dv/dt: (I - v) / tau\ndt: 0.1"

@@ -1,10 +1,13 @@
 """Results and models on axes of matplotlib, and as HTML; pictures are looked at as what stands on the axes."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, KindError, close_to
+from mdf_loop.errors import ArgumentError, KindError, LoopWarning, close_to
 from mdf_loop.models.results import About, Results
 from mdf_loop.plots.panels import panels
 from mdf_loop.plots.plot import figure
@@ -360,3 +363,13 @@ def test_html_of_a_model_runs_nothing(path, monkeypatch):
     text = model._repr_html_()
     assert all(name in text for name in (*model.inputs, *model.outputs))
     assert text.count("<details") == 2
+
+
+def test_recorded_values_that_a_plot_leaves_out_are_said():
+    about = About("m", 7, "condition", 3, recorded={"w": np.ones((9, 2)), "u": np.ones((9, 3)), "n": np.arange(9.0)})
+    results = Results({"n": 3}, about)
+    with pytest.warns(LoopWarning, match=re.escape("and not w, u; draw each by its name: plot('w')")):
+        results.plot()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results.plot("w")

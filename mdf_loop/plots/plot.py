@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, warn_user
 from mdf_loop.options import public
 from mdf_loop.plots.on_matplotlib import legend, literal, plot_one, plot_phase, pyplot
 from mdf_loop.plots.panels import Panel, panels
@@ -58,7 +58,9 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     """
     shown = panels(source, names)
     if not names:
+        left = [panel for panel in shown if not panel.is_like(shown[0])]
         shown = [panel for panel in shown if panel.is_like(shown[0])]
+        _warn_of_recorded(source, [series.name for panel in left for series in panel.series])
     if ax is not None:
         shown = [Panel([series for panel in shown for series in panel.series], shown[0].x)]
     axes = (
@@ -75,6 +77,13 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
             raise
         wrong = str(error)
     raise ArgumentError(f"matplotlib does not take {', '.join(style)} here: {wrong}")
+
+
+def _warn_of_recorded(source: Any, left: Sequence[str]) -> None:
+    """Say which values were recorded and are not drawn: those of several elements have a picture of their own."""
+    about = getattr(source, "about", None)
+    if about is not None and (names := [name for name in left if name in about.recorded]):
+        warn_user(f"the plot shows values of one kind, and not {', '.join(names)}; draw each by its name: plot({names[0]!r})")
 
 
 def drawn(panel: Panel, ax: Any, **style: Any) -> None:

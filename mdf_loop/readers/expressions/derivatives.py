@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 STEP = "dt"
 """What the length of a step is called."""
 
+INDICES = ("i", "iteration")
+"""What the iteration number is called: the first that nothing else is called."""
+
 STAGES = {"euler": (), "heun": ("",), "rk4": (" / 2", " / 2", "")}
 """The methods: how far within a step the slope is taken again, as what a step is divided by."""
 
@@ -85,7 +88,7 @@ class _Expansion:
         for name, text in said.derivatives.items():
             where = f"derivative of {name}"
             tree = _tree(text, where)
-            if STEP in variables(tree):
+            if STEP in variables(tree) and not {*INDICES}.intersection(variables(tree)):  # i * dt is the time
                 warn_user(
                     f"equations: the {where} reads {STEP}, by which the method multiplies it once more: write the slope alone"
                 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
-from mdf_loop.readers.expressions.derivatives import STAGES, STEP, expand, refuse_standing_time
+from mdf_loop.readers.expressions.derivatives import INDICES, STAGES, STEP, expand, refuse_standing_time
 from mdf_loop.readers.expressions.expression_text import as_name, number_in
 from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_comma, meant_by_list
 
@@ -24,9 +24,6 @@ KEYS = (CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED, CAPTURED, DERIVATIVES, M
 
 NUMBERS = {"pi": "math.pi", "tau": "math.tau", "inf": "math.inf", "nan": "math.nan"}
 """Names that are numbers, unless the body or what is around it has a value of that name."""
-
-INDICES = ("i", "iteration")
-"""What the iteration number is called: the first that nothing else is called."""
 
 AMBIENT = frozenset({*NUMBERS, *INDICES})
 """Names that mean something in every body: those of values around it win over them."""
