@@ -372,3 +372,27 @@ def test_initial_values_in_a_list_are_one_text(tmp_path):
     path.write_text(MODEL.replace("v: v_rest", "v: [v_rest, dt]"))
     with pytest.raises(LoopError, match=r"write an array of expressions as one text, in quotes: '\[v_rest, dt\]'"):
         mdf_loop.run(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "instead"),
+    [
+        ("x: where(x > 3 and x < 9, 0.0, x)", "(a > 0) & (b > 0)"),
+        ("x: where(x > 3 or x < 1, 0.0, x)", "(a > 0) | (b > 0)"),
+        ("x: where(3 < x < 9, 0.0, x)", "(a > 0) & (b > 0)"),
+        ("x: x / 2 if x > 3 else x", "numpy.where(x > 0, a, b)"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])
+def test_conditions_of_arrays_lead_to_those_of_elements(body, instead, engine):
+    words = f"an array of 3 elements is neither true nor false; for each element write {instead}"
+    with mdf_loop.options(engine=engine), pytest.raises(LoopError, match=re.escape(words)):
+        mdf_loop.loop(1, True, np.array([1.0, 5.0, 10.0]), body=body)
+
+
+@pytest.mark.parametrize(
+    ("count", "meant"), [(0.3 / 0.1, "; write 3, or round(...) around what computes it"), (3.0, "; write 3"), (2.5, "")]
+)
+def test_a_trip_count_that_is_computed_is_rounded(count, meant):
+    with pytest.raises(LoopError, match=re.escape(f"got float64[] ({count}){meant}") + "$"):
+        mdf_loop.loop(count, True, 1.0, body="x: x")

@@ -5,6 +5,7 @@ Each bind function reads a node once: it compiles the bodies, and returns the fu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -53,8 +54,14 @@ def _meant(given: np.ndarray) -> str:
     """What a trip count that is no whole number was probably meant to be."""
     if given.dtype == bool:
         return "; the condition comes behind it: loop(M, cond, ...), or M: and cond: in args"
-    is_whole = given.dtype.kind == "f" and given.size == 1 and given.item().is_integer()
-    return f"; write {int(given.item())}" if is_whole else ""
+    number = given.item() if given.dtype.kind == "f" and given.size == 1 else math.nan
+    if not abs(number) < EXACT or not math.isclose(number, near := round(number), rel_tol=1e-9):
+        return ""
+    return f"; write {near}" if near == number else f"; write {near}, or round(...) around what computes it"
+
+
+EXACT = 2.0**53
+"""Up to here fractions are as close as whole numbers."""
 
 
 def _countable(count: int) -> int:

@@ -151,12 +151,14 @@ def left_shift(a, b):
 @kernel("and", domain=DOMAIN, batch=by_step)
 def and_(a, b):
     """``a and b``, where computing b cannot fail."""
+    _refuse_elements(a, "(a > 0) & (b > 0)")
     return b if a else a
 
 
 @kernel("or", domain=DOMAIN, batch=by_step)
 def or_(a, b):
     """``a or b``, where computing b cannot fail."""
+    _refuse_elements(a, "(a > 0) | (b > 0)")
     return a if a else b
 
 
@@ -164,6 +166,16 @@ def or_(a, b):
 def choose(condition, a, b):
     """``a if condition else b``, where a and b are there already."""
     return a if condition else b
+
+
+def _refuse_elements(x: Any, instead: str) -> None:
+    if type(x) is np.ndarray and x.size > 1:
+        raise ValueError(f"an array of {x.size} elements is neither true nor false; for each element write {instead}")
+
+
+def _is_true(x: Any) -> bool:
+    _refuse_elements(x, "numpy.where(x > 0, a, b)")
+    return bool(x)
 
 
 operation("not", operator.not_, None)
@@ -359,7 +371,7 @@ def float_(x):
     return float(x.reshape(()) if isinstance(x, np.ndarray) and x.size == 1 else x)
 
 
-operation("builtins.bool", bool, None)
+operation("builtins.bool", _is_true, None)
 operation("builtins.len", len, None)
 
 

@@ -156,7 +156,8 @@ class FormulaNames(ast.NodeTransformer):
         """Comparisons; ``a < b & c < d`` compares with the bits of ``b & c``."""
         for part in tree.comparators[:-1]:
             if isinstance(part, ast.BinOp) and (sign := _BITS.get(type(part.op))):
-                raise UnsupportedOp(f"{sign[0]} comes before comparisons; between them write {sign[1]}")
+                arrays = f"of arrays write brackets: (x > 0) {sign[0]} (y > 0)"
+                raise UnsupportedOp(f"{sign[0]} comes before comparisons; between them write {sign[1]}; {arrays}")
         return self.generic_visit(tree)
 
     def _by_formula(self, name: str, tree: ast.Call) -> ast.expr:
