@@ -24,6 +24,7 @@ def tenfold(i, go, n):
 
 WRAPPED = {
     "a power of two": ("n: n * 2", (1,), 70, 62, "n"),
+    "the smallest number": ("n: n * 2", (1,), 63, 62, "n"),
     "a factorial": ("n: n * (i + 1)", (1,), 25, 20, "n"),
     "sums": ("a: b\nb: a + b", (0, 1), 100, 91, "b"),
     "a function": (tenfold, (1,), 30, 18, "n"),

@@ -92,7 +92,7 @@ class StaticLowering(Lowering):
     has_copies = False  # a graph that others read says each node once
 
     fitted_as = 1.0
-    """Which number stands for all others where it is asked whether a body takes them: a whole one fits in whole numbers."""
+    """The number that is tried for all others where it is asked whether a body takes them: a whole one fits in whole numbers."""
 
     def __init__(self, path: tuple[str, ...], obey: bool = False) -> None:
         super().__init__(obey)

@@ -96,7 +96,8 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 def outputs_table(title: str, outputs: Mapping[str, Any], about: Any) -> Table:
     """The outputs of a model with their types, shapes and values; of numbers of trials the mean and the standard deviation."""
-    from mdf_loop.models.html_tables import cut_off, spread
+    from mdf_loop.models.ended_runs import cut_off
+    from mdf_loop.models.html_tables import spread
 
     made = table("output", "type", "shape", "value", title=title + cut_off(about))
     for name, value in outputs.items():

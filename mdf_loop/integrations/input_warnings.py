@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.integrations.input_places import InputPlaces
 from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.options import Run
@@ -70,9 +71,6 @@ class InputWarnings:
             self.sent = {}
         for said in filter(None, [*self._of_edges]):
             run.warn_once((id(self._graph), said), said)
-
-
-Key = tuple[str, str, str]
 
 
 def sent_to_declared(graph: Any) -> dict[Key, dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import shortened
+from mdf_loop.models.ended_runs import cut_off, trials_in_words
 from mdf_loop.system.html import escaped, folded, table
 from mdf_loop.types.ports import UNKNOWN, shown
 
@@ -61,29 +62,6 @@ def results_text(results: Any) -> str:
 def _title(about: Any) -> str:
     trials = "" if about.trials is None else cut_off(about) or f", {trials_in_words(about.trials)}"
     return f"results of {about.model or 'a model'}{trials}"
-
-
-def trials_in_words(trials: int) -> str:
-    """How many trials there are."""
-    return f"{trials} trial{'s' if trials > 1 else ''}"
-
-
-def ended_at_m(stops: np.ndarray | None) -> int | None:
-    """How many runs ended by the trip count; None where it is not known."""
-    return None if stops is None else int((stops == "trip count").sum())
-
-
-def at_m_in_words(count: int, runs: str) -> str:
-    """How many of some runs a condition did not end."""
-    return f"{count:,} of {runs} ended at M, not earlier by their condition"
-
-
-def cut_off(about: Any) -> str:
-    """How many trials ended at M, if the condition could have ended them before: those have no decision."""
-    count = ended_at_m(about.stop if np.ndim(about.stop) else None)
-    if not count or (count == about.trials and not about.may_decide):
-        return ""
-    return ", " + at_m_in_words(count, trials_in_words(about.trials))
 
 
 def spread(value: Any) -> str:

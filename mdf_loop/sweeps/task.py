@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError, LoopTimeout, LoopWarning, let_through, warn_user
-from mdf_loop.models.html_tables import ended_at_m
+from mdf_loop.models.ended_runs import ended_at_m
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
 from mdf_loop.progress import Tally

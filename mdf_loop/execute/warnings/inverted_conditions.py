@@ -28,14 +28,8 @@ def warn_of_inverted(
 
     Parameters
     ----------
-    executor : InterpretedLoop
-        What ran the loop.
-    results : sequence
-    given : Arguments
-    run : Run
-    drawn : object
-    lasted : int
-        How many iterations there were.
+    executor, results, given, run, drawn, lasted
+        As of ``warn_of_new_nan``.
     """
     loop, count = executor.loop, given.trip_count
     if lasted != 1 or loop.body.typed or (count is not None and count <= 1) or loop.scanned or not run.tells:

@@ -33,16 +33,8 @@ def warn_of_new_shapes(
 
     Parameters
     ----------
-    executor : InterpretedLoop
-        What ran the loop; one like it runs the first iteration again.
-    results : sequence
-        The carried values behind the last iteration.
-    given : Arguments
-    run : Run
-    drawn : object
-        How far the random stream had come before, if the loop draws.
-    lasted : int
-        How many iterations there were.
+    executor, results, given, run, drawn, lasted
+        As of ``warn_of_new_nan``.
     """
     loop = executor.loop
     if loop.body.typed or not lasted or not run.tells:

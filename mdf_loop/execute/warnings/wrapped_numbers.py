@@ -76,8 +76,11 @@ def _first_beyond(
 
 
 def _may_have_wrapped(before: Any, after: Any) -> bool:
-    if not all(isinstance(x, int | np.integer | np.ndarray) and np.asarray(x).dtype == np.int64 for x in (before, after)):
+    """Whether whole numbers became large, or some became 0 that were not all 0."""
+    if not all(isinstance(x, int | np.integer | np.ndarray) for x in (before, after)):
         return False
-    if np.size(after) > MOST or np.size(after) == 0:
+    first, last = np.asarray(before), np.asarray(after)
+    if not (first.dtype == last.dtype == np.int64) or last.size > MOST:
         return False
-    return bool(np.any(np.abs(after) >= LARGE) or np.any((np.equal(after, 0)) & np.not_equal(before, 0).any()))
+    is_large = (last >= LARGE) | (last <= -LARGE)  # the smallest number has no absolute value
+    return bool(is_large.any() or (first.any() and not last.all()))

@@ -1,4 +1,4 @@
-"""Sequences, which are Python lists, optionals, which are the value itself or None, and what stands for an absent value."""
+"""Sequences, which are Python lists, optionals, which are the value itself or None, and the mark of a value that is absent."""
 
 from __future__ import annotations
 

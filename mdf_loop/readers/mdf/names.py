@@ -24,6 +24,7 @@ from mdf_loop.readers.expressions.expression_text import (
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_name, of_signs
+from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
@@ -85,7 +86,7 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
     arguments, function = getattr(thing, "args", None) or {}, getattr(thing, "function", None)
     if isinstance(function, str) and function and getattr(thing, "value", None) is None:
         yield from _of_function(function, arguments, known, functions)
-    elif bodies := [name for name in arguments if name in BODIES]:
+    elif bodies := [name for name in arguments if name in _BODIES]:
         yield f"it has a body and no function; write function: onnx::{'Loop' if bodies == ['body'] else 'If'}"
     local = [*known, *(arguments if not function else ())]
     for attribute in ("value", "default_initial_value", "time_derivative"):
@@ -100,7 +101,7 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
     for place, (key, value) in enumerate(arguments.items()):  # each sees those before it
         if key in said:
             continue
-        number = "" if key in BODIES else NUMBER
+        number = "" if key in _BODIES else NUMBER
         yield from (f"argument {key!r} reads {name}" for name in _unknown(value, [*known, *[*arguments][:place]], number))
         if function in CONTROL and isinstance(value, str) and value and value not in known and not is_python(value):
             yield f"argument {key!r}: {BRACES if is_onnx_text(value) else f'the text {excerpt(value)} is not an expression'}"
@@ -216,8 +217,7 @@ def _is_input(function: str, name: str) -> bool:
     )
 
 
-BODIES = ("body", "then_branch", "else_branch")
-"""Arguments that are bodies."""
+_BODIES = frozenset[str]().union(*BODIES.values())
 
 NUMBER = "; write a number, or the name of something in the node"
 """What to write for a text that is a name and nothing else."""

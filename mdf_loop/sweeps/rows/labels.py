@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError
-from mdf_loop.models.html_tables import at_m_in_words
+from mdf_loop.models.ended_runs import at_m_in_words
 from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_units, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
