@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.calls.calling import alone_or_all, results_of, run_by, run_loop
+from mdf_loop.calls.calling import alone_or_all, results_of, run_by
 from mdf_loop.calls.prepared import PreparedLoop, read_once
 from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.checks.loop_bodies import values_of
@@ -36,7 +36,6 @@ from mdf_loop.models.results import iterations_of
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
-from mdf_loop.readers.expressions.equation_texts import Equations
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of
 from mdf_loop.readers.mdf.engine_body import reached_from
@@ -98,7 +97,9 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
     yield from _placed([] if constants else trial.told, named, str(graph.id))
     for node, thing in loops:
         if thing.function == "onnx::Loop" and (count := trial.iterations.get(f"{node.id}.{thing.id}", MOST)) <= 1:
-            yield from _ended_at_once(node, thing, values_of(graph, node, given), count, (str(graph.id), node.id, thing.id))
+            is_inverted = any(f"'{node.id}.{thing.id}'" in said for said in trial.inverted)
+            values = values_of(graph, node, given)
+            yield from _ended_at_once(node, thing, values, count, is_inverted, (str(graph.id), node.id, thing.id))
 
 
 def _placed(texts: Iterable[str], loops: Mapping[str, tuple[str, ...]], graph: str) -> Iterator[Finding]:
@@ -122,6 +123,8 @@ class Trial:
         What it ended with, but for what may follow from loops that were cut.
     told : list of str
         What loops warn of; of nan and infinity where no loop was cut.
+    inverted : list of str
+        What they warn of conditions that are false at the beginning.
     odd : list of Finding
         Parameters that are computed and not finite, with which MDF's engine does not go on.
     """
@@ -129,7 +132,7 @@ class Trial:
     def __init__(self, graph: Any, given: Mapping[str, Any], told: Iterable[str] = ()) -> None:
         self.iterations, self.told, self._is_cut = dict[str, int](), [*told], False
         self.error: LoopError | None = None
-        self.odd = list[Finding]()
+        self.inverted, self.odd = list[str](), list[Finding]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", LoopWarning)
@@ -192,7 +195,9 @@ class Trial:
 
     def _note(self, message: Warning | str, *_: Any) -> None:
         said = str(message)
-        if said not in self.told and (_TYPES.search(said) or (_ODD.search(said) and not self._is_cut)):
+        if INVERTED in said:
+            self.inverted.append(said)
+        elif said not in self.told and (_TYPES.search(said) or (_ODD.search(said) and not self._is_cut)):
             self.told.append(said)
 
 
@@ -212,31 +217,18 @@ def _of_matrices(graph: Any, recorded: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(NOTE, f"{'/'.join(place)}: {said} of shape {[*shape]}, as MDF does; {cure}", place)
 
 
-def _ended_at_once(node: Any, thing: Any, values: Mapping[str, Any], count: int, place: tuple[str, ...]) -> Iterator[Finding]:
+def _ended_at_once(
+    node: Any, thing: Any, values: Mapping[str, Any], count: int, is_inverted: bool, place: tuple[str, ...]
+) -> Iterator[Finding]:
     """A loop that ends before or after its first iteration, though M lets it go on."""
-    args, said = {**(thing.args or {})}, equations_of(node, thing)
-    known = {**values, **{key: values.get(value, value) if isinstance(value, str) else value for key, value in args.items()}}
-    most = _number(known.get("M"))
+    most = (thing.args or {}).get("M")
+    most, said = _number(values.get(most, most) if isinstance(most, str) else most), equations_of(node, thing)
     if most is not None and np.any(most <= 1):
         return
     if count == 0:
         yield Finding(WARNING, f"{'/'.join(place)}: no iteration runs: cond, the condition to go on, is false", place)
-    elif said is not None and said.going and not _goes_on(said, known):
+    elif is_inverted and said is not None and said.going:
         yield Finding(WARNING, f"{'/'.join(place)}: while {INVERTED}write while: not ({said.going})", place)
-
-
-def _goes_on(said: Equations, known: Mapping[str, Any]) -> bool:
-    """Whether ``while`` is true of the initial values, as far as the model says these."""
-    body = {"carried": {name: name for name in said.carried}, "let": {**said.let}, "while": said.going}
-    carried = [known.get(name) for name in said.carried]
-    try:
-        captured = {name: known[name] for name in read_once(body, len(carried), "loop").captures if name in known}
-        with warnings.catch_warnings(), options(engine="interpret", max_iterations=1):
-            warnings.simplefilter("ignore")  # this is about the same
-            run_loop(None, True, carried, body, captured)
-    except LoopError as error:
-        return isinstance(error, IterationLimit)
-    return False
 
 
 def without(failed: Iterable[str], graph: Any, given: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
