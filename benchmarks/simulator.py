@@ -134,7 +134,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="for each row of the table")
     parser.add_argument("--rows", type=int, default=3000, help="of theta")
     asked = parser.parse_args()
-    print(f"python benchmarks/simulator.py --seconds {asked.seconds:g} --rows {asked.rows}")
     print(machine(), end="\n\n")
     print(f"{'drift diffusion, microseconds a row':<40}{'ours':>10}{'by hand':>10}{'ratio':>8}")
     for name, (count, calls) in cases(asked.rows).items():

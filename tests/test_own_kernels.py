@@ -112,7 +112,7 @@ def test_kernel_by_the_decorator_before_and_after_a_body_was_planned():
     finally:
         KERNELS["", "Tanh"][:] = kernels
         register(kernels[0])
-    assert found() == before
+    np.testing.assert_allclose(found(), before, rtol=1e-12)  # machine code takes over in engine auto when it is ready: last digits
 
 
 @pytest.mark.parametrize("op", ["Relu", "Identity"])
