@@ -1,8 +1,8 @@
 """The tests of machine code on an emulated processor of ARM: ``python -m tests.arm``.
 
-It needs Debian's packages mmdebstrap, arch-test, qemu-user-static and binfmt-support, the network, root, and hours.  A root of Debian for
-arm64 is made once, with wheels for it, and a copy of this checkout is put into it; what runs there runs as on a processor without
-arithmetic of float16.  ``--share 0.1`` runs a tenth of it.  ``docs/systems.rst`` has its last result.
+It needs Debian's packages mmdebstrap, arch-test, qemu-user-static and binfmt-support, the network, root, and hours.  A root
+of Debian for arm64 is made once, with wheels for it, and a copy of this checkout is put into it; what runs there runs as on a
+processor without arithmetic of float16.  ``--share 0.1`` runs a tenth of it.  ``docs/systems.rst`` has its last result.
 """
 
 from __future__ import annotations

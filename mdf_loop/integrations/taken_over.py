@@ -28,8 +28,8 @@ from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.equation_texts import is_equations, names_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
-from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.by_place import node_by_place
+from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.names import not_in_node
 from mdf_loop.readers.mdf.node import names_read, order_parameters
@@ -136,10 +136,10 @@ def run_function(
     stepped : SteppedLoop, optional
         The loop that the function goes on with; what it publishes is added to ``known``.
     """
-    bodies: dict[str, Any] = {}
+    keys, bodies = BODIES[function.removeprefix("onnx::")], dict[str, Any]()
     try:
         values = {key: _evaluated(text, known, array_format) for key, text in (args or {}).items()}
-        bodies = {key: values.pop(key, known.get(key)) for key in BODIES[function.removeprefix("onnx::")]}  # as MDF finds attributes
+        bodies = {key: values.pop(key, known.get(key)) for key in keys}  # as MDF finds attributes
         _refuse_paths(bodies)
         if function == "onnx::Loop":
             return _run_loop(values, bodies["body"], known, stepped)
@@ -153,7 +153,7 @@ def run_function(
         if isinstance(error, MissingCapture) and any(map(is_equations, bodies.values())):
             error.args = ("; ".join(not_in_node(name, [*known, *within]) for name in error.missing),)
             known, within = {}, []
-        for hint in (*_misspelt(args or {}, BODIES[function.removeprefix("onnx::")]), *_close(error, [*known, *within])):
+        for hint in (*_misspelt(args or {}, keys), *_close(error, [*known, *within])):
             error.add_note(hint)
         raise
 
