@@ -174,6 +174,10 @@ m:
         ("{value: 1.0}", "{value: NA}", "write numpy.nan"),
         ("{value: 1.0}", "{value: p.T}", "cannot be used in an expression; write numpy.transpose(p)"),
         ("{value: 1.0}", "{value: noise()}", "cannot be used in an expression; write numpy.random.normal(0, 1)"),
+        ("{value: 1.0}", "{value: noise(2)}", "cannot be used in an expression; write numpy.random.normal(0, 1, 2)"),
+        ("{value: 1.0}", "{value: noise(p)}", "cannot be used in an expression; write numpy.random.normal(0, 1, numpy.shape(p))"),
+        ("{value: 1.0}", "{value: uniform(2)}", "cannot be used in an expression; write numpy.random.uniform(0, 1, 2)"),
+        ("{value: 1.0}", "{value: random()}", "cannot be used in an expression; write numpy.random.uniform(0, 1)"),
         ("{value: 1.0}", "{value: where(e > 2, 1, 0)}", "has no 1; it has"),
         ("{value: 1.0}", "{value: where(e > 2, 1, 0)}", "; a text with commas is in quotes inside { }: 'where(e > 2, 1, 0)'"),
         (

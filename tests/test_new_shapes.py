@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import warnings
 
 import numpy as np
@@ -68,39 +67,6 @@ def test_a_number_that_gets_all_elements_of_a_series_is_warned_of(engine, body, 
     assert f"x has shape [] at first and becomes [{n}]; s has as many elements as there are iterations" in told
     assert told.endswith("for the one of an iteration write s[i]")
     assert run_by(engine, body.replace("s", "s[i]"), n, x=0.0, s=np.ones(n), **({"w": 0.5} if "w" in body else {})) == []
-
-
-SHARED = ["x: x + noise()", "x: A @ x - 0.1 * noise()", "x: x + s * normal(0, 1) + A[0]", "dx/dt: -x + s * noise()\nmethod: heun"]
-MEANT_SO = [
-    "x: x + noise(x)",
-    "dx/dt: -x + s * noise(x[0])",
-    "let z: noise()\nx: x + z",
-    "x: x + A[0] * noise()",
-    "x: where(uniform() < 0.5, x, -x)",
-    "x: x + noise(A)[0]",
-    "x: 0.5 * x\ncollect y: x + noise()",
-]
-
-
-def draws_of(body, x):
-    """What a loop with a draw warns of."""
-    known = {"A": 0.5 * np.eye(3), "s": 2.0, "dt": 0.1}
-    given = {name: value for name, value in known.items() if re.search(rf"\b{name}\b", body)}
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        mdf_loop.loop(30, True, body=body, x=x, **given)
-    return [str(each.message) for each in told]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_one_drawn_number_for_all_elements_is_warned_of(engine):
-    with mdf_loop.options(engine=engine, seed=1):
-        for body in SHARED:
-            (told,) = draws_of(body, np.ones(3))
-            assert "a draw without an array gives one number, which is added to all elements of x; noise(x)" in told
-            assert told.startswith("equations/")
-            assert draws_of(body.replace("A[0]", "s").replace("A @ x", "x"), 1.0) == []
-        assert [body for body in MEANT_SO if draws_of(body, np.ones(3))] == []
 
 
 def test_bodies_of_onnx_declare_what_they_mean():

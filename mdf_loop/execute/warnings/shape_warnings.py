@@ -3,12 +3,11 @@
 Values may grow: lists to which each iteration appends, and a number to which an array is added, which is the same number for
 all elements.  Nearly always a mistake are another number of axes, axes of one element that the first iteration lengthens, and an
 array with an element for each iteration that is added to a number as a whole.
-Bodies of ONNX declare what they mean.  An equation that adds one drawn number to all elements looks like noise for each of them.
+Bodies of ONNX declare what they mean.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +16,9 @@ import numpy as np
 from mdf_loop.errors import PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
-from mdf_loop.ir import Body, Node
-from mdf_loop.ops.batching import elementwise
-from mdf_loop.ops.registry import lookup
+from mdf_loop.execute.warnings.shared_draws import is_of_elements
+from mdf_loop.ir import Body
 from mdf_loop.options import Run
-from mdf_loop.plan.invariants import draws
 
 Shape = tuple[int, ...]
 
@@ -69,46 +66,6 @@ def warn_of_shapes_before(error: PartialResults, executor: InterpretedLoop, give
         warn_of_new_shapes(executor, moment.carried, given, run, drawn, moment.iteration)
 
 
-def warn_of_shared_draws(
-    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-) -> None:
-    """Say that an equation adds one drawn number to all elements of a carried value."""
-    body = executor.loop.body
-    if drawn is None or body.typed or not lasted or not run.tells or is_inner(executor, run):
-        return
-    sizes = tuple([getattr(value, "size", 1) > 1 for value in given.carried])
-    known = _shared.setdefault(executor, {})
-    if sizes not in known:
-        known[sizes] = _shared_draws(executor, given, run, drawn) if any(sizes) else {}
-    for name, said in known[sizes].items():
-        run.warn_once((id(body), "draw", name), said)
-
-
-_shared = weakref.WeakKeyDictionary[InterpretedLoop, dict[tuple[bool, ...], dict[str, str]]]()
-
-
-def _shared_draws(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> dict[str, str]:
-    """The carried values that get one drawn number for all elements, with what to say; a ``let`` gives such a number a name."""
-    body, found, numbers = executor.loop.body, dict[str, str](), set[str]()
-    carried = {body.places[c.output]: c.input for c in executor.loop.carried if c.output in body.places}
-    for session, program in first_iterations(executor, given, run, drawn, 1):
-        for node in body.nodes if carried else ():
-            value, name = session.env[program.slot(node.outputs[0])], carried.get(body.places.get(node.outputs[0], ""))
-            reads_number = not numbers.isdisjoint(node.inputs) and _is_of_elements(node)
-            if name and not np.ndim(value) and (reads_number or _draws_of_itself(node, body)):
-                numbers.update(node.outputs)
-            elif name and reads_number and node.op in ("add", "subtract") and np.size(value) > 1:
-                said = f"a draw without an array gives one number, which is added to all elements of {name}"
-                cure = f"noise({name}) and uniform({name}) draw one for each, noise({name}[0]) one for all"
-                found[name] = f"{body.at(node.outputs[0])}{said}; {cure}"
-    return found
-
-
-def _draws_of_itself(node: Node, body: Body) -> bool:
-    """Whether a node draws from numbers that are written or captured, as ``noise()`` and ``normal(0, spread)`` do."""
-    return draws(node) and not node.bodies and all(name in body.constants or name in body.captures for name in node.inputs)
-
-
 _HINT = (
     "most carried values keep their shape. Look for * (element by element) in the place of @ (the product of matrices), and for "
     "an array where a number is meant. If the new shape is right, begin with an array of that shape"
@@ -142,8 +99,4 @@ def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: s
 def _is_elementwise(body: Body, output: str) -> bool:
     """Whether a value is computed element by element, so that its operands were broadcast: it is no list with more behind it."""
     node = next((node for node in body.nodes if output in node.outputs), None)
-    return node is not None and _is_of_elements(node)
-
-
-def _is_of_elements(node: Node) -> bool:
-    return not node.bodies and lookup(node.op, node.opset, node.domain).batch is elementwise
+    return node is not None and is_of_elements(node)

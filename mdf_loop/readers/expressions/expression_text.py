@@ -291,11 +291,21 @@ def _called(node: ast.Call) -> str:
         return _called(plain) if bare_function(plain) else ""
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func, node.args)
-    if isinstance(node.func, ast.Name) and node.func.id == "noise":
-        return "; write numpy.random.normal(0, 1)"
+    if isinstance(node.func, ast.Name) and node.func.id in _DRAWS and len(node.args) < 2:
+        like = [
+            ast.unparse(each)
+            if isinstance(each, ast.Constant) and isinstance(each.value, int)
+            else f"numpy.shape({ast.unparse(each)})"
+            for each in node.args
+        ]
+        return f"; write {_DRAWS[node.func.id]}({', '.join(['0, 1', *like])})"
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
+
+
+_DRAWS = {"noise": "numpy.random.normal", "uniform": "numpy.random.uniform", "random": "numpy.random.uniform"}
+"""What equations call draws, one or as many as an array has, and what draws the same elsewhere."""
 
 
 def is_of_library(function: ast.Attribute) -> bool:

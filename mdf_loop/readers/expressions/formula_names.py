@@ -114,9 +114,8 @@ class FormulaNames(ast.NodeTransformer):
             return _at(ast.Call(_dotted(alike, tree), [zeros], []), tree)
         if name in DRAWS:
             more = f", {name}({DISTRIBUTIONS[name][1]}) one between these" if name in DISTRIBUTIONS else ""
-            raise UnsupportedOp(
-                f"{name}() draws one number, {name}(x) as many as x has{more}; it takes nothing else: scale what it gives"
-            )
+            cure = f"scale what it gives, or draw {name}(zeros(n)), n numbers"
+            raise UnsupportedOp(f"{name}() draws one number, {name}(x) as many as x has{more}; it takes nothing else: {cure}")
         module = next((each for each in ("numpy", "math", "numpy.linalg") if op_of(f"{each}.{name}") is not None), "")
         if module:
             tree.func = _dotted(f"{module}.{name}", tree)

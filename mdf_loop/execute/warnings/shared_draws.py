@@ -1,0 +1,110 @@
+"""A run says where one drawn number is that of all elements of an array, which looks like noise for each of them.
+
+That is so within one equation, or one line of a function: a number that a ``let`` or a line of its own draws is meant.  A value
+that begins as a number and becomes an array gets one number for all elements from ``noise(x)`` as well, in its first iteration.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.execute.collect import is_number
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
+from mdf_loop.ir import Body, Node
+from mdf_loop.ops.batching import elementwise
+from mdf_loop.ops.registry import lookup
+from mdf_loop.options import Run
+from mdf_loop.plan.invariants import draws
+
+LIKE = "numpy.zeros_like"
+"""What ``noise(x)`` makes of x: as many means as x has elements."""
+
+CURE = (
+    "noise({0}) and uniform({0}) draw one for each, as normal and poisson do whose arguments have as many elements; "
+    "noise({0}[0]) and uniform({0}[0]) draw one for all"
+)
+
+_shared = weakref.WeakKeyDictionary[InterpretedLoop, dict[tuple[bool, ...], dict[str, str]]]()
+
+
+def warn_of_shared_draws(
+    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> None:
+    """Say that all elements of an array have one drawn number.
+
+    Parameters
+    ----------
+    executor, results, given, run, drawn, lasted
+        As of ``warn_of_new_nan``.
+    """
+    body, count = executor.loop.body, len(executor.loop.carried)
+    if drawn is None or body.typed or not lasted or not run.tells or is_inner(executor, run):
+        return
+    rows = [value[0] if isinstance(value, np.ndarray) and len(value) else 0 for value in results[count:]]
+    arrays = tuple([getattr(value, "size", 1) > 1 for value in (*given.carried, *results[:count], *rows)])
+    known = _shared.setdefault(executor, {})
+    if arrays not in known:
+        known[arrays] = _shared_draws(executor, given, run, drawn) if any(arrays) else {}
+    for name, said in known[arrays].items():
+        run.warn_once((id(body), "draw", name), said)
+
+
+def _shared_draws(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> dict[str, str]:
+    """What to say, by the carried values, or by the equations of others."""
+    body, found = executor.loop.body, dict[str, str]()
+    carried = {body.places[c.output]: c.input for c in executor.loop.carried if c.output in body.places}
+    for session, program in first_iterations(executor, given, run, drawn, 1):
+        values = {
+            node.outputs[0]: session.env[program.slot(node.outputs[0])] for node in body.nodes if node.outputs and node.outputs[0]
+        }
+        growing = {node.outputs[0]: name for node, name in _of_growing(executor, values, given, session.moment.carried)}
+        for output, name in growing.items():
+            said = f"{body.at(output)}one number is drawn for all elements in iteration 0, as {name} begins as a number"
+            found[f"{name} begins"] = f"{said}; begin with an array that has as many elements as {name} gets"
+        for node in _sharing(body, values, growing):
+            place = body.places[node.outputs[0]]
+            name = carried.get(place, "")
+            said = f"a draw without an array gives one number, which all elements of {name or 'an array'} share"
+            found[name or place] = f"{body.at(node.outputs[0])}{said}; {CURE.format(name or 'x')}"
+    return found
+
+
+def _sharing(body: Body, values: Mapping[str, Any], others: Container[str]) -> Iterator[Node]:
+    """Nodes that make an array with one number that was drawn in the same equation, but for ``others`` that draw."""
+    drawn = set[tuple[str, str]]()
+    made_like = {node.outputs[0] for node in body.nodes if node.op == LIKE}
+    for node in body.nodes:
+        value, place = (values.get(node.outputs[0]), body.places.get(node.outputs[0], "")) if node.outputs else (None, "")
+        reads_number = is_of_elements(node) and any((place, name) in drawn for name in node.inputs)
+        if place and is_number(value):
+            draws_one = draws(node) and not node.bodies and made_like.isdisjoint(node.inputs) and node.outputs[0] not in others
+            if reads_number or draws_one:
+                drawn.update((place, name) for name in node.outputs)
+        elif place and reads_number and getattr(value, "size", 1) > 1:
+            yield node
+
+
+def _of_growing(
+    executor: InterpretedLoop, values: Mapping[str, Any], given: Arguments, after: Sequence[Any]
+) -> Iterator[tuple[Node, str]]:
+    """What draws as many numbers as a value has that begins as a number, and is an array from then on; with that value."""
+    body, begun = executor.loop.body, dict[str, str]()
+    for carried, first, value in zip(executor.loop.carried, given.carried, after, strict=True):
+        if getattr(value, "size", 1) > 1 and is_number(first):
+            begun[carried.input] = carried.input
+    for node in body.nodes if begun else ():
+        name = next((begun[name] for name in node.inputs if name in begun), "")
+        if name and draws(node) and is_number(values[node.outputs[0]]):
+            yield node, name
+        elif name and (node.op == LIKE or is_of_elements(node)):
+            begun.update(dict.fromkeys(node.outputs, name))
+
+
+def is_of_elements(node: Node) -> bool:
+    """Whether a node computes element by element, so that its operands are broadcast."""
+    return not node.bodies and lookup(node.op, node.opset, node.domain).batch is elementwise

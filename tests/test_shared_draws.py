@@ -1,0 +1,91 @@
+"""One drawn number that all elements of an array share is warned of, where it is not drawn for all of them."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+from engines import ENGINES
+
+import mdf_loop
+from mdf_loop.checks.model_file import check
+
+SHARED = [
+    "x: x + noise()",
+    "x: A @ x - 0.1 * noise()",
+    "x: x + s * normal(0, 1) + A[0]",
+    "x: x + normal(s * dt, sqrt(dt))",
+    "x: x + poisson(s)",
+    "x: x * noise()",
+    "x: x * (1 + 0.1 * random())",
+    "x: x + A[0] * noise()",
+    "x: where(uniform() < 0.5, x, -x)",
+    "x: where(x > uniform(), 1.0, 0.0)",
+    "x: maximum(x + noise(), 0)",
+    "dx/dt: -x + s * noise()\nmethod: heun",
+]
+OF_OTHERS = ["x: 0.5 * x\ncollect y: x + noise()", "let z: A[0] * noise()\nx: x + z", "x: 0.5 * x\ncollect y: A[0] + noise()"]
+MEANT_SO = [
+    "x: x + noise(x)",
+    "dx/dt: -x + s * noise(x[0])",
+    "let z: noise()\nx: x + z",
+    "let z: s * noise()\nx: x * z",
+    "x: where(uniform(x) < 0.5, x, -x)",
+    "x: where(uniform(x[0]) < 0.5, x, -x)",
+    "x: x + noise(A)[0]",
+    "x: x + poisson(s + zeros_like(x))",
+    "x: 0.5 * x\ncollect y: x[0] + noise()",
+]
+GROWING = ["x: x + noise(x) + A[0]", "x: x + normal(0.5 * x, 1) + A[0]", "x: A[0] + poisson(x)", "let z: uniform(x)\nx: z + A[0]"]
+SAID = "a draw without an array gives one number, which all elements of "
+
+
+def draws_of(body, x, n=30):
+    """What a loop with a draw warns of."""
+    known = {"A": 0.5 * np.eye(3), "s": 2.0, "dt": 0.1}
+    given = {name: value for name, value in known.items() if re.search(rf"\b{name}\b", body)}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        mdf_loop.loop(n, True, body=body, x=x, **given)
+    return [str(each.message) for each in told]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_drawn_number_for_all_elements_is_warned_of(engine):
+    with mdf_loop.options(engine=engine, seed=1):
+        for body in SHARED:
+            (told,) = draws_of(body, np.ones(3))
+            assert f"{SAID}x share; noise(x) and uniform(x) draw one for each" in told
+            assert told.startswith("equations/")
+            assert draws_of(body.replace("A[0]", "s").replace("A @ x", "x"), 1.0) == []
+        for body in OF_OTHERS:
+            (told,) = draws_of(body, np.ones(3))
+            assert f"{SAID}an array share" in told
+        assert [body for body in MEANT_SO if draws_of(body, np.ones(3))] == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("n", [1, 30])
+def test_a_number_that_becomes_an_array_has_one_draw_for_all_at_first(engine, n):
+    with mdf_loop.options(engine=engine, seed=1):
+        for body in GROWING:
+            (told,) = draws_of(body, 1.0, n)
+            assert told.startswith(
+                "equations/line 1: one number is drawn for all elements in iteration 0, as x begins as a number"
+            )
+            assert draws_of(body, np.ones(3), n) == []
+        assert draws_of("x: A[0] + x", 1.0, n) == []
+
+
+def test_check_warns_of_it(tmp_path):
+    node = {"parameters": {"body": {"value": {"carried": {"x": "x + noise(x) + w"}}}, "w": {"value": [1.0, 2.0]}}}
+    node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": 3, "x": 0.0, "body": "body"}}
+    node["output_ports"] = {"o": {"value": "run"}}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}))
+    (finding,) = check(path)
+    assert "one number is drawn for all elements in iteration 0, as x begins as a number" in str(finding)
+    node["parameters"]["run"]["args"]["x"] = [0.0, 0.0]
+    path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}))
+    assert check(path) == []
