@@ -182,7 +182,7 @@ def test_an_output_read_as_an_attribute_is_told_how(tmp_path):
 
 
 def test_steps_are_no_iterations(tmp_path):
-    with pytest.warns(mdf_loop.errors.LoopWarning, match="the iterations of a loop are its argument M"):
+    with pytest.warns(LoopWarning, match="the iterations of a loop are its argument M"):
         mdf_loop.run(model(tmp_path), steps=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -283,3 +283,48 @@ def test_the_shape_of_a_port_is_compared_with_what_is_given(tmp_path, shape):
 def test_a_shape_that_is_a_number_says_how_it_is_written(tmp_path):
     with pytest.raises(LoopError, match=r"shape of an input port must be a list, a text; got a number \(3\); write \[3\]"):
         mdf_loop.load(with_shape(tmp_path, 3))
+
+
+IN_ANOTHER_ORDER = {
+    "x, i, go": lambda x, i, go: (True, x),
+    "go, i, x": lambda go, i, x: (True, x),
+    "x, i": lambda x, i, y=0: (True, y),
+    "i, x, keep_going": lambda i, x, keep_going: (True, x),
+    "x, y, iteration": lambda x, y, iteration: (True, x),
+}
+IN_ORDER = {
+    "i, go, x": lambda i, go, x: (True, x),
+    "n, go, i": lambda n, go, i: (True, i),
+    "t, c, k": lambda t, c, k: (True, k),
+    "_, __, i": lambda _, __, i: (True, i),
+    "i, c, k": lambda i, c, k: (True, k),
+}
+
+
+@pytest.mark.parametrize("prepare", [lambda function: function, mdf_loop.body], ids=["called", "read"])
+def test_parameters_in_another_order_are_warned_of(prepare):
+    for function in IN_ANOTHER_ORDER.values():
+        with pytest.warns(LoopWarning, match=r"a Loop gives a function \(i, go, \*carried values\) in this order"):
+            mdf_loop.loop(2, True, 1.0, body=prepare(function))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for function in IN_ORDER.values():
+            mdf_loop.loop(2, True, 1.0, body=prepare(function))
+        assert mdf_loop.scan(0.0, [1.0, 2.0], body=prepare(lambda go, i: go + i), num_scan_inputs=1) == 3
+
+
+def test_values_of_a_function_have_the_names_of_its_parameters():
+    def step(i, go, x, y_out):
+        return True, x, np.log(y_out - 1.0)
+
+    with pytest.warns(LoopWarning, match="y_out became nan"), np.errstate(all="ignore"):
+        mdf_loop.loop(2, True, 1.0, 0.5, body=step)
+
+    class Model:
+        def step(self, i, go, v, *, w):
+            return True, np.log(v - w)
+
+    with pytest.warns(LoopWarning, match="Loop: v became nan"), np.errstate(all="ignore"):
+        mdf_loop.loop(2, True, 0.5, body=Model().step, w=1.0)
+    assert mdf_loop.loop(2, True, 0.5, body=lambda *values: (True, values[2] + 1)) == 2.5
+    assert mdf_loop.loop(2, True, 0.5, 1.0, body=lambda i, go, x, x_out: (True, x + 1, x_out))[0] == 2.5

@@ -89,6 +89,10 @@ OTHER_LANGUAGES = [
     (WHILE, "while: v < threshold, t < 3", "both are written v < threshold and t < 3"),
     (WHILE, "until: v > threshold", "while: not (v > threshold)"),
     (WHILE, "condition: v < threshold", "the condition to go on is while: v < threshold"),
+    (WHILE, "while: max(path) < threshold", "path is collected, and an array when the loop has ended: carry what an iteration"),
+    (WHILE, "while: run.v < threshold", "'run.v' is a result, and not there inside of the loop; write v"),
+    (WHILE, "while: max(run.path) < 3", "'run.path' is a result, and not there inside of the loop; path is collected"),
+    (STEP, "v: run.v + dt", "'run.v' is a result, and not there inside of the loop; write v"),
     (T, "while: t < 3", "'while' is a key of the body, not a value in carried"),
     (T, "let: {k: max(t, 3)}", "'let' is a key of the body, not a value in carried"),
 ]
@@ -128,6 +132,18 @@ def test_a_mistake_has_its_line_and_says_what_to_write(tmp_path, right, wrong, m
     assert message in "; ".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     assert line_of_error(path, caught.value) == line
     assert any(found.line == line and message in found.message for found in check(path))
+
+
+def test_results_are_not_there_inside_of_the_loop(tmp_path):
+    with pytest.raises(MissingCapture, match="path is collected, and an array when the loop has ended"):
+        mdf_loop.loop(9, True, 0.0, body="x: x + 1\ncollect path: x\nwhile: max(path) < 3")
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.replace(WHILE, "while: run[0] < threshold"))
+    (found,) = check(path)
+    assert found.kind == "error"
+    assert "the body reads 'run', the loop itself" in found.message
+    x, top = mdf_loop.loop(2, True, 0.0, np.zeros((2, 3)), body="x: x + 1\nT: T + A.T", A=np.ones((3, 2)))
+    assert (x, top.shape) == (2, (2, 3))
 
 
 def test_the_model_is_right(tmp_path):

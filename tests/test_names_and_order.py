@@ -333,3 +333,28 @@ def test_bodies_inside_bodies_read_the_names_around_them(tmp_path):
         "M: 60, v: 0.0, t: 0", "M: 3, cond: true, x: 1.0"
     )
     assert results(tmp_path, text, tau=0.5)["v"] == 4.0
+
+
+def with_arguments(folder, body, *names):
+    """What check says of a loop of two values whose arguments have these names."""
+    path = folder / "m.yaml"
+    args = ", ".join(f"{name}: {k}.0" for k, name in enumerate(names))
+    loop = f"{{function: 'onnx::Loop', args: {{M: 3, {args}, body: body}}}}"
+    result = "run.x" if "carried" in body else "run[0]"
+    node = f"{{parameters: {{body: {{value: {body}}}, run: {loop}}}, output_ports: {{y: {{value: '{result}'}}}}}}"
+    path.write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{n: {node}}}}}}}}}")
+    return [(found.kind, found.message) for found in check(path)]
+
+
+def test_check_says_which_value_is_taken_for_which(tmp_path):
+    equations = "{carried: {x: x + 1, t: t + 2}}"
+    onnx = "{onnx: 'b (int64 i, bool go, double x, double t) => (bool go, double y, double u) { y = Add (x, x) u = Add (t, t) }'}"
+    said = "g/n/run: args have other names than the values of the body, so their order counts: "
+    found = with_arguments(tmp_path, equations, "a", "b")
+    assert found == [("note", f"{said}a for x, b for t; write args: {{x: ..., t: ...}}")]
+    for names in (("x", "t"), ("t0", "x0"), ("t", "x")):
+        assert with_arguments(tmp_path, equations, *names) == []
+    found = with_arguments(tmp_path, onnx, "t", "start")
+    assert found == [("warning", f"{said}t for x, start for t; the body has 't' in another place")]
+    for names in (("a", "b"), ("start", "t"), ("t", "x")):
+        assert with_arguments(tmp_path, onnx, *names) == []

@@ -69,6 +69,63 @@ def test_a_number_that_gets_all_elements_of_a_series_is_warned_of(engine, body, 
     assert run_by(engine, body.replace("s", "s[i]"), n, x=0.0, s=np.ones(n), **({"w": 0.5} if "w" in body else {})) == []
 
 
+GROWING = {
+    "a pair": ("m: [m, m]", {"m": 1.0}, "m has shape [] at first, then [2] and [2, 2, 2]"),
+    "a list of a number": ("m: concatenate([ravel(m), [1.0]])", {"m": 1.0}, "m has shape [] at first, then [2] and [4]"),
+    "twice as many": ("m: concatenate([m, m])", {"m": np.ones(2)}, "m has shape [2] at first, then [4] and [16]"),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", GROWING)
+def test_a_value_that_grows_by_more_than_a_list_does_is_warned_of(engine, name):
+    body, values, message = GROWING[name]
+    (told,) = run_by(engine, body, 3, **values)
+    assert told.startswith(f"iterations 0 to 2 of Loop: equations/line 1: {message}; most carried values keep their shape")
+    assert "kept by collecting it" in told
+
+
+FUNCTIONS = {
+    "a pair": (lambda i, go, x: (True, np.stack([x, x])), 1.0, "x has shape [] at first, then [2] and [2, 2, 2]"),
+    "a list": (lambda i, go, x: (True, np.append(x, i)), 1.0, "x has shape [] at first, then [2] and [4]"),
+    "axes": (lambda i, go, x: (True, F * x), np.ones(2), "iteration 0 of Loop: x has shape [2] at first and becomes [2, 2]"),
+    "rows": (
+        lambda i, go, x: (True, np.ones(3) * x),
+        np.ones(1),
+        "iteration 0 of Loop: x has shape [1] at first and becomes [3]",
+    ),
+    "in the place of an array": (
+        lambda i, go, x: (True, [x[0], x[1]]),
+        np.ones(2),
+        "x begins as an array and becomes a list of 2",
+    ),
+    "in the place of a number": (lambda i, go, x: (True, [x, x]), 1.0, "x begins as an array and becomes a list of 2"),
+}
+GROW_AS_MEANT = {
+    "a list": (lambda i, go, x: (True, np.append(x, i)), np.ones(1)),
+    "a list that began empty": (lambda i, go, x: (True, np.append(x, i)), []),
+    "arrays in a list": (lambda i, go, x: (True, [*x, np.ones(i)]), [np.ones(2)]),
+    "a number that becomes an array": (lambda i, go, x: (True, x + np.ones(3)), 1.0),
+    "a queue": (lambda i, go, x: (True, x[1:]), np.ones(9)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_are_called_are_looked_at_too(name):
+    body, x, message = FUNCTIONS[name]
+    with pytest.warns(LoopWarning) as told:
+        mdf_loop.loop(3, True, x, body=body)
+    assert [message in str(each.message) for each in told] == [True]
+
+
+@pytest.mark.parametrize("name", GROW_AS_MEANT)
+def test_functions_whose_values_are_meant_to_grow_are_not(name):
+    body, x = GROW_AS_MEANT[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.loop(3, True, x, body=body)
+
+
 def test_bodies_of_onnx_declare_what_they_mean():
     text = "b (int64 i, bool go, double[n] x) => (bool go, double[n] y) { y = Add (x, w) }"
     assert run_by("interpret", text, 3, x=np.ones(1), w=np.ones(3)) == []

@@ -8,17 +8,18 @@ a hidden captured value: a body is the same for all functions of one name and si
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import ArgumentError
-from mdf_loop.execute.collect import Gathered, Gathering
+from mdf_loop.execute.collect import Gathered, Gathering, shape_of
 from mdf_loop.execute.program import Hidden
 from mdf_loop.ir import Body, Collected, Node
 from mdf_loop.ops.registry import kernel
+from mdf_loop.readers.arguments import warn_of_order
 
 DOMAIN = "python"
 
@@ -39,19 +40,31 @@ class Called(Hidden):
     function: Function
 
 
-def loop_body(name: str, n_carried: int, captures: Sequence[str]) -> Body:
-    """The body of a Loop: the function takes (iteration number, condition, carried values)."""
-    carried = _numbered("carried", n_carried)
-    inputs = ("iteration", "condition", *carried)
-    outputs = ("condition_out", *(f"{value}_out" for value in carried))
-    return _calling(name, (*inputs, "gathered"), inputs, outputs, captures)
+def loop_body(name: str, names: Sequence[str], captures: Sequence[str]) -> Body:
+    """The body of a Loop: the function takes (iteration number, condition, carried values), which it calls so."""
+    warn_of_order(name, names)
+    outputs = ("condition_out", *(f"{value}_out" for value in names[2:]))
+    return _calling(name, (*names, "gathered"), (*names,), outputs, captures)
 
 
-def scan_body(name: str, n_carried: int, n_scanned: int, captures: Sequence[str]) -> Body:
-    """The body of a Scan: the function takes (carried values, parts of the scanned inputs)."""
-    carried, parts = _numbered("carried", n_carried), _numbered("part", n_scanned)
+def scan_body(name: str, names: Sequence[str], n_scanned: int, captures: Sequence[str]) -> Body:
+    """The body of a Scan: the function takes (carried values, parts of the scanned inputs), which it calls so."""
+    carried, parts = names[: len(names) - n_scanned], names[len(names) - n_scanned :]
     outputs = tuple(f"{value}_out" for value in carried)
-    return _calling(name, (*carried, "gathered", *parts), (*carried, *parts), outputs, captures)
+    return _calling(name, (*carried, "gathered", *parts), (*names,), outputs, captures)
+
+
+def names_of(function: Function, others: Sequence[str], captures: Iterable[str]) -> tuple[str, ...]:
+    """What a function calls the values that it is given in order; the ``others`` if that is not known, or no names of a body."""
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames[inspect.ismethod(function) : code.co_argcount][: len(others)] if code is not None else ()
+    taken = {"gathered", "gathered_out", FUNCTION, "condition_out", *captures, *(f"{name}_out" for name in names)}
+    return names if len(names) == len(others) and taken.isdisjoint(names) else (*others,)
+
+
+def numbered(word: str, count: int) -> tuple[str, ...]:
+    """Names of so many values."""
+    return tuple(f"{word}_{k}" for k in range(count))
 
 
 def branch_body(name: str, captures: Sequence[str], function: str = FUNCTION) -> Body:
@@ -71,10 +84,6 @@ def _calling(
     captured, outs = (*captures, FUNCTION), (*outputs, "gathered_out")
     node = Node(BODY, ("gathered", *arguments), outs, attrs, name, 1, DOMAIN, captured)
     return Body(name, inputs, outs, (node,), captures=captured, typed=False)
-
-
-def _numbered(word: str, count: int) -> tuple[str, ...]:
-    return tuple(f"{word}_{k}" for k in range(count))
 
 
 def name_of(function: Function) -> str:
@@ -105,6 +114,8 @@ def call_body(gathered, *values, names, n_values):
             f"least {n_values}: the condition (in a loop), the carried values, then any collected ones"
         )
     _gather(gathered, results[n_values:])
+    if gathered.first is None:
+        gathered.first = [*map(shape_of, results[:n_values])]
     return (*map(_own, results[:n_values]), gathered)
 
 

@@ -337,7 +337,7 @@ def _misspelt(body: Body, missing: Sequence[str], named: Mapping[str, Any]) -> s
     for name in missing:
         if close := close_to(name, [given for given in named if given not in body.captures]):
             return f"; {close[0]!r} is given, and the body does not read it: which of the two is misspelt?"
-        inside = named_in(body)
+        inside = [*named_in(body), *body.places]
         if hint := meant_by_name(name, inside) if body.name == EQUATIONS else did_you_mean(name, inside):
             return hint
     return ""

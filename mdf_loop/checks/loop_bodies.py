@@ -16,9 +16,10 @@ from mdf_loop.errors import ArgumentError, LoopError
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.ir import Body
 from mdf_loop.options import start_run
+from mdf_loop.readers.arguments import by_stems
 from mdf_loop.readers.expressions.equation_texts import Equations, equations_in, is_equations, names_of, within
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
-from mdf_loop.readers.expressions.expression_text import tree_of, variables
+from mdf_loop.readers.expressions.expression_text import as_name, tree_of, variables
 from mdf_loop.readers.mdf.by_place import NO_VALUES, NamedResults, equations_of, signature_of
 from mdf_loop.readers.mdf.file_structure import called
 from mdf_loop.readers.mdf.input_ports import default_value_of
@@ -64,10 +65,11 @@ def wrong_with_bodies(graph: Any, node: Any, thing: Any, gaps: Sequence[Gap]) ->
             yield from found
             if body is not None and not gaps:
                 yield from _of_results(graph, node, thing, len(body.outputs) - (kind == "loop"))
-                yield from _of_captures(body, source, known, place)
+                yield from _of_captures(body, source, known, place, thing.id)
                 yield from _of_tau(within(source, known), place)
                 yield from _of_late_lets(source, place)
                 yield from _of_end(graph, node, thing, body) if kind == "loop" else ()
+                yield from () if kind == "branch" or is_typed(graph) else _of_order(body, thing, source, (*place[:2], thing.id))
 
 
 def _read(source: Any, thing: Any, place: tuple[str, ...]) -> tuple[Body | None, list[Finding]]:
@@ -93,8 +95,29 @@ def _said(error: LoopError) -> str:
     return "; ".join([str(error), *getattr(error, "__notes__", ())])
 
 
-def _of_captures(body: Body, source: Any, known: set[str], place: tuple[str, ...]) -> Iterator[Finding]:
+def _of_order(body: Body, thing: Any, source: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    """Initial values whose names are no values of the body, so that their order counts."""
+    names = body.inputs[0 if thing.function == "onnx::Scan" else 2 :]
+    keys = [as_name(key) for key, value in (thing.args or {}).items() if key not in NO_VALUES]
+    taken = {key: name for key, name in zip(keys, names, strict=False) if key != name}
+    if len(names) != len(keys) or len(keys) == 1 or not taken:
+        return
+    pairs = ", ".join(f"{key} for {name}" for key, name in taken.items())
+    said = f"{'/'.join(place)}: args have other names than the values of the body, so their order counts: {pairs}"
+    if not taken.keys().isdisjoint(names):
+        crossed = next(key for key in taken if key in names)
+        yield Finding(WARNING, f"{said}; the body has {crossed!r} in another place", place)
+    elif is_equations(source) and not by_stems(names, keys, "/".join(place)):
+        yield Finding(NOTE, f"{said}; write args: {{{', '.join(f'{name}: ...' for name in names)}}}", place)
+
+
+def _of_captures(body: Body, source: Any, known: set[str], place: tuple[str, ...], loop: str) -> Iterator[Finding]:
     for captured in body.captures:
+        if captured == loop:
+            said = (
+                f"the body reads {loop!r}, the loop itself, whose results are not there inside of it; write names of its values"
+            )
+            yield Finding(ERROR, f"{'/'.join(place)}: {said}", (*place, *map(str, place_of_reading(source, captured))))
         if captured not in known and captured not in body.defaults:
             said = not_in_node(captured, [*known, *names_of(source), *named_in(body)])
             yield Finding(ERROR, f"{'/'.join(place)}: {said}", (*place, *map(str, place_of_reading(source, captured))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,11 @@ WIDENED = "biufc"
 def is_number(value: Any) -> bool:
     """Whether a value is one number, as an array without dimensions too, or none at all."""
     return not isinstance(value, list) and getattr(value, "ndim", 0) == 0
+
+
+def shape_of(value: Any) -> Any:
+    """The shape of a number or an array; None for anything else."""
+    return value.shape if isinstance(value, np.ndarray | np.generic) else () if isinstance(value, int | float) else None
 
 
 def array_of_numbers(values: list[Any], dtype: np.dtype) -> np.ndarray:
@@ -299,7 +304,12 @@ def gathering_of(what: Collected, place: str = "") -> Gathering:
 
 
 class Gathered(list[Gathering], Hidden):
-    """What each collected value of a Python body was so far: how many it has is known once it has run."""
+    """What each collected value of a Python body was so far: how many it has is known once it has run.
+
+    ``first`` are the shapes of its other results in the first iteration, its carried values last.
+    """
+
+    first: Sequence[tuple[int, ...] | None] | None = None
 
 
 class Types:

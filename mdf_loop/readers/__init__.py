@@ -20,6 +20,7 @@ from typing import Any
 
 from mdf_loop.errors import KindError, MalformedBody, did_you_mean, let_through, shortened
 from mdf_loop.ir import Body
+from mdf_loop.readers.arguments import warn_of_order
 from mdf_loop.readers.expressions.equation_texts import meant_by_key
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
 from mdf_loop.readers.model_files import as_path
@@ -54,7 +55,10 @@ def read(source: Any, n_carried: int | None = None, kind: str = "loop") -> Body:
     if isinstance(source, Body):
         return source
     if hasattr(source, "to_body"):
-        return source.to_body()
+        body: Body = source.to_body()
+        if kind == "loop":
+            warn_of_order(body.name, body.inputs)
+        return body
     if is_equations(source):
         return read_equations(source, kind)
     if isinstance(source, str | os.PathLike):

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from mdf_loop.errors import ArgumentError, did_you_mean
+from mdf_loop.errors import ArgumentError, did_you_mean, warn_user
 from mdf_loop.options import Options
 
 
@@ -48,6 +48,22 @@ def _unmatched(rest: Sequence[str], given: Sequence[Any], unknown: Iterable[str]
         [f"{more} {'values' if more > 1 else 'value'} without a name {'are' if more > 1 else 'is'} too many"] if more > 0 else []
     )
     return "; ".join(said)
+
+
+def warn_of_order(function: str, names: Sequence[str]) -> None:
+    """Warn of a function as the body of a Loop whose parameters have the names of others: a value in the place of ``i``."""
+    numbers, conditions = ({k for k, name in enumerate(names) if name.lower() in known} for known in (_NUMBERS, _CONDITIONS))
+    is_number_later = 0 not in numbers and 1 not in conditions and (1 in numbers or "iteration" in names)
+    if is_number_later or (conditions and 1 not in conditions):
+        taken = dict(zip(("the iteration number", "the condition"), names, strict=False))
+        given = " and ".join(f"{what} as {name!r}" for what, name in taken.items())
+        said = "a Loop gives a function (i, go, *carried values) in this order"
+        warn_user(f"{function}({', '.join(names)}): {said}, so it gets {given}; put its parameters in this order, or rename them")
+
+
+_NUMBERS = {"i", "k", "it", "iter", "iteration", "iteration_number", "step_number"}
+_CONDITIONS = {"go", "cond", "condition", "keep_going", "keepgoing", "going", "continue_"}
+"""Names that the iteration number and the condition have."""
 
 
 def meant(name: str, known: Iterable[str]) -> str:

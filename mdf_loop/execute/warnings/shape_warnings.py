@@ -1,8 +1,9 @@
 """A run says where a carried value silently got another shape: ``F * m`` in the place of ``F @ m``, or a broadcast.
 
 Values may grow: lists to which each iteration appends, and a number to which an array is added, which is the same number for
-all elements.  Nearly always a mistake are another number of axes, axes of one element that the first iteration lengthens, and an
-array with an element for each iteration that is added to a number as a whole.
+all elements.  Nearly always a mistake are another number of axes, axes of one element that the first iteration lengthens, an
+array with an element for each iteration that is added to a number as a whole, and a number that each iteration makes longer.
+A list that a Python function returns in the place of an array computes something else: twice a list is a longer one.
 Bodies of ONNX declare what they mean.
 """
 
@@ -11,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.errors import PartialResults
+from mdf_loop.execute.collect import Gathered, shape_of
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
 from mdf_loop.execute.warnings.shared_draws import is_of_elements
-from mdf_loop.ir import Body
+from mdf_loop.ir import Body, Node
 from mdf_loop.options import Run
 
 Shape = tuple[int, ...]
@@ -41,22 +41,42 @@ def warn_of_new_shapes(
             break
     else:
         return
-    shapes = [(_shape(before), _shape(after)) for before, after in zip(given.carried, results, strict=False)]
-    hints = [_hint(*shape, loop.body, loop.carried[k].output, given, lasted) for k, shape in enumerate(shapes)]
-    odd = [k for k, hint in enumerate(hints) if hint]
-    if not odd or is_inner(executor, run):
+    if is_inner(executor, run):
         return
-    behind_first = None if lasted == 1 else next(first_iterations(executor, given, run, drawn, 1), None)
-    first = results if lasted == 1 else None if behind_first is None else behind_first[0].moment.carried
-    for k in odd:
+    where = f"{loop.name or loop.body.name}: "
+    for carried, before, after in zip(loop.carried, given.carried, results, strict=False):
+        if isinstance(after, list) and shape_of(before) is not None:
+            run.warn_once((id(loop.body), "shape", carried.input), _of_list(carried.input, len(after), where))
+    shapes = [(shape_of(before), shape_of(after)) for before, after in zip(given.carried, results, strict=False)]
+    hints = [_hint(*shape, loop.body, loop.carried[k].output, given, lasted) for k, shape in enumerate(shapes)]
+    looked_at = [k for k, hint in enumerate(hints) if hint or _may_grow(*shapes[k], loop.body, loop.carried[k].output)]
+    first = _behind_first(executor, results, given, run, drawn, lasted) if looked_at else ()
+    for k in looked_at:
         before, after = shapes[k]
-        then = None if first is None else _shape(first[k])
-        if then != after and len(before) == len(after):
-            continue  # it grows in later iterations too, or it is not known whether it does
-        when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {lasted - 1}", after)
-        name, place = loop.carried[k].input, f"{when} of {loop.name or loop.body.name}: {loop.body.at(loop.carried[k].output)}"
-        said = f"{place}{name} has shape {[*before]} at first and becomes {[*became]}; {hints[k]}"
+        name, place = loop.carried[k].input, f"{where}{loop.body.at(loop.carried[k].output)}"
+        then = None if first is None else first[k]
+        if grows(before, then, after, lasted):
+            shapes_of = f"has shape {[*before]} at first, then {[*then]} and {[*after]}"
+            said = f"iterations 0 to {lasted - 1} of {place}{name} {shapes_of}; {_GROWS}"
+        elif not hints[k] or (then != after and len(before) == len(after)):
+            continue  # it grows in later iterations too, as a list does, or it is not known whether it does
+        else:
+            when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {lasted - 1}", after)
+            said = f"{when} of {place}{name} has shape {[*before]} at first and becomes {[*became]}; {hints[k]}"
         run.warn_once((id(loop.body), "shape", name), said)
+
+
+def _behind_first(
+    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
+) -> Sequence[Any] | None:
+    """The shapes of carried values behind the first iteration; None if they are not known."""
+    if lasted == 1:
+        return [shape_of(value) for value in results]
+    if given.carried and isinstance(given.carried[-1], Gathered):  # of a function, which is not called again
+        shapes = given.carried[-1].first
+        return None if shapes is None else shapes[-len(executor.loop.carried) + 1 :]
+    found = next(first_iterations(executor, given, run, drawn, 1), None)
+    return None if found is None else [shape_of(value) for value in found[0].moment.carried]
 
 
 def warn_of_shapes_before(error: PartialResults, executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> None:
@@ -72,16 +92,22 @@ _HINT = (
 )
 
 
-def _shape(value: Any) -> Any:
-    """The shape of a number or an array; None for anything else."""
-    return value.shape if isinstance(value, np.ndarray | np.generic) else () if isinstance(value, int | float) else None
+_GROWS = (
+    "most carried values keep their shape. What each iteration gives is kept by collecting it, in a function by returning it "
+    "behind the carried values; a list that is meant to grow begins as one: np.zeros(0)"
+)
+
+
+def _of_list(name: str, length: int, where: str) -> str:
+    cure = "return an array, such as np.array([a, b]), or begin with a list of arrays"
+    return f"{where}{name} begins as an array and becomes a list of {length}, and 2 * {name} of a list repeats it; {cure}"
 
 
 def _hint(before: Shape | None, after: Shape | None, body: Body, output: str, given: Arguments, lasted: int) -> str:
     """What to do about another shape if it looks like a mistake; empty if not."""
     if before == () and after and output in body.places and _is_elementwise(body, output):
         count = lasted if given.trip_count is None else given.trip_count
-        series = [name for name, value in zip(body.captures, given.captured, strict=True) if _shape(value) == after]
+        series = [name for name, value in zip(body.captures, given.captured, strict=True) if shape_of(value) == after]
         if series and after[0] == count > 1:
             name = series[0]
             return f"{name} has as many elements as there are iterations: for the one of an iteration write {name}[i]"
@@ -93,10 +119,36 @@ def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: s
     if before == after or not before or after is None:
         return False
     is_longer = len(before) == len(after) and all(n in (1, m) for n, m in zip(before, after, strict=True))
-    return len(before) != len(after) or (is_longer and _is_elementwise(body, output))
+    return len(before) != len(after) or (is_longer and (_is_elementwise(body, output) or _is_called(body, output)))
+
+
+def _may_grow(before: Shape | None, after: Shape | None, body: Body, output: str) -> bool:
+    """Whether a value has become longer, other than a number to which an array is added."""
+    if before is None or not after or before == after or 0 in before:
+        return False
+    return len(before) <= len(after) and not (before == () and _is_elementwise(body, output))
+
+
+def grows(before: Shape, then: Shape | None, after: Shape, lasted: int) -> bool:
+    """Whether a value grows from iteration to iteration by more than a list does: a number, or an array that multiplies."""
+    if then in (None, before, after) or len(before) > len(after):
+        return False
+    if len(before) < len(after):
+        return before == ()
+    return any(b > a > 0 and c - b > (lasted - 1) * (b - a) for a, b, c in zip(before, then, after, strict=True))
 
 
 def _is_elementwise(body: Body, output: str) -> bool:
     """Whether a value is computed element by element, so that its operands were broadcast: it is no list with more behind it."""
-    node = next((node for node in body.nodes if output in node.outputs), None)
+    node = _computing(body, output)
     return node is not None and is_of_elements(node)
+
+
+def _is_called(body: Body, output: str) -> bool:
+    """Whether a Python function computes a value, of which it is not known how."""
+    node = _computing(body, output)
+    return node is not None and node.domain == "python"
+
+
+def _computing(body: Body, output: str) -> Node | None:
+    return next((node for node in body.nodes if output in node.outputs), None)

@@ -143,7 +143,8 @@ class _Reader:
         going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected])
-        return replace(made, ends=said.going is not None)
+        rows = {name: "/".join(self._path(f"collect {name}")) for name in said.collected}  # also of values with other names
+        return replace(made, ends=said.going is not None, places=rows | made.places)
 
     def _ordered(self) -> list[str]:
         """The names of ``let`` and of new values, each behind those that it reads.
@@ -217,7 +218,8 @@ class _Reader:
     def _tree(self, text: str, known: set[str], place: str) -> ast.expr:
         try:
             is_after = place.startswith(("collect", "while"))
-            return parse(text, self._path(place), lambda tree: FormulaNames(known, self.said.carried, is_after).visit(tree))
+            names = FormulaNames(known, self.said.carried, is_after, self.said.collected)
+            return parse(text, self._path(place), names.visit)
         except UnsupportedOp as error:
             path = f"{'/'.join(self._path(place))}: "
             raise UnsupportedOp(path + str(error).removeprefix(path)) from error

@@ -23,7 +23,8 @@ from mdf_loop.readers.expressions.expression_text import (
     next_of,
     tree_of,
 )
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, OPERATORS, dotted, op_of, signed
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, OPERATORS, dotted, op_of, signed
+from mdf_loop.readers.expressions.other_notations import of_collected
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
 
 DRAWS = {
@@ -81,8 +82,10 @@ def _refuse_others(tree: ast.Call) -> ast.Call:
 class FormulaNames(ast.NodeTransformer):
     """Functions and numbers by their names alone, as formulas have them: ``sqrt(x)`` is ``numpy.sqrt(x)``."""
 
-    def __init__(self, known: set[str], carried: Collection[str] = (), is_after: bool = False) -> None:
-        self.known, self.carried, self.is_after = known, carried, is_after
+    def __init__(
+        self, known: set[str], carried: Collection[str] = (), is_after: bool = False, collected: Collection[str] = ()
+    ) -> None:
+        self.known, self.carried, self.is_after, self.collected = known, carried, is_after, collected
 
     def visit_Call(self, tree: ast.Call) -> ast.AST:
         """A call; one of a function that is not there stays as it is, to be refused by name."""
@@ -139,8 +142,12 @@ class FormulaNames(ast.NodeTransformer):
         return _at(ast.Name(next_of(name), ast.Load()), tree)
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
-        """``A.T``, the matrix with its axes in the other order."""
+        """``A.T``, the matrix with its axes in the other order; a result of the loop, ``run.x``, is not there inside of it."""
         self.generic_visit(tree)
+        is_result = tree.attr in (*self.known, *self.collected) and tree.attr != "T"
+        if is_result and isinstance(tree.value, ast.Name) and tree.value.id not in MODULES:
+            meant = f"; write {tree.attr}" if tree.attr in self.known else of_collected(tree.attr)
+            raise UnsupportedOp(f"{ast.unparse(tree)!r} is a result, and not there inside of the loop{meant}")
         is_transposed = tree.attr == "T" and dotted(tree) is None
         return _at(ast.Call(_dotted("numpy.transpose", tree), [tree.value], []), tree) if is_transposed else tree
 

@@ -72,8 +72,16 @@ _NAMES = {
 """Names that mean something elsewhere, and how equations have that."""
 
 
+def of_collected(name: str) -> str:
+    """How equations have what they need of a value that is collected."""
+    cure = "carry what an iteration needs of it, such as largest: maximum(largest, next(x))"
+    return f"; {name} is collected, and an array when the loop has ended: {cure}"
+
+
 def meant_by_name(name: str, known: Collection[str]) -> str:
     """What was probably meant by a name that equations read and nothing has; empty where nothing is near."""
+    if name in known:  # what is carried or of a let can be read
+        return of_collected(name)
     meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else _NAMES.get(name, "")
     meant = of_another_iteration(name, known) or meant or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
     return meant or (f"; {name} is a function: write {name}(...)" if name in BUILTINS or op_of(f"numpy.{name}") else "")
