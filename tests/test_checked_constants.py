@@ -26,6 +26,8 @@ def model(tmp_path, derivative="(current - v) / tau", ports=None, method="euler"
     return path
 
 
+LONG = "warning: g/n/dt: dt is too long: a step multiplies changes of v by "
+
 DIVIDES = "warning: g/n/tau: tau is 0, and the body divides by it"
 
 
@@ -46,6 +48,15 @@ DIVIDES = "warning: g/n/tau: tau is 0, and the body divides by it"
         ({"derivative": "1e300 * 1e9 + v"}, ["warning: g/n/run: iteration 0 of Loop: v became infinite, "]),
         ({"tau": "10 - 10"}, ["warning: g/n/run: iteration 1 of Loop: v became nan, "]),
         ({"derivative": "sqrt(v - 3)"}, ["warning: g/n/run: iteration 0 of Loop: v became nan, "]),
+        ({"dt": 25.0}, [f"{LONG}-1.5, and short ones make them smaller; make dt shorter than the time constant of v"]),
+        ({"dt": 25.0, "method": "heun"}, [f"{LONG}1.62"]),
+        ({"dt": 25.0, "method": "rk4"}, []),
+        ({"dt": 40.0, "method": "rk4"}, [f"{LONG}5,"]),
+        ({"dt": 19.0}, []),
+        ({"derivative": "-30 * v + tau * noise()"}, [f"{LONG}-2,"]),
+        ({"derivative": "(current - v) / tau", "tau": [10.0, 0.04], "current": [1.0, 1.0]}, [f"{LONG}-1.5,"]),
+        ({"derivative": "v / tau", "dt": 30.0}, []),
+        ({"derivative": "3 * v * (1 - v)"}, []),
         ({"dt": -0.005}, ["warning: g/n/dt: dt, the length of a step, is -0.005, so time runs backwards"]),
         ({"dt": 0}, ["warning: g/n/dt: dt, the length of a step, is 0, so nothing changes"]),
     ],
@@ -56,6 +67,18 @@ def test_constants_that_loops_cannot_use_are_reported(said, expected, tmp_path):
     for problem, text in zip(found, expected, strict=True):
         assert f"{problem.kind}: {problem.message}".startswith(text)
         assert problem.line
+
+
+@pytest.mark.parametrize("key", ["dt", "let"])
+def test_a_long_step_that_the_body_says(key, tmp_path):
+    for dt, is_long in ((25.0, True), ("tau / 2", False), ("2.5 * tau", True)):
+        path = model(tmp_path)
+        content = json.loads(path.read_text())
+        parameters = content["m"]["graphs"]["g"]["nodes"]["n"]["parameters"]
+        del parameters["dt"]
+        parameters["body"]["value"] |= {"dt": dt} if key == "dt" else {"let": {"dt": dt}}
+        path.write_text(json.dumps(content))
+        assert [each.message.startswith("g/n/body: dt is too long") for each in check(path)] == [True] * is_long
 
 
 def test_given_values_count(tmp_path):

@@ -224,3 +224,16 @@ def test_a_result_that_sorting_the_file_would_change_is_reported(port, text, tmp
         wanted = mdf_loop.run(path)[port]
         (tmp_path / "sorted.json").write_text(json.dumps(content, sort_keys=True))
         assert np.array_equal(mdf_loop.run(tmp_path / "sorted.json")[port], wanted)
+
+
+@pytest.mark.parametrize(
+    ("going", "m", "is_said"), [("x < 3", 50, True), ("x < 0.03", 50, False), ("x < 3", 5000, False), ("1 < 2", 50, False)]
+)
+def test_a_condition_that_ends_no_iteration_of_the_run_that_check_tries(going, m, is_said, tmp_path):
+    body = f"{{carried: {{x: x + 0.001}}, while: '{going}'}}"
+    loop = f"{{function: 'onnx::Loop', args: {{M: {m}, x: 0.0, body: body}}}}"
+    node = f"{{parameters: {{body: {{value: {body}}}, run: {loop}}}, output_ports: {{y: {{value: run}}}}}}"
+    path = tmp_path / "m.yaml"
+    path.write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{n: {node}}}}}}}}}")
+    said = "g/n/run: in the run that check tries, its condition was true after all 50 iterations, M: it ended at M"
+    assert [(each.kind, said in each.message) for each in check(path)] == [("note", True)] * is_said

@@ -107,7 +107,7 @@ def _of_order(body: Body, thing: Any, source: Any, place: tuple[str, ...]) -> It
     if not taken.keys().isdisjoint(names):
         crossed = next(key for key in taken if key in names)
         yield Finding(WARNING, f"{said}; the body has {crossed!r} in another place", place)
-    elif is_equations(source) and not by_stems(names, keys, "/".join(place)):
+    elif is_equations(source) and len(taken) == len(keys) and not by_stems(names, keys, "/".join(place)):
         yield Finding(NOTE, f"{said}; write args: {{{', '.join(f'{name}: ...' for name in names)}}}", place)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from mdf_loop.calls.calling import alone_or_all, results_of, run_by
 from mdf_loop.calls.prepared import PreparedLoop, read_once
 from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding
+from mdf_loop.checks.long_steps import too_long_steps
 from mdf_loop.checks.loop_bodies import values_of
 from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
 from mdf_loop.execute.endless import computing
@@ -32,12 +33,12 @@ from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import PLAIN
 from mdf_loop.models.once import Request, part_of_model
-from mdf_loop.models.results import iterations_of
+from mdf_loop.models.results import of_outermost
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in
-from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of
+from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of, source_of
 from mdf_loop.readers.mdf.engine_body import reached_from
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
@@ -101,6 +102,10 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
             is_inverted = any(f"'{node.id}.{thing.id}'" in said for said in trial.inverted)
             values = values_of(graph, node, given)
             yield from _ended_at_once(node, thing, values, count, is_inverted, (str(graph.id), node.id, thing.id))
+        if (name := f"{node.id}.{thing.id}") in trial.at_m and trial.iterations[name] > 1:
+            said = f"in the run that check tries, its condition was true after all {trial.iterations[name]} iterations, M"
+            place = (str(graph.id), node.id, thing.id)
+            yield Finding(NOTE, f"{'/'.join(place)}: {said}: it ended at M, and a larger M lets it go on", place)
 
 
 def _placed(texts: Iterable[str], loops: Mapping[str, tuple[str, ...]], graph: str) -> Iterator[Finding]:
@@ -126,6 +131,8 @@ class Trial:
         What loops warn of; of nan and infinity where no loop was cut.
     inverted : list of str
         What they warn of conditions that are false at the beginning.
+    at_m : set of str
+        The loops, by their places, that a condition could have ended, and that ended at M.
     odd : list of Finding
         Parameters that are computed and not finite, with which MDF's engine does not go on.
     """
@@ -133,7 +140,7 @@ class Trial:
     def __init__(self, graph: Any, given: Mapping[str, Any], told: Iterable[str] = ()) -> None:
         self.iterations, self.told, self._is_cut = dict[str, int](), [*told], False
         self.error: LoopError | None = None
-        self.inverted, self.odd = list[str](), list[Finding]()
+        self.inverted, self.odd, self.at_m = list[str](), list[Finding](), set[str]()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", LoopWarning)
@@ -148,9 +155,14 @@ class Trial:
 
     def _run(self, model: MdfModel, given: Mapping[str, Any]) -> None:
         def call(request: Request, run: Run) -> Any:
-            inner = part_of_model(run)
+            inner, was_cut = part_of_model(run), self._is_cut
+            self._is_cut = False
             results = self._shortened(request.prepared, request.arguments, inner)
-            self.iterations[request.place] = iterations_of(inner)
+            self.iterations[request.place], stop = of_outermost(inner)
+            may_end = request.arguments.go is not None and not request.prepared.endless.may_be_sure
+            if may_end and stop == "trip count" and not self._is_cut:
+                self.at_m.add(request.place)
+            self._is_cut |= was_cut
             return results
 
         computed = {
@@ -285,6 +297,10 @@ def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Findi
                 if isinstance(source, dict):
                     yield from _of_divisors(read_once(source, *signature_of(thing.function, args)), known, place, values)
             said = equations_of(node, thing)
+            if said is not None and said.derivatives:
+                numbers = {name: value for name, each in known.items() if (value := _number(each)) is not None}
+                where = (*place, STEP if STEP in values else "body" if "body" in values else thing.id)
+                yield from too_long_steps(source_of(node, thing), said.derivatives, numbers, where)
             if said is not None and said.derivatives and STEP not in values:
                 yield from _of_step(said.let.get(STEP, known.get(STEP)), (*place, "body" if "body" in values else thing.id))
         yield from _of_step(values.get(STEP), (str(graph.id), node.id, STEP))
