@@ -237,3 +237,36 @@ def test_a_condition_that_ends_no_iteration_of_the_run_that_check_tries(going, m
     path.write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{n: {node}}}}}}}}}")
     said = "g/n/run: in the run that check tries, its condition was true after all 50 iterations, M: it ended at M"
     assert [(each.kind, said in each.message) for each in check(path)] == [("note", True)] * is_said
+
+
+def scheduled(folder, condition, end="{type: AfterPass, kwargs: {n: 5}}"):
+    """What check says of a node b with a condition behind a node a that counts."""
+    a = "{parameters: {x: {default_initial_value: 0.0, value: x + 1}}, output_ports: {o: {value: x}}}"
+    b = "{input_ports: {i: {}}, parameters: {y: {value: 2 * i}}, output_ports: {p: {value: y}}}"
+    edge = "{sender: a, sender_port: o, receiver: b, receiver_port: i}"
+    conditions = f"{{node_specific: {{b: {condition}}}, termination: {{environment_state_update: {end}}}}}"
+    path = folder / "m.yaml"
+    graph = f"{{nodes: {{a: {a}, b: {b}}}, edges: {{e: {edge}}}, conditions: {conditions}}}"
+    path.write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {graph}}}}}")
+    return [(each.kind, each.message) for each in check(path)]
+
+
+def test_conditions_that_count_to_zero(tmp_path):
+    place = "g/conditions/node_specific/b: n of"
+    for kind, value in (("EveryNCalls", "always"), ("AfterNCalls", "always"), ("BeforeNCalls", "never")):
+        for form in ("{}", "{{type: All, kwargs: {{args: [{}]}}}}"):
+            found = scheduled(tmp_path, form.format(f"{{type: {kind}, kwargs: {{dependency: a, n: 0}}}}"))
+            assert found[0] == ("warning", f"{place} {kind} is 0, so it is {value} true; a count begins with 1")
+            assert len(found) == 1 + (value == "never")  # the node never runs
+    for condition in ("{type: EveryNCalls, kwargs: {dependency: a, n: 1}}", "{type: AtPass, kwargs: {n: 0}}"):
+        assert scheduled(tmp_path, condition) == []
+    found = scheduled(tmp_path, "{type: EveryNPasses, kwargs: {n: 0}}")
+    assert found == [("error", f"{place} EveryNPasses must be a whole number from 1 on; got 0")]
+
+
+def test_a_node_whose_condition_is_never_true(tmp_path):
+    condition = "{type: Threshold, kwargs: {dependency: a, parameter: x, threshold: LIMIT, comparator: '>='}}"
+    (found,) = scheduled(tmp_path, condition.replace("LIMIT", "100.0"))
+    assert found[0] == "warning"
+    assert found[1].startswith("g/b: it did not run in the 6 passes of the run that check tries, and its outputs are None")
+    assert scheduled(tmp_path, condition.replace("LIMIT", "3.0")) == []

@@ -19,7 +19,7 @@ from mdf_loop.convert.scheduled.run_order import left_open, refuse_without_end
 from mdf_loop.errors import LoopError, MalformedBody, NeverEnds
 from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
-from mdf_loop.integrations.graph_conditions import wrong_conditions
+from mdf_loop.integrations.graph_conditions import counts_of_zero, wrong_conditions
 from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.integrations.unread import unread_in, words_of_conditions
@@ -258,6 +258,8 @@ def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
     wrong = [*wrong_conditions(graph)]
     for error in wrong:
         yield Finding(ERROR, str(error), error.path)
+    for place, said in counts_of_zero(graph) if not wrong else ():
+        yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
     try:
         if not wrong:
             refuse_without_end(graph)

@@ -41,6 +41,31 @@ def wrong_conditions(graph: Any) -> Iterator[MalformedBody]:
                 yield error
 
 
+def counts_of_zero(graph: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Conditions that count to 0, so that they are always true or never, each with its place."""
+    for kind in ("node_specific", "termination"):
+        for name, condition in (getattr(graph.conditions, kind, None) or {}).items():
+            for inner, given in _conditions_in(condition):
+                value = "never" if inner.startswith("Before") else "always" if inner.startswith(("AfterN", "Every")) else ""
+                if value and given.get("n") == 0:
+                    said = f"n of {inner} is 0, so it is {value} true; a count begins with 1"
+                    yield (str(graph.id), "conditions", kind, str(name)), said
+
+
+def _conditions_in(condition: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The types of a condition and of those inside it, and what they are given."""
+    if isinstance(condition, list | tuple):
+        for part in condition:
+            yield from _conditions_in(part)
+        return
+    read = condition.get if isinstance(condition, Mapping) else lambda name: getattr(condition, name, None)
+    kind, given = read("type"), read("kwargs")
+    if isinstance(kind, str) and isinstance(given, Mapping):
+        yield kind, given
+        for part in given.values():
+            yield from _conditions_in(part)
+
+
 def _refuse_scale(key: Any, path: tuple[str, ...]) -> None:
     """See that a condition of termination says what ends: one evaluation of the graph, or all of them."""
     from graph_scheduler.time import TimeScale
@@ -72,8 +97,9 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
     if not isinstance(given, Mapping):
         return
     for key, value in given.items():
-        if key == "n" and not _is_count(value):
-            raise MalformedBody(f"n of {kind} must be a whole number from 0 on; got {in_words(value)}", path)
+        least = int(kind == "EveryNPasses")  # which divides by it
+        if key == "n" and not (_is_count(value) and value >= least):
+            raise MalformedBody(f"n of {kind} must be a whole number from {least} on; got {in_words(value)}", path)
         if isinstance(value, str):
             _refuse_text(value, kind, key, path)
         else:
