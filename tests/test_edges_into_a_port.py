@@ -162,6 +162,31 @@ def test_what_an_edge_brings_is_compared_with_what_its_port_declares(tmp_path, d
     assert f"g/b/x: {said}" in found.message
 
 
+CONDITIONS = """
+      conditions:
+        node_specific:
+          b: {type: EveryNCalls, kwargs: {dependency: a, n: 2}}
+"""
+
+
+@pytest.mark.parametrize("more", ["", CONDITIONS], ids=["no conditions", "conditions"])
+@pytest.mark.parametrize("how", [{}, {"steps": 3}, {"steps": 3, "collect": True}, {"record": ["b.o"]}], ids=str)
+def test_edges_of_graphs_that_run_in_passes_are_looked_at_too(tmp_path, more, how):
+    path = tmp_path / "m.yaml"
+    path.write_text(SENT.replace("DECLARED", "shape: [3]").replace("SENT", "[1.0, 2.0]") + more)
+    model = mdf_loop.prepare(path)
+    for _ in range(2):
+        with pytest.warns(LoopWarning, match=re.escape("b.x is declared with shape [3], and gets an array of shape [2]")):
+            model(**how)
+    path.write_text(SENT.replace("DECLARED", "shape: [2]").replace("SENT", "[1.0, 2.0]") + more)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopWarning)
+        mdf_loop.run(path, **how)
+    path.write_text(SENT.replace("DECLARED", "shape: [3]").replace("SENT", "[1.0, 2.0]") + more)
+    (found,) = check(path)
+    assert (found.kind, found.line) == ("warning", 8)
+
+
 @pytest.mark.parametrize(
     ("declared", "sent"),
     [

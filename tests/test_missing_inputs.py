@@ -188,3 +188,19 @@ def test_what_is_meant_as_a_text_stays_one():
     assert content == {"1e3": "1e9", "b": {"2e3": "1e9", "d": "1e", "e": "e9", "f": "1_0e3", "g": "1e9 ms"}, "c": "1e9"}
     assert told == []
     assert parse("a: &k 1e2\nb: *k\n", ".yaml") == {"a": 100.0, "b": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"rate": 3.0}, r"'rate' is no input port, but a value of node 'n'; mdf_loop.run\(model, rate=...\) sets it"),
+        ({"strat": 3.0}, r"there is no input port 'strat'; did you mean 'start'\?"),
+    ],
+)
+def test_what_mdf_leaves_out_of_an_initializer_is_said(given, said, tmp_path):
+    path = model(tmp_path, {"rate": {"value": 2.0}, "run": {"value": "start * rate"}}, {"default_value": 1.0})
+    with pytest.warns(LoopWarning, match=said):
+        assert in_the_engine(path, given) == in_the_engine(path) == 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert in_the_engine(path, {"start": 3.0}) == 6.0

@@ -358,3 +358,10 @@ def test_check_says_which_value_is_taken_for_which(tmp_path):
     assert found == [("warning", f"{said}t for x, start for t; the body has 't' in another place")]
     for names in (("a", "b"), ("start", "t"), ("t", "x")):
         assert with_arguments(tmp_path, onnx, *names) == []
+
+
+def test_the_value_that_was_forgotten_is_named(tmp_path):
+    body = "{carried: {x: x + 1, t: t + 2, u: u + x}}"
+    for names, missing in ((("x", "t"), "'u' has"), (("x0", "u_init"), "'t' has"), (("x0",), "'t', 'u' have")):
+        found = [said for kind, said in with_arguments(tmp_path, body, *names) if kind == "error"]
+        assert found == [f"g/n/run: {missing} no initial value; args give values by name: x, t, u"]

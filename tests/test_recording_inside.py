@@ -9,7 +9,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Function, Graph, Input
 
 import mdf_loop
 from mdf_loop.convert.scheduled.loops import ScheduledLowering
-from mdf_loop.errors import ArgumentError, IterationLimit, LoopWarning, MalformedBody, NotLowered
+from mdf_loop.errors import ArgumentError, CollectedError, IterationLimit, LoopWarning, MalformedBody, NotLowered
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.recordings.recorded_names import loops_of
 
@@ -229,3 +229,19 @@ def test_bodies_that_are_found_are_those_that_run():
         for as_function in (False, True):
             loops = loops_of(Graph(id="g", nodes=[alone(case, 1.0, as_function)]))
             assert loops["n"]["run"].name == CASES[case][1].split()[0]
+
+
+def test_values_that_change_their_shape_are_called_as_the_user_does(tmp_path):
+    path = tmp_path / "m.yaml"
+    node = (
+        "{parameters: {w: {default_initial_value: [0.0], value: 'numpy.concatenate([w, [1.0]])'}}, output_ports: {p: {value: w}}}"
+    )
+    path.write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{a: {node}}}}}}}}}")
+    with pytest.raises(CollectedError, match=r"^pass 2 of g: collected output 'a.w' was float64\[3\] in the first iteration"):
+        mdf_loop.run(path, steps=3, collect=True)
+    with pytest.raises(
+        CollectedError, match=r"^'a.w' has shape \[2\] in row 0 and \[3\] in row 1; what is recorded has one shape"
+    ):
+        mdf_loop.run(path, steps=3, record=["a.w"])
+    with pytest.raises(CollectedError, match="line 2: collected output 'x' was"):
+        mdf_loop.loop(3, True, 0, np.zeros(1), body="k: k + 1\nx: concatenate([x, [1.0]])\ncollect path: x")

@@ -105,8 +105,9 @@ class Gathering:
     whatever happens meanwhile; who knows how many of them count says so.
     """
 
-    def __init__(self, what: Collected, place: str = "") -> None:
+    def __init__(self, what: Collected, place: str = "", name: str = "") -> None:
         self.what, self.place = what, place  # where it is written, for the beginning of a message
+        self.name = name or what.output.partition("~")[0]  # behind it is what we made of a name of the user's
         self.values: list[Any] = []
         self._blocks: Growing | None = None
         self._example: Any = None
@@ -127,7 +128,7 @@ class Gathering:
             self._check_axis(value)
         elif np.shape(value) != self._shape or not self._takes(value):
             raise CollectedError(
-                f"{self.place}collected output {self.what.output!r} was {describe_value(self._example)} in the first iteration "
+                f"{self.place}collected output {self.name!r} was {describe_value(self._example)} in the first iteration "
                 f"and is {describe_value(value)} now; ONNX wants one shape and type in all iterations "
                 f"(carry it as a sequence if it must change){self._meant(value)}"
             )
@@ -147,7 +148,7 @@ class Gathering:
         rank = np.ndim(value) + self.what.stack
         if not -rank <= self.what.axis < rank:
             raise CollectedError(
-                f"{self.place}collected output {self.what.output!r} is {describe_value(value)}; it has no axis {self.what.axis} "
+                f"{self.place}collected output {self.name!r} is {describe_value(value)}; it has no axis {self.what.axis} "
                 "to put iterations along"
             )
 
@@ -219,7 +220,7 @@ class Gathering:
             return value
         if isinstance(value, str):
             return np.array(value, object)
-        raise CollectedError(f"collected output {self.what.output!r} is {describe_value(value)}; only tensors can be collected")
+        raise CollectedError(f"collected output {self.name!r} is {describe_value(value)}; only tensors can be collected")
 
     def cut(self, iterations: int) -> None:
         """Forget the values behind those of so many iterations."""
@@ -298,9 +299,9 @@ class RaggedGathering(Gathering):
         return [*self.values]
 
 
-def gathering_of(what: Collected, place: str = "") -> Gathering:
-    """What keeps the values of one collected output; ``place`` is where it is written, for the beginning of a message."""
-    return (RaggedGathering if what.ragged else Gathering)(what, place)
+def gathering_of(what: Collected, place: str = "", name: str = "") -> Gathering:
+    """What keeps the values of one collected output; messages begin with the ``place`` where it is written, and call it so."""
+    return (RaggedGathering if what.ragged else Gathering)(what, place, name)
 
 
 class Gathered(list[Gathering], Hidden):

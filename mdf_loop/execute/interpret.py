@@ -193,6 +193,8 @@ class InterpretedLoop:
         self.scanned = [slot(s.input) for s in loop.scanned]
         self.collected = [slot(c.output) for c in loop.collected]
         self.last = [slot(name) for name in loop.last]
+        names = {} if loop.body.typed else {c.output: c.input for c in loop.carried}  # of a value that is collected as well
+        self.gathered = [(c, loop.body.at(c.output), names.get(c.output, "")) for c in loop.collected]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its record; it is planned again when it is unpickled."""
@@ -225,7 +227,7 @@ class InterpretedLoop:
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
         nothing = [None] * len(self.last)
         moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
-        gatherings = [gathering_of(c, self.loop.body.at(c.output)) for c in self.loop.collected]
+        gatherings = [gathering_of(*said) for said in self.gathered]
         progress = Progress(self, gatherings, run.stream, moment, run.finish, total=given.trip_count)
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
         run.enter(progress)

@@ -13,14 +13,14 @@ are marked, and have to be given in any case.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from modeci_mdf.mdf import InputPort
 
 from mdf_loop.convert.naming import ORIGINAL, REQUIRED
-from mdf_loop.errors import ArgumentError, MalformedBody, warn_user
+from mdf_loop.errors import ArgumentError, MalformedBody, did_you_mean, warn_user
 from mdf_loop.functions.psyneulink import class_of
 from mdf_loop.integrations.no_eval import around, runs_body
 from mdf_loop.readers.arguments import how_to_give
@@ -81,8 +81,19 @@ def refusing_missing_inputs(
     if not runs_body():
         inputs = [(id, name, each) for id, node in self.enodes.items() for name, each in node.evaluable_inputs.items()]
         known = {f"{id}.{name}" for id, name, each in inputs if _is_set(each)}
+        _warn_of_others(initializer or {}, {name for _, name, _ in inputs}, self.enodes)
         refuse_missing_inputs(self.graph, {*(initializer or {}), *known})
     return original(self, time_increment, array_format, initializer)
+
+
+def _warn_of_others(initializer: Mapping[str, Any], ports: Iterable[str], nodes: Mapping[str, Any]) -> None:
+    """Say which values MDF's engine leaves out, as it sets input ports alone."""
+    others = {name: id for id, node in nodes.items() for name in (*node.evaluable_parameters, *node.evaluable_functions)}
+    for name in initializer.keys() - ports:
+        said = f"there is no input port {name!r}{did_you_mean(name, [*ports, *others])}"
+        if name in others:
+            said = f"{name!r} is no input port, but a value of node {others[name]!r}; mdf_loop.run(model, {name}=...) sets it"
+        warn_user(f"evaluate(initializer=...) sets input ports, and leaves out what is none: {said}")
 
 
 def _is_set(evaluable: Any) -> bool:

@@ -15,6 +15,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
+from mdf_loop.convert.scheduled.loops import Lowered
 from mdf_loop.errors import ArgumentError, IterationError, malformed, unknown_name, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import (
@@ -384,11 +385,18 @@ class MdfModel(Model):
             if steps is None and (run.options.trusted or not has_conditions(graph) or has_stepped_loops(graph)):
                 return Found(run_in_mdf(with_inputs(graph, inputs)), *of_outermost(run))
             how = Stepping(1 if steps is None else steps, wish.time_increment, wish.collect)
-            outputs, passes, _ = self.scheduled.run(inputs, how, run, is_once=steps is None)
+            outputs, passes, _ = self.scheduled.run(
+                inputs, how, run, steps is None, lambda lowered: self.warn_of_sent(lowered, run)
+            )
             if steps is None:
                 return Found(outputs, passes, "condition")
             self._warn_of_steps(steps, wish.collect)
         return Found(outputs, passes, "trip count")
+
+    def warn_of_sent(self, lowered: Lowered, run: Run) -> None:
+        """Say what edges bring in the first passes that is not what their ports declare."""
+        sent = self._warnings.sent
+        self._warnings.warn_of_sent(sent, [lowered.sent.get(key) for key in sent], run)
 
 
 def _has_loop(graph: Any) -> bool:

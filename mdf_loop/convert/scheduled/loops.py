@@ -127,7 +127,8 @@ class ScheduledLowering:
             start = _First(self.plan, given).run()
             outputs = tuple(known_value(start.known, ("output", *place)) for place in self.plan.outputs.values())
             _refuse_unavailable((*(() if start.is_settled else (outputs,)), *start.rows))
-            made = Lowered(self.plan, None, outputs, tuple(start.rows), tuple(start.ends))
+            sent = {key: value for key, value in start.known.items() if key[0] == "output"}
+            made = Lowered(self.plan, None, outputs, tuple(start.rows), tuple(start.ends), sent=sent)
             if not start.is_settled:
                 return made
             behind = self._behind(start)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -54,6 +54,8 @@ class Lowered:
         What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
     behind : LoopBehind or None
         Where the loop comes from, which others may share.
+    sent : mapping
+        What output ports had after the passes that were run one by one.
     """
 
     plan: RunPlan
@@ -63,6 +65,7 @@ class Lowered:
     ends: tuple[bool, ...]
     hidden: tuple[Any, ...] | None = None
     behind: LoopBehind | None = None
+    sent: Mapping[Key, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -111,15 +111,16 @@ def _hint(before: Shape | None, after: Shape | None, body: Body, output: str, gi
         if series and after[0] == count > 1:
             name = series[0]
             return f"{name} has as many elements as there are iterations: for the one of an iteration write {name}[i]"
-    return _HINT if _may_be_odd(before, after, body, output) else ""
+    return _HINT if _may_be_odd(before, after, body, output, lasted) else ""
 
 
-def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: str) -> bool:
+def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: str, lasted: int) -> bool:
     """Whether an array has more axes or fewer, or axes of one element became longer element by element."""
     if before == after or not before or after is None:
         return False
     is_longer = len(before) == len(after) and all(n in (1, m) for n, m in zip(before, after, strict=True))
-    return len(before) != len(after) or (is_longer and (_is_elementwise(body, output) or _is_called(body, output)))
+    is_broadcast = _is_elementwise(body, output) or (lasted > 1 and _is_called(body, output))  # which may be a list so far
+    return len(before) != len(after) or (is_longer and is_broadcast)
 
 
 def _may_grow(before: Shape | None, after: Shape | None, body: Body, output: str) -> bool:

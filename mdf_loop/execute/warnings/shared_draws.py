@@ -10,8 +10,6 @@ import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.execute.collect import is_number
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
@@ -45,7 +43,7 @@ def warn_of_shared_draws(
     body, count = executor.loop.body, len(executor.loop.carried)
     if drawn is None or body.typed or not lasted or not run.tells or is_inner(executor, run):
         return
-    rows = [value[0] if isinstance(value, np.ndarray) and len(value) else 0 for value in results[count:]]
+    rows = [value[0] if getattr(value, "ndim", 0) and len(value) else 0 for value in results[count:]]
     arrays = tuple([getattr(value, "size", 1) > 1 for value in (*given.carried, *results[:count], *rows)])
     known = _shared.setdefault(executor, {})
     if arrays not in known:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.calls.calling import alone_or_all
 from mdf_loop.convert.inner_values import Way, in_rows, is_ragged, loops_on, rows_of
-from mdf_loop.errors import ArgumentError, keeps_results
+from mdf_loop.errors import ArgumentError, CollectedError, keeps_results
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.numpy_engine import NumpyLoop
@@ -29,12 +29,24 @@ FIRST, BYTES = 16, 1 << 21
 class KeptRows:
     """Every so many rows of those that come, kept in memory: a place may come twice, if a run is broken off in between."""
 
-    def __init__(self, every: int) -> None:
-        self.every = every
+    def __init__(self, every: int, name: str) -> None:
+        self.every, self._name = every, name
+        self._shape: tuple[int, ...] | None = None
         self._parts: dict[int, np.ndarray] = {}
 
     def take(self, at: int, rows: np.ndarray) -> None:
-        """Keep some of the rows from a place on; of none at all their type."""
+        """Keep some of the rows from a place on; of none at all their type.
+
+        Raises
+        ------
+        CollectedError
+            They have another shape than those before.
+        """
+        if len(rows):
+            if self._shape not in (None, rows.shape[1:]):
+                said = f"{self._name!r} has shape {[*self._shape]} in row {at - 1} and {[*rows.shape[1:]]} in row {at}"
+                raise CollectedError(f"{said}; what is recorded has one shape: record something of it, such as its sum")
+            self._shape = rows.shape[1:]
         first = -at % self.every
         if first < len(rows) or not at:
             self.write((at + first) // self.every, np.array(rows[first :: self.every]))
@@ -53,8 +65,8 @@ class ZarrRows(KeptRows):
     """The same written to an array of a zarr folder as they come."""
 
     def __init__(self, every: int, folder: Folder, name: str) -> None:
-        super().__init__(every)
-        self._folder, self._name = folder, name
+        super().__init__(every, name)
+        self._folder = folder
         self._array: Any = None
 
     def write(self, place: int, rows: np.ndarray) -> None:
@@ -161,7 +173,7 @@ class Recorder:
 
     def rows(self, name: str) -> KeptRows:
         """Where the rows of one name go, with those from before the loop."""
-        rows = KeptRows(self.every) if self.folder is None else ZarrRows(self.every, self.folder, name)
+        rows = KeptRows(self.every, name) if self.folder is None else ZarrRows(self.every, self.folder, name)
         if before := self.before.get(name):
             rows.take(0, filled(before, name))
         return rows

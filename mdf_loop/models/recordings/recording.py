@@ -136,6 +136,7 @@ def _recorded_passes(
     ways = {name: ("", *(way_inside(key) if key[0] == INSIDE else key[2:])) for name, key in keys.items()}
 
     def begin(lowered: Lowered) -> Runner | None:
+        model.warn_of_sent(lowered, run)
         rows = [rows_of(column, loops_on(way)) for column, way in zip(lowered.recorded, ways.values(), strict=True)]
         recorder.before = dict(zip(keys, rows, strict=True))
         return None if lowered.loop is None else LoopRecording(lowered.execute, ways, recorder).results
