@@ -55,7 +55,7 @@ def warn_of_new_shapes(
         before, after = shapes[k]
         name, place = loop.carried[k].input, f"{where}{loop.body.at(loop.carried[k].output)}"
         then = None if first is None else first[k]
-        if grows(before, then, after, lasted):
+        if then is not None and grows(before, then, after, lasted):
             shapes_of = f"has shape {[*before]} at first, then {[*then]} and {[*after]}"
             said = f"iterations 0 to {lasted - 1} of {place}{name} {shapes_of}; {_GROWS}"
         elif not hints[k] or (then != after and len(before) == len(after)):
@@ -130,9 +130,9 @@ def _may_grow(before: Shape | None, after: Shape | None, body: Body, output: str
     return len(before) <= len(after) and not (before == () and _is_elementwise(body, output))
 
 
-def grows(before: Shape, then: Shape | None, after: Shape, lasted: int) -> bool:
+def grows(before: Shape, then: Shape, after: Shape, lasted: int) -> bool:
     """Whether a value grows from iteration to iteration by more than a list does: a number, or an array that multiplies."""
-    if then in (None, before, after) or len(before) > len(after):
+    if then in (before, after) or len(before) > len(after):
         return False
     if len(before) < len(after):
         return before == ()
