@@ -154,3 +154,8 @@ def test_check_warns_of_it(tmp_path, count):
     path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}))
     (finding,) = check(path)
     assert "m has shape [2] at first and becomes [2, 2]" in str(finding)
+    node["parameters"]["body"]["value"]["carried"]["m"] = "0 * F[0, 0] + concatenate([m, m])"
+    node["parameters"]["run"]["args"]["M"] = 3
+    path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}))
+    (finding,) = check(path)
+    assert "m has shape [2] at first, then [4] and [16]" in str(finding)

@@ -55,7 +55,7 @@ _ODD = re.compile("nan|infinite|is declared .*, and gets")
 """What a run warns of that its loops compute, and that more iterations may change."""
 
 _TYPES = re.compile(
-    "has shape .* at first and becomes|begins as a boolean|whole numbers, which cuts it off|"
+    "has shape .* at first|begins as a boolean|whole numbers, which cuts it off|"
     "gives one number, which all|one number is drawn for all"
 )
 """What it warns of whatever the numbers are, or however many iterations there are."""
