@@ -54,16 +54,25 @@ def scan_body(name: str, names: Sequence[str], n_scanned: int, captures: Sequenc
     return _calling(name, (*carried, "gathered", *parts), (*names,), outputs, captures)
 
 
-def names_of(function: Function, others: Sequence[str], captures: Iterable[str]) -> tuple[str, ...]:
-    """What a function calls the values that it is given in order; the ``others`` if that is not known, or no names of a body."""
+def loop_names(function: Function, n_carried: int, captures: Iterable[str]) -> tuple[str, ...]:
+    """What the body of a Loop calls the values that its function is given in order."""
+    return _names_of(function, ("iteration", "condition", *_numbered("carried", n_carried)), captures)
+
+
+def scan_names(function: Function, n_carried: int, n_scanned: int, captures: Iterable[str]) -> tuple[str, ...]:
+    """The same of a Scan."""
+    return _names_of(function, (*_numbered("carried", n_carried), *_numbered("part", n_scanned)), captures)
+
+
+def _names_of(function: Function, others: tuple[str, ...], captures: Iterable[str]) -> tuple[str, ...]:
+    """The names of a function's parameters; the ``others`` if they are not known, or cannot be names of a body."""
     code = getattr(function, "__code__", None)
     names = code.co_varnames[inspect.ismethod(function) : code.co_argcount][: len(others)] if code is not None else ()
     taken = {"gathered", "gathered_out", FUNCTION, "condition_out", *captures, *(f"{name}_out" for name in names)}
-    return names if len(names) == len(others) and taken.isdisjoint(names) else (*others,)
+    return names if len(names) == len(others) and taken.isdisjoint(names) else others
 
 
-def numbered(word: str, count: int) -> tuple[str, ...]:
-    """Names of so many values."""
+def _numbered(word: str, count: int) -> tuple[str, ...]:
     return tuple(f"{word}_{k}" for k in range(count))
 
 

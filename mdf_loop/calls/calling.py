@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.calls.callables import DOMAIN, Called, branch_body, loop_body, name_of, names_of, numbered, scan_body
+from mdf_loop.calls.callables import DOMAIN, Called, branch_body, loop_body, loop_names, name_of, scan_body, scan_names
 from mdf_loop.calls.control_flow import condition, shared_length, trip_count
 from mdf_loop.calls.on_device import loop_by_jax
 from mdf_loop.calls.prepared import (
@@ -112,8 +112,7 @@ def prepared_loop(
 ) -> tuple[PreparedLoop, Arguments]:
     """What :func:`run_loop` runs: the loop and its arguments."""
     if is_callable(body):
-        names = names_of(body, ("iteration", "condition", *numbered("carried", len(carried))), named)
-        inner = made_once(loop_body, name_of(body), names, tuple(named))
+        inner = made_once(loop_body, name_of(body), loop_names(body, len(carried), named), tuple(named))
         values = changeable([as_untyped(value, f"carried value {k}") for k, value in enumerate(carried)])
         captured = [*_untyped(named), Called(body)]
         arguments = Arguments(trip_count(m), condition(cond), [*values, Gathered()], captured=captured)
@@ -176,8 +175,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
         return traced_scan(inputs, n_scanned, attrs, body, named)
     if inner is None:
         _refuse_output_axes(attrs)
-        names = names_of(body, (*numbered("carried", n_carried), *numbered("part", n_scanned)), named)
-        inner = made_once(scan_body, name_of(body), names, n_scanned, tuple(named))
+        inner = made_once(scan_body, name_of(body), scan_names(body, n_carried, n_scanned, named), n_scanned, tuple(named))
         prepared = prepare_scan(inner, n_scanned, attrs)
         values = changeable([as_untyped(value, f"input {k}") for k, value in enumerate(inputs[:n_carried])])
         scanned = changeable([as_tensor(value, f"input {k}") for k, value in enumerate(inputs[n_carried:], n_carried)])

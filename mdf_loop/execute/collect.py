@@ -304,6 +304,12 @@ def gathering_of(what: Collected, place: str = "", name: str = "") -> Gathering:
     return (RaggedGathering if what.ragged else Gathering)(what, place, name)
 
 
+def named_for_people(loop: Loop) -> list[tuple[Collected, str, str]]:
+    """What a loop collects, each with its place and name in messages: that of a carried value which is collected as well."""
+    names = {} if loop.body.typed else {c.output: c.input for c in loop.carried}
+    return [(c, loop.body.at(c.output), names.get(c.output, "")) for c in loop.collected]
+
+
 class Gathered(list[Gathering], Hidden):
     """What each collected value of a Python body was so far: how many it has is known once it has run.
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from mdf_loop.errors import IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
-from mdf_loop.execute.collect import Gathered, Gathering, Types, gathering_of
+from mdf_loop.execute.collect import Gathered, Gathering, Types, gathering_of, named_for_people
 from mdf_loop.execute.program import RUN, Program, no_boolean, refused_condition
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, Run
@@ -193,8 +193,7 @@ class InterpretedLoop:
         self.scanned = [slot(s.input) for s in loop.scanned]
         self.collected = [slot(c.output) for c in loop.collected]
         self.last = [slot(name) for name in loop.last]
-        names = {} if loop.body.typed else {c.output: c.input for c in loop.carried}  # of a value that is collected as well
-        self.gathered = [(c, loop.body.at(c.output), names.get(c.output, "")) for c in loop.collected]
+        self.gathered = named_for_people(loop)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its record; it is planned again when it is unpickled."""

@@ -89,7 +89,7 @@ def by_stems(names: Sequence[str], keys: Sequence[str], where: str) -> list[str]
     ArgumentError
         The order gives a value that has the name of another one.
     """
-    stems = [stem_of(key, names) for key in keys]
+    stems = [_stem(key, names) for key in keys]
     if sorted(map(str, stems)) == sorted(names):
         return [keys[stems.index(name)] for name in names]
     for key, stem, name in zip(keys, stems, names, strict=True):
@@ -99,7 +99,14 @@ def by_stems(names: Sequence[str], keys: Sequence[str], where: str) -> list[str]
     return []
 
 
-def stem_of(key: str, names: Iterable[str]) -> str | None:
+def unmatched(names: Sequence[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Arguments of no value, and values without an argument; of too few arguments ``x0`` and ``x_init`` are those of x."""
+    stems = {} if len(keys) >= len(names) else {key: stem for key in keys if (stem := _stem(key, names)) not in (None, *keys)}
+    unknown = [key for key in keys if key not in (*names, *stems)]
+    return unknown, [name for name in names if name not in (*keys, *stems.values())]
+
+
+def _stem(key: str, names: Iterable[str]) -> str | None:
     """The only value whose name is a whole word of an argument's; of names in names the longest."""
     found = sorted((name for name in names if re.search(rf"(?:^|_){re.escape(name)}(?:_|\d|$)", key)), key=len)
     return found[-1] if found and [len(name) for name in found[-2:]].count(len(found[-1])) == 1 else None

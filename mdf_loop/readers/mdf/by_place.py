@@ -14,7 +14,7 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
 from mdf_loop.ir import Body, record
-from mdf_loop.readers.arguments import by_stems, meant, stem_of
+from mdf_loop.readers.arguments import by_stems, meant, unmatched
 from mdf_loop.readers.expressions.equation_texts import (
     AMBIENT,
     Equations,
@@ -305,9 +305,7 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     names = (*carried, *scanned)
     if not set(names) & set(keys) and len(names) == len(keys):
         return by_stems(names, keys, "/".join(path))
-    stems = {} if len(keys) >= len(names) else {key: stem for key in keys if (stem := stem_of(key, names)) not in (None, *keys)}
-    unknown = [key for key in keys if key not in (*names, *stems)]
-    missing = [name for name in names if name not in (*keys, *stems.values())]
+    unknown, missing = unmatched(names, keys)
     if len(unknown) == len(missing) and set(missing) <= set(scanned):
         parts = dict(zip(missing, unknown, strict=True))
         return [parts.get(name, name) for name in names]
