@@ -107,7 +107,7 @@ LOST = {
 
 def test_exports_of_psyneulink_have_no_warning_but_for_what_they_lose():
     found = {
-        path.stem: [problem.message for problem in check(path)]
+        path.stem: [problem.message for problem in check(path) if problem.kind != "note"]  # such as a node that never runs
         for path in sorted(PSYNEULINK.glob("*.json"))
         if not path.name.endswith(".numbers.json")
     }

@@ -267,6 +267,6 @@ def test_conditions_that_count_to_zero(tmp_path):
 def test_a_node_whose_condition_is_never_true(tmp_path):
     condition = "{type: Threshold, kwargs: {dependency: a, parameter: x, threshold: LIMIT, comparator: '>='}}"
     (found,) = scheduled(tmp_path, condition.replace("LIMIT", "100.0"))
-    assert found[0] == "warning"
+    assert found[0] == "note"
     assert found[1].startswith("g/b: it did not run in the 6 passes of the run that check tries, and its outputs are None")
     assert scheduled(tmp_path, condition.replace("LIMIT", "3.0")) == []

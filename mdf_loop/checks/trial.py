@@ -222,7 +222,7 @@ def _never_run(graph: Any, found: Found) -> Iterator[Finding]:
     for node in dict.fromkeys(missing):
         said = f"it did not run in the {found.iterations} passes of the run that check tries, and its outputs are None"
         why = "its condition, or that of a node before it, was never true"
-        yield Finding(WARNING, f"{graph.id}/{node}: {said}; {why}", (str(graph.id), node))
+        yield Finding(NOTE, f"{graph.id}/{node}: {said}; {why}", (str(graph.id), node))
 
 
 def _by_matrices(graph: Any) -> list[tuple[Any, tuple[int, ...]]]:
