@@ -14,9 +14,10 @@ from step_meaning import MEANINGS
 
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.check import check
-from mdf_loop.step.memory import assign, is_one_of_two
+from mdf_loop.step.memory import assign
 from mdf_loop.step.primitives import INT64, PRIMITIVES
 from mdf_loop.step.records import UNKNOWN, LoopRegion, Type
+from mdf_loop.step.structure import is_one_of_two
 
 FLOAT = np.dtype(np.float64)
 SHAPES = [(4,), (4,), (3, 4), (3, 4)]
