@@ -104,7 +104,7 @@ class Emitter:
         self.packed: dict[Value, str] = {}
         self.loops: list[tuple[LoopRegion, str]] = []
         self._stack = 0
-        self._constants: dict[Any, Array] = {}
+        self._constants: dict[Value, Array] = {}
 
     # Values
 
@@ -188,10 +188,9 @@ class Emitter:
 
     def constant(self, value: Value) -> Array:
         """A constant: a number, one number everywhere, or a table."""
-        key = value
-        if key not in self._constants:
-            self._constants[key] = self._constant(np.asarray(value.attr), value.type)
-        return self._constants[key]
+        if value not in self._constants:
+            self._constants[value] = self._constant(np.asarray(value.attr), value.type)
+        return self._constants[value]
 
     def _constant(self, given: np.ndarray, type: Type) -> Array:
         if type.dtype is None:
