@@ -228,6 +228,13 @@ def test_random_loops_use_memory_in_every_way():
     assert found["shared buffers"] > 5
 
 
+def test_updates_one_after_the_other_are_written_over_what_is_carried():
+    loop = body([(3, 4)], [("put", 0, 0, 0), ("put", 1, 1, 0)], [0] * 4, [], [])
+    assert [*follow(loop, []).over.values()] == [0, 0]
+    loop = body([(3, 4)], [("put", 0, 0, 0), ("put", 1, 0, 0)], [0] * 4, [], [])  # the second one reads what was carried
+    assert not follow(loop, []).over
+
+
 @pytest.mark.parametrize("least", [0, 33])
 def test_small_arrays_have_no_place(least):
     loop = body([(4,)], [("neg", 0, 0, 0), ("add", 1, 0, 0)], [0] * 4, [], [0])
