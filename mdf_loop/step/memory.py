@@ -199,20 +199,22 @@ class Updates:
     """
 
     def __init__(self, region: Region, owned: Collection[Value], looks: Looks, copied: set[Value]) -> None:
-        self.own, self.over, self.copied, self._looks = set(owned), set[Value](), copied, looks
+        self.owned, self.over, self.copied, self._looks = set(owned), set[Value](), copied, looks
         self.live = Liveness(region, lambda value: value not in copied and looks(value))
         for value in region.values:
             self._look_at(value)
 
     def _look_at(self, value: Value) -> None:
-        if replaces_parts(value) or not self._looks(value):
-            self.own.add(value)
         if isinstance(value.attr, BranchRegion):
             self._branch(value, value.attr)
         elif isinstance(value.attr, LoopRegion):
             self._loop(value, value.attr)
-        elif replaces_parts(value) and (x := value.args[0]) in self.own and self._unless_rows_are_read(x, value, self._is_over):
+        elif replaces_parts(value) and self.owns(x := value.args[0]) and self._unless_rows_are_read(x, value, self._is_over):
             self.over.add(value)
+
+    def owns(self, x: Value) -> bool:
+        """Whether the memory of a value is this region's own."""
+        return x in self.owned or (x in self.live.place and (replaces_parts(x) or not self._looks(x)))
 
     def _is_over(self, x: Value, value: Value) -> bool:
         """Whether a value, or what a branch gave with it, has no other readers once another one is computed."""
@@ -231,11 +233,12 @@ class Updates:
 
     def _branch(self, value: Value, attr: BranchRegion) -> None:
         """What is left to a branch may be written over in it; what both sides leave there is the region's own again."""
-        given = {x for x in set(read_by(value)) & self.own if self._unless_rows_are_read(x, value, self._is_left_to)}
+        given = {x for x in set(read_by(value)) if self.owns(x) and self._unless_rows_are_read(x, value, self._is_left_to)}
         sides = [(region, Updates(region, given, self._looks, self.copied)) for region in (attr.then, attr.other)]
         for _, side in sides:
             self.over |= side.over
-        self.own.update(x for x in self._items_of(value) if all(region.results[x.attr] in side.own for region, side in sides))
+        items = self._items_of(value)
+        self.owned.update(x for x in items if all(side.owns(region.results[x.attr]) for region, side in sides))
 
     def _loop(self, value: Value, attr: LoopRegion) -> None:
         """A list that only a loop carries on stays where it is."""
@@ -246,10 +249,10 @@ class Updates:
         for item in self._items_of(value):
             if item.attr < attr.n_carried and (state := states[item.attr]) in changing and not state.type.is_static:
                 x, end = initial[item.attr], ends[item.attr]
-                is_apart = x in self.own and x not in inside and value.args.count(x) == 1
+                is_apart = self.owns(x) and x not in inside and value.args.count(x) == 1
                 if is_apart and self._unless_rows_are_read(x, value, self._is_left_to) and stays_over(end, state, over):
                     self.over |= {state, *over}
-                    self.own.add(item)
+                    self.owned.add(item)
 
     def _items_of(self, value: Value) -> list[Value]:
         return [x for x in self.live.readers.get(value, ()) if x is not None and x.op == "item"]

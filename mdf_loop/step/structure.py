@@ -167,10 +167,11 @@ class Liveness:
     def views(self, x: Value, but: Value | None = None) -> set[Value]:
         """A value, and all that may be its memory or read it later, other than through one that does not count."""
         found, new = {x}, [x]
-        while new:
-            readers = {r for r in self.readers.get(new.pop(), ()) if r is not None and r is not but and self.looks(r)}
-            new += readers - found
-            found |= readers
+        for view in new:
+            for reader in self.readers.get(view, ()):
+                if reader is not None and reader is not but and reader not in found and self.looks(reader):
+                    found.add(reader)
+                    new.append(reader)
         return found
 
     def last_read(self, x: Value, but: Value | None = None) -> int:
