@@ -60,6 +60,21 @@ def test_scatter_of_rows_and_of_single_elements(rng):
     assert_same_on_every_engine(run(text, N, rng.random((5, 4)), rng.random((5, 4)), k=np.float64(0.25)))
 
 
+@pytest.mark.parametrize("view", ["Gather (x, one)", "Slice (x, from, to)", "Reshape (x, shape)", "Transpose (x)"])
+def test_update_of_a_view_that_an_inner_loop_multiplies(view, rng):
+    shape = (3,) if "Gather" in view else (1, 3) if "Slice" in view else (3, 3)
+    text = f"""outer (int64 i, bool go, double[3,3] x) => (bool go_out, x_out, seen)
+        <int64 one = {{1}}, int64[1] from = {{2}}, int64[1] to = {{3}}, int64[2] shape = {{3, -1}}, int64 five = {{5}},
+         int64[1] axis = {{0}}, double tiny = {{0.001}}> {{
+        go_out = Identity (go) r = {view}
+        total = Loop (five, go, start) <body = inner (int64 j, bool on, double[3] a) => (bool on_out, a_out) {{
+            on_out = Identity (on) b = MatMul (r, a) c = ReduceSum <keepdims = 0> (b) d = Mul (a, c) a_out = Tanh (d) }}>
+        sum = ReduceSum <keepdims = 0> (total) new = Mul (update, sum) s = ScatterND (r, at, new)
+        t = ReduceSum <keepdims = 0> (s) seen = Add (x, t) x_out = Mul (seen, tiny) }}"""
+    given = {"start": rng.random(3), "at": np.zeros((1, 1), np.int64), "update": rng.random((1, *shape[1:]))}
+    assert_same_on_every_engine(run(text, N, rng.random((3, 3)), **given), exact=False)
+
+
 @ends_in_an_error
 @pytest.mark.parametrize("at", [12, -13])
 @pytest.mark.parametrize("op", ["y_out = ScatterND (y, at2, new)", "x = Gather (y, where) y_out = Add (y, x)"])

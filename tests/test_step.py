@@ -18,11 +18,11 @@ from mdf_loop.step.build import Builder, CannotLower, type_of_value
 from mdf_loop.step.check import RULES, IllegalStep, check, checked
 from mdf_loop.step.failing import TooLong
 from mdf_loop.step.lower import Lowering, lower_loop
-from mdf_loop.step.memory import END, Liveness, assign
+from mdf_loop.step.memory import assign
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.printed import printed
 from mdf_loop.step.records import LoopRegion, Region, Shape, Size, Type, Value
-from mdf_loop.step.structure import uses_of, values_in
+from mdf_loop.step.structure import END, Liveness, may_be_memory_of_another, uses_of, values_in
 
 FLOAT = Type(np.dtype(np.float64))
 VECTOR = Type(np.dtype(np.float64), (3,))
@@ -107,8 +107,8 @@ def test_memory_lives_as_long_as_what_looks_at_it():
     y = b.add(x, x)
     view = b.put_in("reshape", (y,), Type(np.dtype(np.float64), (3, 1)))
     z = b.mul(x, x)
-    live = Liveness(b.closed([view]))
-    assert live.roots(view) == {view, y}
+    live = Liveness(b.closed([view]), may_be_memory_of_another)
+    assert live.views(y) == {view, y}
     assert live.last_read(y) == END
     assert live.last_read(z) == -1
 

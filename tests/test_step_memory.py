@@ -14,9 +14,10 @@ from step_meaning import MEANINGS
 
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.check import check
-from mdf_loop.step.memory import assign, is_one_of_two
+from mdf_loop.step.memory import assign
 from mdf_loop.step.primitives import INT64, PRIMITIVES
 from mdf_loop.step.records import UNKNOWN, LoopRegion, Type
+from mdf_loop.step.structure import is_one_of_two
 
 FLOAT = np.dtype(np.float64)
 SHAPES = [(4,), (4,), (3, 4), (3, 4)]
@@ -225,6 +226,13 @@ def test_random_loops_use_memory_in_every_way():
         assert found[table, True] > 5, table
         assert found[table, False] > 5, f"no temporary in {table}"
     assert found["shared buffers"] > 5
+
+
+def test_updates_one_after_the_other_are_written_over_what_is_carried():
+    loop = body([(3, 4)], [("put", 0, 0, 0), ("put", 1, 1, 0)], [0] * 4, [], [])
+    assert [*follow(loop, []).over.values()] == [0, 0]
+    loop = body([(3, 4)], [("put", 0, 0, 0), ("put", 1, 0, 0)], [0] * 4, [], [])  # the second one reads what was carried
+    assert not follow(loop, []).over
 
 
 @pytest.mark.parametrize("least", [0, 33])

@@ -2,91 +2,20 @@
 
 Decided on what operations are, never on operators: element-wise results, products and updates can be given a place.
 A value is needed as long as anything reads what shares its memory.
+
+``Updates`` says for each back end which updates of a part are written over what they are made of; ``assign`` places whole arrays,
+for back ends that compute each value where it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from mdf_loop.ops.registry import facts
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
-from mdf_loop.step.structure import regions_of
-
-_FRESH = "cast pack concat gather broadcast put insert reduce dot const length place_in as_array"
-FRESH = {*_FRESH.split()}
-"""Operations besides the primitives whose result is memory of its own."""
-
-END = 1 << 60
-"""The place of what is read when an iteration is over."""
-
-
-class Liveness:
-    """The values of one region: whose memory they may be, and the last place that reads that memory.
-
-    Places are numbers of values in order; what an inner region reads is read where the loop or branch stands that holds it.
-    """
-
-    def __init__(self, region: Region) -> None:
-        self.region = region
-        self.place = {value: k for k, value in enumerate(region.values)}
-        self._roots: dict[Value, frozenset[Value]] = {}
-        self._last: dict[Value, int] = {}
-        for k, value in enumerate(region.values):
-            for x in read_by(value):
-                self._read(x, k)
-        for x in region.results:
-            self._read(x, END)
-
-    def roots(self, value: Value) -> frozenset[Value]:
-        """The values whose memory a value may be: itself, or what it looks at."""
-        found = self._roots.get(value)
-        if found is None:
-            found = self._roots[value] = frozenset((value,))  # while it is worked out, and for what is outside
-            if value in self.place and not _is_fresh(value):
-                found = self._roots[value] = found.union(*[self.roots(x) for x in _looked_at(value)])
-        return found
-
-    def last_read(self, value: Value) -> int:
-        """The last place that reads the memory of a value; before all others if nothing does."""
-        return self._last.get(value, -1)
-
-    def _read(self, value: Value, place: int) -> None:
-        for root in self.roots(value):
-            if self._last.get(root, -1) < place:
-                self._last[root] = place
-
-
-def read_by(value: Value) -> Iterable[Value]:
-    """What a value reads, inside its regions as well."""
-    yield from value.args
-    for region in regions_of(value):
-        yield from region.results
-        for inner in region.values:
-            yield from read_by(inner)
-
-
-def is_one_of_two(value: Value) -> bool:
-    """Whether ``select`` gives one of two values rather than elements of both."""
-    condition, x, y = value.args
-    return condition.type.is_number and ((x.type == y.type and x.type.is_static) or value.type.weak)
-
-
-def _is_fresh(value: Value) -> bool:
-    if value.op == "select" and not is_one_of_two(value):
-        return True
-    if isinstance(value.attr, Apply) and value.attr.routine is not None:
-        return True
-    return value.op in PRIMITIVES or value.op in FRESH or value.type.is_number
-
-
-def _looked_at(value: Value) -> Iterable[Value]:
-    """What the memory of a value may be, if it is not its own."""
-    if value.op == "select":
-        return value.args[1:]
-    if isinstance(value.attr, Apply | BranchRegion) or value.op in ("loop", "item"):
-        return read_by(value)
-    return value.args[:1]
+from mdf_loop.step.structure import Liveness, Looks, is_one_of_two, may_be_memory_of_another, read_by
 
 
 @dataclass
@@ -134,7 +63,8 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
     """
     if not any(size_of(x.type) >= least for x in (*copied, *loop.states, *loop.body.values)):
         return Places()
-    found, live = Places(), Liveness(loop.body)
+    updates = Updates(loop.body, loop.states, may_be_memory_of_another, set())
+    found, live = Places(), updates.live
     for k, value in enumerate(loop.rows):
         is_first = value in copied and value in live.place and value not in found.rows
         if is_first and can_be_placed(value) and size_of(value.type) >= least:
@@ -142,19 +72,19 @@ def assign(loop: LoopRegion, copied: Collection[Value], least: int = 0) -> Place
     ends = loop.ends + loop.last
     handed_on = [x for x in loop.body.results[1:] if x not in copied or x in ends]
     for k, state in enumerate(loop.states):
-        others = [live.roots(x) for n, x in enumerate(handed_on) if n != k]
-        if size_of(state.type) >= least and not any(ends[k] in roots or state in roots for roots in others):
-            _assign_end(found, live, k, state, ends[k])
-    kept = frozenset[Value]().union(*map(live.roots, [loop.stays, *handed_on]))
+        others = {x for n, x in enumerate(handed_on) if n != k}
+        if size_of(state.type) >= least and others.isdisjoint(live.views(ends[k]) | live.views(state)):
+            _assign_end(found, updates, k, state, ends[k])
+    kept = {loop.stays, *handed_on}
     cells = _cells_with_an_owner(found, live, loop)
     for value in loop.body.values:
         is_placed = value in found.over or value in found.turns or value in found.rows
         if (
             not is_placed
-            and value not in kept
-            and live.last_read(value) >= 0
             and can_be_placed(value)
             and size_of(value.type) >= least
+            and live.last_read(value) >= 0
+            and kept.isdisjoint(live.views(value))
         ):
             _assign_temporary(found, live, cells, value)
     return found
@@ -187,30 +117,30 @@ def _cells_with_an_owner(found: Places, live: Liveness, loop: LoopRegion) -> lis
     return cells
 
 
-def _assign_end(found: Places, live: Liveness, k: int, state: Value, end: Value) -> None:
+def _assign_end(found: Places, updates: Updates, k: int, state: Value, end: Value) -> None:
     """A value that feeds the next iteration: over the old one, or taking turns with it."""
+    live = updates.live
     if end not in live.place or end.type != state.type or end in found.rows:
         return
-    place = live.place[end]
-    if end.op == "put":
-        if end.args[0] is state and live.last_read(state) <= place:
-            found.over[end] = k
-    elif can_be_placed(end):
+    if can_be_placed(end):
         (found.over if _may_be_over(live, end, state, live.last_read(state)) else found.turns)[end] = k
+        return
+    puts = []
+    while end.op == "put" and end in updates.over:
+        puts.append(end)
+        end = end.args[0]
+    if end is state:
+        found.over |= dict.fromkeys(puts, k)
 
 
 def _may_be_over(live: Liveness, value: Value, old: Value, last: int) -> bool:
     """Whether a value may take the place of one that is read last at ``last``: before it, or by it, element by element."""
     if last != live.place[value]:
         return last < live.place[value]
+    views = live.views(old)
     if value.op == "select":  # the last argument is there first, the other one is copied over it
-        return all(old not in live.roots(x) for x in value.args[:2]) and _is_or_is_not(live, value.args[2], old)
-    return value.op in PRIMITIVES and all(_is_or_is_not(live, x, old) for x in value.args)
-
-
-def _is_or_is_not(live: Liveness, x: Value, old: Value) -> bool:
-    """Whether a value is another one, or has nothing to do with its memory."""
-    return x is old or old not in live.roots(x)
+        return views.isdisjoint(value.args[:2]) and (value.args[2] is old or value.args[2] not in views)
+    return value.op in PRIMITIVES and views.isdisjoint(x for x in value.args if x is not old)
 
 
 def _assign_temporary(found: Places, live: Liveness, cells: list[_Cell], value: Value) -> None:
@@ -250,3 +180,128 @@ def can_be_placed(value: Value) -> bool:
     if value.op == "reduce":
         return not value.attr.kind.startswith("arg")
     return value.op in PRIMITIVES and PRIMITIVES[value.op].ufunc is not None
+
+
+# Updates of parts
+
+
+class Updates:
+    """The updates of a region that may be written over their first argument, and states of loops inside, over where they begin.
+
+    Parameters
+    ----------
+    region : Region
+    owned : collection of Value
+        Values whose memory is this region's own.
+    looks : callable
+    copied : set of Value
+        Rows of lists that are copied, as the list is written over before they are read; others are added.
+    """
+
+    def __init__(self, region: Region, owned: Collection[Value], looks: Looks, copied: set[Value]) -> None:
+        self.owned, self.over, self.copied, self._looks = set(owned), set[Value](), copied, looks
+        self.live = Liveness(region, lambda value: value not in copied and looks(value))
+        for value in region.values:
+            self._look_at(value)
+
+    def _look_at(self, value: Value) -> None:
+        if isinstance(value.attr, BranchRegion):
+            self._branch(value, value.attr)
+        elif isinstance(value.attr, LoopRegion):
+            self._loop(value, value.attr)
+        elif replaces_parts(value) and self.owns(x := value.args[0]) and self._unless_rows_are_read(x, value, self._is_over):
+            self.over.add(value)
+
+    def owns(self, x: Value) -> bool:
+        """Whether the memory of a value is this region's own."""
+        return x in self.owned or (x in self.live.place and (replaces_parts(x) or not self._looks(x)))
+
+    def _is_over(self, x: Value, value: Value) -> bool:
+        """Whether a value, or what a branch gave with it, has no other readers once another one is computed."""
+        return max(self.live.last_read(y, value) for y in (x, _given_with(x))) <= self.live.place[value]
+
+    def _unless_rows_are_read(self, x: Value, value: Value, holds: Callable[[Value, Value], bool]) -> bool:
+        """Whether something holds of two values; if not, whether it does if the rows that are read of the first are copied."""
+        if holds(x, value):
+            return True
+        rows = {r for r in self.live.readers.get(x, ()) if r is not None and _is_row(r)} - self.copied
+        self.copied |= rows
+        if rows and holds(x, value):
+            return True
+        self.copied -= rows
+        return False
+
+    def _branch(self, value: Value, attr: BranchRegion) -> None:
+        """What is left to a branch may be written over in it; what both sides leave there is the region's own again."""
+        given = {x for x in set(read_by(value)) if self.owns(x) and self._unless_rows_are_read(x, value, self._is_left_to)}
+        sides = [(region, Updates(region, given, self._looks, self.copied)) for region in (attr.then, attr.other)]
+        for _, side in sides:
+            self.over |= side.over
+        items = self._items_of(value)
+        self.owned.update(x for x in items if all(side.owns(region.results[x.attr]) for region, side in sides))
+
+    def _loop(self, value: Value, attr: LoopRegion) -> None:
+        """A list that only a loop carries on stays where it is."""
+        (_, _, initial, *_), states, ends = attr.split(value.args), attr.states, attr.ends
+        changing = {state for state, end in zip(states, ends, strict=True) if end is not state}
+        over = Updates(attr.body, changing, self._looks, self.copied).over
+        inside = {x for inner in attr.body.values for x in read_by(inner)} | set(attr.body.results)
+        for item in self._items_of(value):
+            if item.attr < attr.n_carried and (state := states[item.attr]) in changing and not state.type.is_static:
+                x, end = initial[item.attr], ends[item.attr]
+                is_apart = self.owns(x) and x not in inside and value.args.count(x) == 1
+                if is_apart and self._unless_rows_are_read(x, value, self._is_left_to) and stays_over(end, state, over):
+                    self.over |= {state, *over}
+                    self.owned.add(item)
+
+    def _items_of(self, value: Value) -> list[Value]:
+        return [x for x in self.live.readers.get(value, ()) if x is not None and x.op == "item"]
+
+    def _is_left_to(self, x: Value, value: Value) -> bool:
+        """Whether only one value reads another one, or what looks at it, from there on, and the value only reads itself."""
+        views = self.live.views(x) | self.live.views(_given_with(x))
+        return self._is_over(x, value) and not (views - {x}) & set(read_by(value))
+
+
+def stays_over(end: Value, state: Value, over: Collection[Value]) -> bool:
+    """Whether a carried value becomes the next one in the same memory."""
+    if end is state:
+        return True
+    if end in over and (end.op == "put" or changes_length(end) != state.type.is_static):
+        return stays_over(end.args[0], state, over)
+    whole, k = (end.args[0], end.attr) if end.op == "item" else (end, 0)
+    if isinstance(whole.attr, BranchRegion):
+        return all(stays_over(side.results[k], state, over) for side in (whole.attr.then, whole.attr.other))
+    if not isinstance(whole.attr, LoopRegion) or k >= whole.attr.n_carried:
+        return False
+    _, _, initial, *_ = whole.attr.split(whole.args)
+    return whole.attr.states[k] in over and stays_over(initial[k], state, over)
+
+
+def replaces_parts(value: Value) -> bool:
+    """Whether a value is its first argument with parts replaced, put in, or taken out."""
+    if value.op == "put" or changes_length(value):
+        return True
+    return isinstance(value.attr, Apply) and facts(value.attr.node).replaces_parts
+
+
+def changes_length(value: Value) -> bool:
+    """Whether a value is its first argument with rows put in, or taken out."""
+    return value.op in ("insert", "erase") or _is_longer(value)
+
+
+def _is_longer(value: Value) -> bool:
+    """Whether a value is its first argument with more behind it."""
+    shape = value.type.shape
+    return value.op == "concat" and shape is not None and all(n == 1 for n in shape[: value.attr])
+
+
+def _given_with(x: Value) -> Value:
+    """The branch that gave a value, and others that may look at the same memory; what a loop gives has memory of its own."""
+    return x.args[0] if x.op == "item" and isinstance(x.args[0].attr, BranchRegion) else x
+
+
+def _is_row(value: Value) -> bool:
+    """Whether a value is a row of a list, and has several elements: it is read where it is in the list."""
+    is_of_list = value.op == "place" and value.type.is_static and not value.args[0].type.is_static
+    return is_of_list and value.type.size != 1

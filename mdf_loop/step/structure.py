@@ -1,9 +1,9 @@
-"""Questions about a Step: who reads a value, how often, and where; and whether it gives the same bits in every engine."""
+"""Questions about a Step: who reads a value, where, and how long; and whether it gives the same bits in every engine."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mdf_loop.ir import Node
@@ -14,9 +14,9 @@ from mdf_loop.step.records import Apply, LoopRegion, Region, Value
 
 @dataclass
 class Uses:
-    """Every place where a value is read: the operation that reads it (empty: a region's result), and the region."""
+    """Every place where a value is read: what reads it (None: it is a region's result), as which argument, and the region."""
 
-    places: dict[Value, list[tuple[str, Region]]] = field(default_factory=dict)
+    places: dict[Value, list[tuple[Value | None, int, Region]]] = field(default_factory=dict)
     homes: dict[Value, Region] = field(default_factory=dict)
     items: dict[Value, list[Value]] = field(default_factory=dict)
 
@@ -27,11 +27,11 @@ class Uses:
     def is_single(self, value: Value) -> bool:
         """Whether it is read once, in the region that makes it."""
         places = self.places.get(value, ())
-        return len(places) == 1 and places[0][1] is self.homes.get(value)
+        return len(places) == 1 and places[0][2] is self.homes.get(value)
 
     def only_in(self, value: Value, ops: Collection[str]) -> bool:
         """Whether only some operations read it."""
-        return all(op in ops for op, _ in self.places.get(value, ()))
+        return all(reader is not None and reader.op in ops for reader, _, _ in self.places.get(value, ()))
 
     def items_of(self, whole: Value) -> Iterator[tuple[int, Value]]:
         """The results that are read of a value of several."""
@@ -94,8 +94,8 @@ def uses_of(region: Region) -> Uses:
     found = Uses()
 
     def look(here: Region) -> None:
-        for x in here.results:
-            found.places.setdefault(x, []).append(("", here))
+        for k, x in enumerate(here.results):
+            found.places.setdefault(x, []).append((None, k, here))
         for value in reversed(here.values):
             found.homes[value] = here
             if value not in found.places and not may_fail(value):
@@ -104,11 +104,80 @@ def uses_of(region: Region) -> Uses:
                 found.items.setdefault(value.args[0], []).append(value)
             for inner in regions_of(value):
                 look(inner)
-            for x in value.args:
-                found.places.setdefault(x, []).append((value.op, here))
+            for k, x in enumerate(value.args):
+                found.places.setdefault(x, []).append((value, k, here))
 
     look(region)
     return found
+
+
+# How long the memory of a value is read
+
+END = 1 << 60
+"""The place of what is read when a region is over."""
+
+_FRESH = "cast pack concat gather broadcast put insert reduce dot const length place_in as_array no_nan"
+FRESH = {*_FRESH.split()}
+"""Operations besides the primitives whose result is memory of its own, where each value is computed where it is."""
+
+Looks = Callable[[Value], bool]
+"""Whether a value may be the memory of what it reads, or reads it later than where it is: a question to each back end."""
+
+
+def may_be_memory_of_another(value: Value) -> bool:
+    """Whether a value may be the memory of what it reads, where each value is computed where it is."""
+    if value.type.is_number or value.op in PRIMITIVES or value.op in FRESH:
+        return False
+    if value.op == "select":
+        return is_one_of_two(value)
+    return not isinstance(value.attr, Apply) or value.attr.routine is None
+
+
+def is_one_of_two(value: Value) -> bool:
+    """Whether ``select`` gives one of two values rather than elements of both."""
+    condition, x, y = value.args
+    return condition.type.is_number and ((x.type == y.type and x.type.is_static) or value.type.weak)
+
+
+def read_by(value: Value) -> Iterator[Value]:
+    """What a value reads, inside its regions as well."""
+    yield from value.args
+    for region in regions_of(value):
+        yield from region.results
+        for inner in region.values:
+            yield from read_by(inner)
+
+
+class Liveness:
+    """The values of one region, and the last place that reads the memory of each.
+
+    Places are numbers of values in order; what an inner region reads is read at the place of the loop or branch that holds it.
+    """
+
+    def __init__(self, region: Region, looks: Looks) -> None:
+        self.looks = looks
+        self.place = {value: k for k, value in enumerate(region.values)}
+        self.readers: dict[Value, list[Value | None]] = {}
+        for value in region.values:
+            for x in dict.fromkeys(read_by(value)):
+                self.readers.setdefault(x, []).append(value)
+        for x in region.results:
+            self.readers.setdefault(x, []).append(None)
+
+    def views(self, x: Value, but: Value | None = None) -> set[Value]:
+        """A value, and all that may be its memory or read it later, other than through one that does not count."""
+        found, new = {x}, [x]
+        for view in new:
+            for reader in self.readers.get(view, ()):
+                if reader is not None and reader is not but and reader not in found and self.looks(reader):
+                    found.add(reader)
+                    new.append(reader)
+        return found
+
+    def last_read(self, x: Value, but: Value | None = None) -> int:
+        """The last place that reads the memory of a value; before all others if nothing does."""
+        readers = {r for view in self.views(x, but) for r in self.readers.get(view, ()) if r is None or r is not but}
+        return max((END if r is None else self.place[r] for r in readers), default=-1)
 
 
 # Whether a Step gives the same bits in every engine, and however many of it are computed at once

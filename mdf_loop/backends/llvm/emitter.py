@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.llvm.fusion import changes_length, fused
+from mdf_loop.backends.llvm.fusion import fused
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, DTYPES, CannotCompile, element, literal
 from mdf_loop.backends.llvm.lanes.instructions import Text
@@ -24,6 +24,7 @@ from mdf_loop.backends.llvm.linking.prologue import GROW, RAISED, ROOM
 from mdf_loop.kernels.arrays.bounds import most_bytes
 from mdf_loop.ops.rows import filling
 from mdf_loop.step.failing import may_fail
+from mdf_loop.step.memory import changes_length
 from mdf_loop.step.records import LoopRegion, Region, Type, Value
 from mdf_loop.step.structure import uses_of
 
@@ -85,7 +86,8 @@ class Emitter:
     new_numbers: Callable[[int], int]
 
     def __init__(self, region: Region, register_bytes: int, has_half: bool, is_quick: bool = False) -> None:
-        self.text, self.fusion, self.uses = Text(), fused(region), uses_of(region)
+        self.text, self.uses = Text(), uses_of(region)
+        self.fusion = fused(region, self.uses)
         self.register_bytes, self.has_half, self.is_quick = register_bytes, has_half, is_quick
         self.known: dict[Value, Array] = {}
         self.targets: dict[Value, list[str]] = {}
@@ -102,7 +104,7 @@ class Emitter:
         self.packed: dict[Value, str] = {}
         self.loops: list[tuple[LoopRegion, str]] = []
         self._stack = 0
-        self._constants: dict[Any, Array] = {}
+        self._constants: dict[Value, Array] = {}
 
     # Values
 
@@ -186,10 +188,9 @@ class Emitter:
 
     def constant(self, value: Value) -> Array:
         """A constant: a number, one number everywhere, or a table."""
-        key = value
-        if key not in self._constants:
-            self._constants[key] = self._constant(np.asarray(value.attr), value.type)
-        return self._constants[key]
+        if value not in self._constants:
+            self._constants[value] = self._constant(np.asarray(value.attr), value.type)
+        return self._constants[value]
 
     def _constant(self, given: np.ndarray, type: Type) -> Array:
         if type.dtype is None:

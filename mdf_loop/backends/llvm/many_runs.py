@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeGuard
@@ -10,10 +9,9 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from mdf_loop.backends.llvm.compiled_program import MachineProgram, error_of
-from mdf_loop.backends.llvm.lanes.element_types import DTYPES
 from mdf_loop.backends.llvm.linking.object_layout import HEAD
-from mdf_loop.backends.llvm.linking.prologue import ASKED, FIRST_OBJECT, OPEN, SCRATCH, STREAM
-from mdf_loop.backends.llvm.program_layout import Result
+from mdf_loop.backends.llvm.linking.prologue import FIRST_OBJECT, OPEN, SCRATCH, STREAM
+from mdf_loop.backends.llvm.program_layout import Result, asked_room
 
 Share = Callable[[int, Callable[[int, int], None]], int]
 """Does so many runs, calling what runs some of them, from one on, up to another, perhaps in several threads; returns how many of
@@ -187,9 +185,7 @@ class _AskedRooms:
         tables[:, OPEN] = np.fromiter(map(id, self._calls), np.uint64, len(tables))
 
     def _new(self, run: int) -> np.ndarray:
-        start = run * self._stride
-        place, rank, kind = struct.unpack_from("=3q", self._buffer, start + 8 * ASKED)
-        array = np.empty(struct.unpack_from(f"={rank}q", self._buffer, start + 8 * place), DTYPES[kind])
+        place, array = asked_room(self._buffer, run * self._stride)
         self._found[run, place] = array
         return array
 

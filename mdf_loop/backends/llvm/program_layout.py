@@ -88,10 +88,15 @@ class ProgramTable:
 
     def _new(self) -> np.ndarray:
         """Room for an array whose lengths the run has found: the array.  The program calls it."""
-        place, rank, kind = struct.unpack_from("=3q", self.buffer, 8 * ASKED)
-        array = np.empty(struct.unpack_from(f"={rank}q", self.buffer, 8 * place), DTYPES[kind])
+        place, array = asked_room(self.buffer)
         self.arrays[place] = array
         return array
+
+
+def asked_room(table: memoryview, start: int = 0) -> tuple[int, np.ndarray]:
+    """The place of a result whose lengths the run has found, and an array for it; the table begins at a byte of the memory."""
+    place, rank, kind = struct.unpack_from("=3q", table, start + 8 * ASKED)
+    return place, np.empty(struct.unpack_from(f"={rank}q", table, start + 8 * place), DTYPES[kind])
 
 
 LETTERS = {"b1": "?", "f2": "e", "f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q"}

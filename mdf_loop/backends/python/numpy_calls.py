@@ -12,10 +12,9 @@ from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, e
 from mdf_loop.backends.python.peepholes import shorter, whole_operands
 from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.ops.rows import filling
-from mdf_loop.step.memory import is_one_of_two
 from mdf_loop.step.primitives import PRIMITIVES, REDUCTIONS
 from mdf_loop.step.records import Reduction, Type, Value
-from mdf_loop.step.structure import is_always_true
+from mdf_loop.step.structure import is_always_true, is_one_of_two
 
 if TYPE_CHECKING:
     from mdf_loop.backends.python.printer import Printer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, get_flat, offset
-from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place, first_lanes
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.emitter import Emitter
@@ -65,8 +65,7 @@ def _known(e: Emitter, length: int, width: int, may_overlap: bool) -> Iterator[t
     elif rest == 1:
         yield Lanes(e.text), Place(str(main))
     elif rest:
-        mask = f"<{', '.join(f'i1 {str(k < rest).lower()}' for k in range(width))}>"
-        yield Lanes(e.text, width, rest, mask), Place(str(main), 1)
+        yield first_lanes(e.text, width, rest), Place(str(main), 1)
 
 
 def _open(e: Emitter, length: str, width: int) -> Iterator[tuple[Lanes, Place]]:
@@ -130,25 +129,19 @@ def store_all(e: Emitter, pairs: Sequence[tuple[Array, Sequence[str]]]) -> None:
         _copy(e, first, pairs[0][1])
         return
     widest = max(x.widest for x, _ in pairs)
-    if first.is_static and all(x.value or x.flat is not None for x, _ in pairs):
-
-        def visit_flat(lanes: Lanes, index: Index) -> None:
-            found = [get_flat(lanes, x, index[0]) for x, _ in pairs]
-            for (x, pointers), value in zip(pairs, found, strict=True):
-                for pointer in pointers:
-                    lanes.store(x.dtype, value, pointer, index[0])
-
-        sweep(e, (first.size,), widest, visit_flat)
-        return
+    is_flat = first.is_static and all(x.value or x.flat is not None for x, _ in pairs)
 
     def visit(lanes: Lanes, index: Index) -> None:
-        found = [get(lanes, x, index) for x, _ in pairs]
-        place = offset(lanes, first.shape, index)
+        found = [get_flat(lanes, x, index[0]) if is_flat else get(lanes, x, index) for x, _ in pairs]
+        place = index[0] if is_flat else offset(lanes, first.shape, index)
         for (x, pointers), value in zip(pairs, found, strict=True):
             for pointer in pointers:
                 lanes.store(x.dtype, value, pointer, place)
 
-    sweep(e, first.shape, widest, visit, inner=_inner_axis(first) if len(pairs) == 1 else None)
+    if is_flat:
+        sweep(e, (first.size,), widest, visit)
+    else:
+        sweep(e, first.shape, widest, visit, inner=_inner_axis(first) if len(pairs) == 1 else None)
 
 
 def _is_block(x: Array) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mdf_loop.backends.llvm.lanes.element_types import element
-from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place
+from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes, Place, first_lanes
 from mdf_loop.step.records import Value
 
 if TYPE_CHECKING:
@@ -173,9 +173,7 @@ def can_hold(e: Emitter, value: Value) -> bool:
 
 def lanes_for(e: Emitter, count: int) -> Lanes:
     """Lanes for so many elements: a register as small as they allow."""
-    width = 1 << (count - 1).bit_length()
-    mask = f"<{', '.join(f'i1 {str(k < count).lower()}' for k in range(width))}>" if count < width else ""
-    return Lanes(e.text, width, count if mask else None, mask)
+    return first_lanes(e.text, 1 << (count - 1).bit_length(), count)
 
 
 def register_type(e: Emitter, x: Array) -> str:
@@ -188,10 +186,10 @@ def held(e: Emitter, x: Array) -> Array:
     if x.register:
         return x
     place = Place("0", 1)
-    return in_register(x.dtype, x.shape, get(lanes_for(e, x.size), x, tuple(ZERO if n == 1 else place for n in x.shape)))
+    return in_register(x.dtype, get(lanes_for(e, x.size), x, tuple(ZERO if n == 1 else place for n in x.shape)), x.shape)
 
 
-def in_register(dtype: np.dtype, shape: tuple[Length, ...], register: str) -> Array:
+def in_register(dtype: np.dtype, register: str, shape: Sequence[Length]) -> Array:
     """What stands in a register, whose last lanes may be nothing."""
     width = 1 << (int(np.prod([int(n) for n in shape])) - 1).bit_length()
 
@@ -201,7 +199,7 @@ def in_register(dtype: np.dtype, shape: tuple[Length, ...], register: str) -> Ar
     def at(lanes: Lanes, index: Index) -> str:
         return flat(lanes, offset(lanes, shape, index))
 
-    return Array(dtype, shape, at, flat, widest=element(dtype).size, register=register)
+    return Array(dtype, tuple(shape), at, flat, widest=element(dtype).size, register=register)
 
 
 def _read(lanes: Lanes, dtype: np.dtype, register: str, width: int, place: Place) -> str:

@@ -257,5 +257,30 @@ class Lanes:
         return new(f"trunc {many} {found} to {self.of('i16')}")
 
 
+class Register:
+    """A register that is written again and again: memory that LLVM makes one."""
+
+    def __init__(self, lanes: Lanes, dtype: np.dtype, first: Any = None, slot: str = "") -> None:
+        self.text, self.type = lanes.text, lanes.register(dtype)
+        self.slot = slot or self.text.slot(self.type)
+        if first is not None:
+            self.write(lanes.number(dtype, first))
+
+    def read(self) -> str:
+        """What it holds."""
+        return self.text.new(f"load {self.type}, ptr {self.slot}")
+
+    def write(self, value: str) -> None:
+        """Let it hold something else."""
+        self.text.line(f"store {self.type} {value}, ptr {self.slot}")
+
+
+def first_lanes(text: Text, width: int, count: int) -> Lanes:
+    """Lanes of which only so many count, the first ones."""
+    if count == width:
+        return Lanes(text, width)
+    return Lanes(text, width, count, f"<{', '.join(f'i1 {str(k < count).lower()}' for k in range(width))}>")
+
+
 def _memory_suffix(dtype: np.dtype) -> str:
     return "i8" if dtype == BOOL else element(dtype).suffix

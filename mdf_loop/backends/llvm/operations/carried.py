@@ -64,11 +64,9 @@ class CarriedBuffers:
         if state.type.dtype is None or state.type.shape is None or first.dtype != state.type.dtype:
             raise CannotCompile("a carried value of unknown type has no compiled form")
         self.is_open = not state.type.is_static
-        self.is_held = not in_place and first.is_static and can_hold(e, state)
-        if self.is_number:
-            self.start = e.number_of(first)
-        elif self.is_held:
-            self.start = held(e, first).register
+        self.is_held = self.is_number or (not in_place and first.is_static and can_hold(e, state))
+        if self.is_held:
+            self.start = self._register(first)
         elif self.is_open:
             goes_on = in_place and state in e.in_place and first.growing
             self.memories = [first.growing] if goes_on else [e.growing_memory() for _ in range(1 if in_place else 2)]
@@ -77,6 +75,16 @@ class CarriedBuffers:
             self.start = e.room(first.dtype, first.shape)
             store_all(e, [(first, [self.start])])
             self.second = "" if in_place else e.room(first.dtype, first.shape)
+
+    def _register(self, x: Array) -> str:
+        """The register that holds a value."""
+        if self.is_number:
+            return self.e.number_of(x, self.first.dtype)
+        return held(self.e, self._fitted(x)).register
+
+    def _held(self, register: str) -> Array:
+        """The value that a register holds."""
+        return (number if self.is_number else in_register)(self.first.dtype, register, self.first.shape)
 
     def _written(self, memory: str, x: Array) -> str:
         """An array written to memory that grows."""
@@ -87,12 +95,9 @@ class CarriedBuffers:
     def enter(self) -> None:
         """At the beginning of an iteration."""
         e, dtype = self.e, self.first.dtype
-        if self.is_number:
-            self.phis = [Phi(e, element(dtype).register, self.start)]
-            e.known[self.state] = number(dtype, self.phis[0].name, self.first.shape)
-        elif self.is_held:
+        if self.is_held:
             self.phis = [Phi(e, register_type(e, self.first), self.start)]
-            e.known[self.state] = in_register(dtype, self.first.shape, self.phis[0].name)
+            e.known[self.state] = self._held(self.phis[0].name)
         elif self.is_open:
             self.phis = [Phi(e, "ptr", x) for x in (self.start, *self.memories)]
             self.phis += [Phi(e, "i64", str(n)) for n in self.first.shape]
@@ -111,7 +116,7 @@ class CarriedBuffers:
 
     @property
     def _has_two_places(self) -> bool:
-        return not (self.is_number or self.is_held or self.is_open or self.in_place)
+        return not (self.is_held or self.is_open or self.in_place)
 
     def pending(self) -> list[tuple[Array, list[str]]]:
         """What has to be written at the end of an iteration."""
@@ -135,10 +140,8 @@ class CarriedBuffers:
         """What goes into the registers of the next iteration."""
         e = self.e
         found = e.of(self.end)
-        if self.is_number:
-            return [e.number_of(found, self.first.dtype)]
         if self.is_held:
-            return [held(e, self._fitted(found)).register]
+            return [self._register(found)]
         if self.is_open:
             found = self._fitted_where_known(found)
             if self.in_place:
@@ -153,10 +156,8 @@ class CarriedBuffers:
         if not self.phis:
             return in_memory(dtype, self.first.shape, self.start)
         ends = [met(e, phi.type, [(phi.first, before), (phi.following, latch)]) for phi in self.phis]
-        if self.is_number:
-            return number(dtype, ends[0], self.first.shape)
         if self.is_held:
-            return in_register(dtype, self.first.shape, ends[0])
+            return self._held(ends[0])
         if not self.is_open:
             return in_memory(dtype, self.first.shape, ends[0])
         lengths = ends[1 + len(self.memories) :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdf_loop.backends.llvm.emitter import Emitter, writes
-from mdf_loop.backends.llvm.fusion import changes_length, is_number, overwriting, stays_over
+from mdf_loop.backends.llvm.fusion import is_number
 from mdf_loop.backends.llvm.lanes.element_loops import store_all
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, INT64, CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, can_hold, in_memory, is_one, number
@@ -14,6 +14,7 @@ from mdf_loop.backends.llvm.linking.prologue import LOOK, STOPPED
 from mdf_loop.backends.llvm.operations.carried import CarriedBuffers, Phi, Rows, met
 from mdf_loop.backends.llvm.operations.products import pack_ahead
 from mdf_loop.backends.llvm.operations.views import row_pointer, viewed
+from mdf_loop.step.memory import Updates, stays_over
 from mdf_loop.step.records import BranchRegion, LoopRegion, Region, Value
 from mdf_loop.step.structure import is_always_true, may_end, regions_of
 
@@ -150,28 +151,16 @@ class _Loop:
                 x = e.of(first)
                 e.known[state] = x if x.value or x.memory else e.materialised(x)
         owned = {self.states[k] for k in changing}
-        over = overwriting(self.attr.body, owned, e.fusion)
+        over = Updates(self.attr.body, owned, e.fusion.looks, e.fusion.copied).over
         e.in_place |= over
         self.carried = [
-            CarriedBuffers(
-                e, self.states[k], e.of(self.initial[k]), self.ends[k], self._is_over(self.states[k], self.ends[k], over)
-            )
+            CarriedBuffers(e, self.states[k], e.of(self.initial[k]), self.ends[k], stays_over(self.ends[k], self.states[k], over))
             for k in changing
         ]
         self.changing = changing
         items = [self.items.get(len(self.states) + len(self.last) + k) for k in range(len(self.collected))]
         whats = zip(self.collected, self.attr.collected, items, strict=True)
         self.rows = [Rows(e, x, what, limit, self.may_end, item) for x, what, item in whats]
-
-    def _is_over(self, state: Value, end: Value, over: set[Value]) -> bool:
-        """Whether a state becomes the next one by replaced parts alone."""
-        if not state.type.is_static:
-            return stays_over(end, state, over)
-        while end in over and not changes_length(end):
-            end = end.args[0]
-            if end is state:
-                return True
-        return False
 
     def _enter(self, arrays: Sequence[Array], sources: Sequence[str]) -> None:
         """The beginning of an iteration."""

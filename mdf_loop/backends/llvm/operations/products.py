@@ -18,7 +18,8 @@ from mdf_loop.backends.llvm.lanes.arithmetic import written
 from mdf_loop.backends.llvm.lanes.element_loops import chunks, rows, width_for, widths_of
 from mdf_loop.backends.llvm.lanes.element_types import CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, in_memory, is_one, number
-from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place, Register, first_lanes
+from mdf_loop.backends.llvm.operations.views import turned
 from mdf_loop.step.records import Region, Value
 
 ROWS, REGISTERS = 4, 4
@@ -129,10 +130,7 @@ class Product:
 
     def _straight(self, a: str, rows: Length, columns: Length) -> str:
         """A transposed matrix row by row."""
-        turned = in_memory(self.dtype, (columns, rows), a)
-        straight = Array(self.dtype, (rows, columns), lambda lanes, index: turned.at(lanes, index[::-1]), widest=turned.widest)
-        straight.transposed = turned, (1, 0)
-        return self.e.materialised(straight).memory
+        return self.e.materialised(turned(in_memory(self.dtype, (columns, rows), a), (1, 0))).memory
 
     # Row by row
 
@@ -192,12 +190,7 @@ class Product:
         assert isinstance(self.n, int)
         tile = _Tile([], [])
         for column in range(main, self.n, self.width):
-            left = self.n - column
-            if left >= self.width:
-                tile.lanes.append(Lanes(self.text, self.width))
-            else:
-                mask = f"<{', '.join(f'i1 {str(k < left).lower()}' for k in range(self.width))}>"
-                tile.lanes.append(Lanes(self.text, self.width, left, mask))
+            tile.lanes.append(first_lanes(self.text, self.width, min(self.n - column, self.width)))
             tile.columns.append(str(column))
         return tile
 
@@ -228,7 +221,7 @@ class Product:
             return
         starts = [text.mul(text.add(first, r), self.k) for r in range(count)]
         pointers = [text.element_pointer(self.type, self.a, start) for start in starts]
-        slots = [[[self._slot(lanes) for _ in range(split)] for lanes in tile.lanes] for _ in range(count)]
+        slots = [[[Register(lanes, self.dtype, 0) for _ in range(split)] for lanes in tile.lanes] for _ in range(count)]
         terms = self.k if isinstance(self.k, int) else 0
         if terms and terms * sums <= UNROLLED:
             for k in range(terms):
@@ -246,9 +239,9 @@ class Product:
         work = [n for n in (self.m, self.k, self.n) if isinstance(n, int)]
         return math.prod(work) <= (SMALL if self.e.loops else SMALL_ONCE)
 
-    def _store(self, lanes: Lanes, slots: Sequence[str], place: str) -> None:
+    def _store(self, lanes: Lanes, sums: Sequence[Register], place: str) -> None:
         """Add the sums of some elements up, two and two, and write them."""
-        parts = [self.text.new(f"load {lanes.register(self.dtype)}, ptr {slot}") for slot in slots]
+        parts = [one.read() for one in sums]
         while len(parts) > 1:
             parts = [written(lanes, "add", self.dtype, pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
         lanes.store(self.dtype, parts[0], self.out, Place(place, 1))
@@ -272,23 +265,15 @@ class Product:
         """The elements of one row in one register: of each so many sums, one after the other."""
         text, dtype, type = self.text, self.dtype, lanes.register(self.dtype)
         sums = text.slot(type, split)
-        slots = [text.element_pointer(type, sums, s) for s in range(split)]
-        for slot in slots:
-            text.line(f"store {type} {lanes.number(dtype, 0)}, ptr {slot}")
+        each = [Register(lanes, dtype, 0, text.element_pointer(type, sums, s)) for s in range(split)]
         with text.counted("0" if isinstance(self.k, str) else 0, self.k) as k:
             b = lanes.load(dtype, base, Place(text.add(text.mul(k, self.stride), offset), 1))
             factor = Lanes(text, lanes.width).splat(dtype, Lanes(text).load(dtype, a, Place(k)))
             slot = text.element_pointer(type, sums, text.new(f"and i64 {k}, {split - 1}")) if split > 1 else sums
-            total = self._more(lanes, factor, b, text.new(f"load {type}, ptr {slot}"))
-            text.line(f"store {type} {total}, ptr {slot}")
-        self._store(lanes, slots, place)
+            self._more(lanes, factor, b, Register(lanes, dtype, slot=slot))
+        self._store(lanes, each, place)
 
-    def _slot(self, lanes: Lanes) -> str:
-        slot = self.text.slot(lanes.register(self.dtype))
-        self.text.line(f"store {lanes.register(self.dtype)} {lanes.number(self.dtype, 0)}, ptr {slot}")
-        return slot
-
-    def _terms(self, tile: _Tile, base: str, pointers: list[str], slots: list[list[list[str]]], split: int) -> None:
+    def _terms(self, tile: _Tile, base: str, pointers: list[str], slots: list[list[list[Register]]], split: int) -> None:
         """A loop over the terms, so many at a time as there are sums for each element."""
         text = self.text
         main = self.k - self.k % split if isinstance(self.k, int) else self.k
@@ -298,7 +283,7 @@ class Product:
         for s, k in enumerate(range(main, self.k) if isinstance(main, int) and isinstance(self.k, int) else ()):
             self._term(tile, base, pointers, slots, str(k), s)
 
-    def _term(self, tile: _Tile, base: str, pointers: list[str], slots: list[list[list[str]]], k: str, s: int) -> None:
+    def _term(self, tile: _Tile, base: str, pointers: list[str], slots: list[list[list[Register]]], k: str, s: int) -> None:
         text, dtype = self.text, self.dtype
         row = text.mul(k, self.stride)
         found = []
@@ -308,16 +293,16 @@ class Product:
         for r, pointer in enumerate(pointers):
             factor = one.load(dtype, pointer, Place(k))
             for j, lanes in enumerate(tile.lanes):
-                type, slot = lanes.register(dtype), slots[r][j][s]
                 many = Lanes(text, lanes.width, memo=one.memo).splat(dtype, factor)
-                total = self._more(lanes, many, found[j], text.new(f"load {type}, ptr {slot}"))
-                text.line(f"store {type} {total}, ptr {slot}")
+                self._more(lanes, many, found[j], slots[r][j][s])
 
-    def _more(self, lanes: Lanes, a: str, b: str, total: str) -> str:
-        """a * b + total; of floats rounded once, where the processor can."""
+    def _more(self, lanes: Lanes, a: str, b: str, total: Register) -> None:
+        """Add a * b; of floats rounded once, where the processor can."""
+        before = total.read()
         if self.dtype.kind == "f":
-            return lanes.call("fmuladd", self.dtype, a, b, total)
-        return written(lanes, "add", self.dtype, [written(lanes, "mul", self.dtype, [a, b]), total])
+            total.write(lanes.call("fmuladd", self.dtype, a, b, before))
+        else:
+            total.write(written(lanes, "add", self.dtype, [written(lanes, "mul", self.dtype, [a, b]), before]))
 
     # Along the terms
 
@@ -335,23 +320,19 @@ class Product:
         """The product of two vectors."""
         text, dtype = self.text, self.dtype
         widths = widths_of(self.e, self.k, dtype.itemsize, may_overlap=False)
-        sums = {width: [self._slot(Lanes(text, width)) for _ in range(UNROLLED_SUMS)] for width in widths}
+        sums = {width: [Register(Lanes(text, width), dtype, 0) for _ in range(UNROLLED_SUMS)] for width in widths}
         for count, (lanes, place) in enumerate(chunks(self.e, self.k, dtype.itemsize, may_overlap=False)):
             full = Lanes(text, lanes.width)
-            slot = sums[lanes.width][count % UNROLLED_SUMS]
             both = [lanes.load(dtype, pointer, place) for pointer in (a, b)]
-            type = full.register(dtype)
-            total = self._more(full, both[0], both[1], text.new(f"load {type}, ptr {slot}"))
-            text.line(f"store {type} {total}, ptr {slot}")
-        found = [self._across(Lanes(text, width), slot) for width, slots in sums.items() for slot in slots]
+            self._more(full, both[0], both[1], sums[lanes.width][count % UNROLLED_SUMS])
+        found = [self._across(Lanes(text, width), one.read()) for width, ones in sums.items() for one in ones]
         total = found[0]
         for other in found[1:]:
             total = written(Lanes(text), "add", dtype, [total, other])
         return total
 
-    def _across(self, lanes: Lanes, slot: str) -> str:
+    def _across(self, lanes: Lanes, value: str) -> str:
         type = lanes.register(self.dtype)
-        value = self.text.new(f"load {type}, ptr {slot}")
         if lanes.width == 1:
             return value
         if self.dtype.kind != "f":

@@ -17,7 +17,7 @@ from mdf_loop.backends.llvm.lanes import arithmetic, casts
 from mdf_loop.backends.llvm.lanes.element_loops import chunks, rows, sweep, widths_of
 from mdf_loop.backends.llvm.lanes.element_types import INT64, CannotCompile, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Index, Length, get, get_flat, in_memory, is_one, number, offset
-from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
+from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place, Register
 from mdf_loop.backends.llvm.operations.elementwise import computed
 from mdf_loop.step.records import Value
 
@@ -165,7 +165,7 @@ class _Reducing:
     # The last axis stays: lanes are sums of their own
 
     def _column(self, lanes: Lanes, outer: Index) -> None:
-        accumulator = _Sum(self.e, lanes, self.folding)
+        accumulator = _Sum(lanes, self.folding)
         count = math.prod(n for n in self.lengths if isinstance(n, int))
         if all(isinstance(n, int) for n in self.lengths) and count <= FEW and len(self.axes) == 1:
             for k in range(count):
@@ -173,7 +173,7 @@ class _Reducing:
         else:
             with rows(self.e, self.lengths) as inner:
                 self._add(lanes.again(), accumulator, outer, inner)
-        self._store(lanes, accumulator.value(lanes), outer)
+        self._store(lanes, accumulator.read(), outer)
 
     def _add(self, lanes: Lanes, accumulator: _Sum, outer: Index, inner: Sequence[Place]) -> None:
         accumulator.add(lanes, get(lanes, self.x, self._index(outer, tuple(inner))))
@@ -208,7 +208,7 @@ class _Reducing:
         e, (*lengths, last) = self.e, self.lengths
         if not lengths:
             return self._row(last, lambda lanes, place: get(lanes, self.x, self._index(outer, (place,))))
-        total = _Sum(e, Lanes(e.text), self.folding)
+        total = _Sum(Lanes(e.text), self.folding)
         with rows(e, lengths) as inner:
 
             def read(lanes: Lanes, place: Place) -> str:
@@ -216,7 +216,7 @@ class _Reducing:
 
             lanes = Lanes(e.text)
             total.add(lanes, self._row(last, read))
-        return total.value(Lanes(e.text))
+        return total.read()
 
     def _row(self, length: Length, read: Element) -> str:
         """One row as one element."""
@@ -233,7 +233,7 @@ def _folded_row(r: _Reducing, length: Length, read: Element) -> str:
     if [length] == widths:  # one register
         full = Lanes(e.text, widths[0])
         return folding.across(full, read(full, Place("0", 1)))
-    accumulators = {width: _Sum(e, Lanes(e.text, width), folding) for width in widths}
+    accumulators = {width: _Sum(Lanes(e.text, width), folding) for width in widths}
     for lanes, place in chunks(e, length, r.x.widest, may_overlap):
         value = read(lanes, place)
         if lanes.mask:
@@ -242,7 +242,7 @@ def _folded_row(r: _Reducing, length: Length, read: Element) -> str:
     results = []
     for width, accumulator in accumulators.items():
         full = Lanes(e.text, width)
-        results.append(folding.across(full, accumulator.value(full)))
+        results.append(folding.across(full, accumulator.read()))
     found = results[0]
     for other in results[1:]:
         found = folding.both(Lanes(e.text), found, other)
@@ -258,33 +258,27 @@ def _sum_of_row(r: _Reducing, length: Length, read: Element) -> str:
     total = ""
     if main:
         eight = Lanes(e.text, PAIRED)
-        accumulator = _Sum(e, eight, folding)
+        accumulator = _Sum(eight, folding)
         if main <= FEW * PAIRED:
             for base in range(0, main, PAIRED):
                 accumulator.add(eight, read(eight, Place(str(base), 1)))
         else:
             with e.text.counted(0, main, PAIRED) as at:
                 accumulator.add(eight, read(Lanes(e.text, PAIRED), Place(at, 1)))
-        total = folding.across(eight, accumulator.value(eight))
+        total = folding.across(eight, accumulator.read())
     for k in range(main, length):
         value = read(single, Place(str(k)))
         total = folding.both(single, total, value) if total else value
     return folding.both(single, total, folding.neutral(single))  # of nothing but -0.0 it is 0.0
 
 
-class _Sum:
-    """An accumulator in a register: memory that LLVM makes one."""
+class _Sum(Register):
+    """An accumulator."""
 
-    def __init__(self, e: Emitter, lanes: Lanes, folding: Folding) -> None:
-        self.text, self.folding, self.type = e.text, folding, lanes.register(folding.dtype)
-        self.slot = e.text.slot(self.type)
-        e.text.line(f"store {self.type} {folding.neutral(lanes)}, ptr {self.slot}")
+    def __init__(self, lanes: Lanes, folding: Folding) -> None:
+        super().__init__(lanes, folding.dtype, neutral(folding.kind, folding.dtype))
+        self.folding = folding
 
     def add(self, lanes: Lanes, value: str) -> None:
         """One more element."""
-        found = self.folding.both(lanes, self.text.new(f"load {self.type}, ptr {self.slot}"), value)
-        self.text.line(f"store {self.type} {found}, ptr {self.slot}")
-
-    def value(self, lanes: Lanes) -> str:
-        """The result."""
-        return self.text.new(f"load {self.type}, ptr {self.slot}")
+        self.write(self.folding.both(lanes, self.read(), value))

@@ -87,6 +87,12 @@ def transpose(e: Emitter, v: Value) -> Array:
         return number(x.dtype, x.value, shape)
     if [k for k in order if x.shape[k] != 1] == [k for k in range(len(order)) if x.shape[k] != 1]:
         return reshaped(e, x, shape)
+    return turned(x, order)
+
+
+def turned(x: Array, order: Sequence[int]) -> Array:
+    """A value whose elements are read in another order of axes."""
+    shape = [x.shape[k] for k in order]
     found = viewed(x, shape, lambda lanes, index: tuple(index[order.index(k)] for k in range(len(order))))
     found.transposed = x, tuple(order)
     return found

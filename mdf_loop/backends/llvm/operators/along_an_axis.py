@@ -8,7 +8,7 @@ from mdf_loop.backends.llvm.lanes.element_loops import rows
 from mdf_loop.backends.llvm.lanes.element_types import INT64, element
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, Length, in_memory
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes, Place
-from mdf_loop.backends.llvm.operations.views import viewed
+from mdf_loop.backends.llvm.operations.views import turned
 from mdf_loop.backends.llvm.operators.operator_table import Call, gives
 from mdf_loop.kernels.arrays.axes import place
 
@@ -36,23 +36,19 @@ def _few(call: Call, k: int, x: Array, axis: int) -> tuple[Array, Array]:
     """The best elements, one put among the others after the other."""
     e, length = call.e, x.shape[axis]
     order = [*(n for n in range(len(x.shape)) if n != axis), axis]
-    turned = x if axis == len(x.shape) - 1 else _turned(x, order)
-    source = e.memory_of(turned)
-    shape = (*turned.shape[:-1], k)
+    rows_last = x if axis == len(x.shape) - 1 else turned(x, order)
+    source = e.memory_of(rows_last)
+    shape = (*rows_last.shape[:-1], k)
     results = in_memory(x.dtype, shape, e.room(x.dtype, shape)), in_memory(INT64, shape, e.room(INT64, shape))
     best = _Best(e, call, k, results)
-    with rows(e, turned.shape[:-1]) as index:
+    with rows(e, rows_last.shape[:-1]) as index:
         number: str = "0"
-        for place, n in zip(index, turned.shape[:-1], strict=True):
+        for place, n in zip(index, rows_last.shape[:-1], strict=True):
             number = e.text.add(e.text.mul(number, n), place.base)
         best.row(source, number, length)
     back = [order.index(n) for n in range(len(order))]
-    found = [y if turned is x else _turned(y, back) for y in results]
+    found = [y if rows_last is x else turned(y, back) for y in results]
     return e.settled(found[0]), e.settled(found[1])
-
-
-def _turned(x: Array, order: list[int]) -> Array:
-    return viewed(x, [x.shape[n] for n in order], lambda lanes, index: tuple(index[order.index(n)] for n in range(len(order))))
 
 
 class _Best:

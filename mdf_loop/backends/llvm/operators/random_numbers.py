@@ -77,13 +77,18 @@ def _many(e: Emitter, draw: Callable[[], str], shape: Sequence[Length], dtype: n
     """Numbers in memory, drawn one by one."""
     room, count = e.room(FLOAT64, shape), e.product_of(shape)
     if count != "0":
-        with e.text.counted(0, count) as k:
-            drawn = draw()
-            e.text.line(f"store double {drawn}, ptr {e.text.element_pointer('double', room, k)}")
+        _fill(e, room, count, draw)
     found = in_memory(FLOAT64, shape, room)
     if dtype == FLOAT64:
         return found
     return e.materialised(computed(e, dtype, [found], lambda lanes, x: converted(lanes, x, FLOAT64, dtype)))
+
+
+def _fill(e: Emitter, room: str, count: str | int, draw: Callable[[], str]) -> None:
+    """Draw so many numbers, one behind the other."""
+    with e.text.counted(0, count) as k:
+        drawn = draw()
+        e.text.line(f"store double {drawn}, ptr {e.text.element_pointer('double', room, k)}")
 
 
 def _few(e: Emitter, one: str, of: Distribution, shape: tuple[Length, ...], dtype: np.dtype) -> Array:
@@ -93,12 +98,10 @@ def _few(e: Emitter, one: str, of: Distribution, shape: tuple[Length, ...], dtyp
 
     def again() -> str:
         room = e.room(FLOAT64, [count])
-        with e.text.counted(0, count) as k:
-            drawn = _one(e, one, of)
-            e.text.line(f"store double {drawn}, ptr {e.text.element_pointer('double', room, k)}")
+        _fill(e, room, count, lambda: _one(e, one, of))
         return lanes.load(FLOAT64, room, Place("0", 1))
 
-    return in_register(dtype, shape, converted(lanes, _together(e, of, lanes, count, again), FLOAT64, dtype))
+    return in_register(dtype, converted(lanes, _together(e, of, lanes, count, again), FLOAT64, dtype), shape)
 
 
 def _one(e: Emitter, one: str, of: Distribution) -> str:
