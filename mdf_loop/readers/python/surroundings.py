@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.errors import let_through
+
 STREAMS = {"np.random": np.random.get_state.__self__, "random": random.getstate.__self__}  # type: ignore[attr-defined]
 """The generators that every function finds, behind the functions of two modules."""
 
@@ -25,8 +27,11 @@ GENERATORS = ("default_rng", "RandomState", "Random", "SystemRandom")
 _CHANGEABLE = list | set | dict | deque
 """Collections, whose elements are compared."""
 
-_DEEPEST, _MOST_OBJECTS = 3, 1000
-"""How far attributes are followed to generators of random numbers."""
+_PLAIN = int | float | complex | str | bytes | np.generic | None
+"""Things that lead to no others."""
+
+_DEEPEST, _MOST_OBJECTS = 4, 1000
+"""How far elements and attributes are followed."""
 
 Snapshot = dict[str, tuple[list[Any], Hashable]]
 """For each name the things that it leads to, which are compared by identity, and what they hold."""
@@ -100,6 +105,7 @@ def asked_by_library() -> bool:
 
 
 def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """By their names, the things outside that a function leads to: by its text, and by those that it calls."""
     inner = function_of(function)
     if id(inner) in seen or not hasattr(inner, "__globals__"):
         return
@@ -113,16 +119,7 @@ def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     owner = getattr(function, "__self__", function)
     found |= {} if owner is inner else {"self": owner}
     for name, thing in found.items():
-        called = getattr(thing, "__wrapped__", thing)  # another body, for one
-        if isinstance(called, FunctionType) and called.__globals__ is inner.__globals__:
-            yield from _outside(called, seen)
-        elif not isinstance(thing, FunctionType):
-            attributes = getattr(thing, "__dict__", {})
-            kept = {key: attributes[key] for key in names if key in attributes}
-            yield from ((f"{name}.{key}", x) for key, x in kept.items() if not isinstance(x, ModuleType | type | FunctionType))
-            if not isinstance(thing, ModuleType | type):
-                yield name, thing
-                yield from _streams_in(thing, name, seen)
+        yield from _reached(thing, name, names, seen)
 
 
 def _defaults(function: Any) -> Iterator[Any]:
@@ -131,16 +128,56 @@ def _defaults(function: Any) -> Iterator[Any]:
     yield from (function.__kwdefaults__ or {}).values()
 
 
-def _streams_in(thing: Any, name: str, seen: set[int], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The generators of random numbers that an object leads to by its attributes."""
-    if id(thing) in seen or len(seen) > _MOST_OBJECTS:
+def _reached(thing: Any, name: str, names: frozenset[str], seen: set[int], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """A thing, and what it leads to by elements, attributes and methods; of a module only what the text of a function names."""
+    called = thing.fget if isinstance(thing, property) else getattr(thing, "__wrapped__", thing)  # another body, for one
+    if isinstance(called, FunctionType):
+        yield name, called
+        if not _is_library(called.__module__):
+            yield from _outside(called, seen)
+        return
+    if isinstance(thing, ModuleType | type):
+        if _is_library(thing.__name__ if isinstance(thing, ModuleType) else thing.__module__):
+            return
+    else:
+        yield name, thing
+    if isinstance(thing, _PLAIN) or id(thing) in seen or depth > _DEEPEST or len(seen) > _MOST_OBJECTS:
         return
     seen.add(id(thing))
-    for key, value in list(getattr(thing, "__dict__", {}).items()):
-        if is_stream(value):
-            yield f"{name}.{key}", value
-        elif depth < _DEEPEST and not isinstance(value, ModuleType | type | FunctionType):
-            yield from _streams_in(value, f"{name}.{key}", seen, depth + 1)
+    for key, part in _parts(thing, names).items():
+        yield from _reached(part, f"{name}{key}", names, seen, depth + 1)
+
+
+def _parts(thing: Any, names: frozenset[str]) -> dict[str, Any]:
+    """What a thing leads to in one step, by what is written behind its name."""
+    if isinstance(thing, dict):
+        return {f"[{key!r}]": part for key, part in [*thing.items()] if not isinstance(part, _PLAIN)}
+    if isinstance(thing, _CHANGEABLE | tuple):
+        return {f"[{k}]": part for k, part in enumerate([*thing]) if not isinstance(part, _PLAIN)}
+    if isinstance(thing, np.ndarray) or _is_ours(thing):
+        return {}
+    kept = {**getattr(thing, "__dict__", {})}
+    if isinstance(thing, ModuleType):
+        return {f".{key}": kept[key] for key in names if key in kept}
+    if isinstance(thing, type):
+        parts = {key: part for key, part in kept.items() if not key.startswith("__") or isinstance(part, FunctionType)}
+        return {f".{key}": part for key, part in parts.items()} | {f".{base.__name__}": base for base in thing.__bases__}
+    slots = [key for each in type(thing).__mro__ for key in np.atleast_1d(each.__dict__.get("__slots__", ())).tolist()]
+    kept |= {key: getattr(thing, key) for key in slots if hasattr(thing, key)}
+    return {f".{key}": part for key, part in kept.items()} | {".__class__": type(thing)}
+
+
+def _is_ours(thing: Any) -> bool:
+    """Whether something is made by this package, such as a value of a function that was read before."""
+    return str(type(thing).__module__).startswith("mdf_loop.")
+
+
+@functools.cache
+def _is_library(module: str | None) -> bool:
+    """Whether a module is Python's, this package, or one that is installed: its functions and classes stay what they are."""
+    file = getattr(sys.modules.get(str(module)), "__file__", None) or ""
+    is_installed = "site-packages" in file or "dist-packages" in file
+    return is_installed or str(module).partition(".")[0] in (*sys.stdlib_module_names, "mdf_loop")
 
 
 @functools.lru_cache(maxsize=256)
@@ -161,9 +198,24 @@ def _held(thing: Any) -> tuple[list[Any], Hashable]:
     """What is compared of a thing: itself, its elements, and the numbers that it holds."""
     if isinstance(thing, _CHANGEABLE):
         return [thing, *thing, *(thing.values() if isinstance(thing, dict) else ())], 0
-    if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
-        return [thing], zlib.crc32(np.ascontiguousarray(thing).reshape(-1).view(np.uint8).data)
+    if isinstance(thing, FunctionType):  # notebooks exchange the code of a function that is imported again
+        return [thing, thing.__code__, *_defaults(thing)], 0
     if is_stream(thing):
         is_pythons, owner = isinstance(thing, random.Random), getattr(thing, "bit_generator", thing)
         return [thing], pickle.dumps(thing.getstate() if is_pythons else getattr(owner, "state", None) or owner.get_state())
+    if hasattr(type(thing), "__array__") and not isinstance(thing, np.generic) and not _is_ours(thing):
+        return _held_in_array(thing)
     return [thing], 0
+
+
+def _held_in_array(thing: Any) -> tuple[list[Any], Hashable]:
+    """An array, or what pandas and others have as one: the numbers in it."""
+    try:
+        held = np.asarray(thing)
+        if held.dtype.hasobject and held is thing:
+            return [thing, *held.flat], 0
+        written = pickle.dumps(thing) if held.dtype.hasobject else np.ascontiguousarray(held).reshape(-1).view(np.uint8).data
+        return [thing], zlib.crc32(written)
+    except Exception as error:  # those of others may refuse
+        let_through(error)
+        return [thing], 0
