@@ -76,6 +76,8 @@ def test_number_takes_the_type_the_body_declares(kind, value, dtype):
         ("float", [[1.0], [2.0, 3.0]], "value 'x' is ragged: its rows do not have the same length"),
         ("float", object(), "value 'x' must be numbers, booleans or strings; got object"),
         ("float", {1, 2}, "value 'x' must be numbers, booleans or strings; got set"),
+        ("float", [1, None, 2], "value 'x' must be numbers, booleans or strings; got NoneType"),
+        ("float", np.array([1, "a"], object), "value 'x' must be numbers, booleans or strings; got numbers among texts"),
         ("float", np.array(["2020-01-01"], "M8[D]"), "value 'x' must be numbers, booleans or strings; got datetime64[D]"),
         ("seq(float)", 1.5, "value 'x' must be a sequence (a list of tensors); got float"),
     ],
@@ -88,6 +90,40 @@ def test_number_that_would_lose_something_is_refused(kind, value, message):
     assert str(info.value) == message
     assert isinstance(info.value, ValueError)
     assert isinstance(info.value, TypeError)
+
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda: loop(2, True, MASKED, body="x: 2 * x"),
+        lambda: loop(2, True, 0.0, body="x: x + w[i]", w=MASKED),
+        lambda: loop(2, True, MASKED, body=lambda i, go, x: (go, 2 * x)),
+        lambda: loop(2, True, np.ones(2), body=mdf_loop.body(lambda i, go, x: (True, x + MASKED))),
+        lambda: scan(0.0, MASKED, body="s: s + u\nscan: u"),
+        lambda: mdf_loop.run("examples/accumulate.yaml", x=MASKED),
+        lambda: mdf_loop.fit("examples/drift_diffusion.yaml", {"reaction_time": MASKED}, {"drift": (0.1, 2.0)}, trials=2),
+    ],
+)
+def test_masked_elements_are_no_numbers(use):
+    """Their mask was lost, and what is under it was used."""
+    with pytest.raises(KindError, match="has masked elements"):
+        use()
+
+
+def test_a_masked_array_without_masked_elements_is_an_array():
+    assert mdf_loop.run("examples/accumulate.yaml", x=np.ma.array([1.0, 2.0]), y=0.0)["total"] == 3
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3], [1, 2.5, True], [[1], [2]]])
+def test_objects_that_are_numbers_are_an_array_of_numbers(values):
+    """As a column of a table has them."""
+    given, wanted = (loop(2, True, x, body="x: x + w", w=x) for x in (np.array(values, object), np.array(values)))
+    np.testing.assert_array_equal(given, wanted)
+    assert given.dtype == wanted.dtype
+    assert mdf_loop.run("examples/accumulate.yaml", x=np.array([1, 2.5], object), y=0.0)["total"] == 3.5
 
 
 def test_infinity_and_nan_are_no_loss():

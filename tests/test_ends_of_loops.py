@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 from test_cli import run_main
 
 import mdf_loop
 from mdf_loop.checks.model_file import check
-from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning
+from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, LoopTimeout, LoopWarning, UnsupportedOp
 
 ENGINES = ["interpret", "numpy", "jit", "auto"]
 HUGE = 2**63 - 1
@@ -383,3 +384,32 @@ def test_a_loop_inside_another_may_end_at_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert mdf_loop.loop(3, True, 0.0, body=outer, bound=1.0) == pytest.approx(0.3)
+
+
+NO_CONDITIONS = {"a float": "x", "a computed float": "x - 1", "several": "array([x, x]) > 0", "a number": "3 - i", "nan": "nan"}
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "jax"])
+@pytest.mark.parametrize("condition", NO_CONDITIONS.values(), ids=NO_CONDITIONS)
+def test_a_condition_is_one_boolean_on_every_engine(condition, engine, request):
+    """JAX took every number but 0 for true."""
+    if engine == "jax":
+        pytest.importorskip("jax")
+        request.getfixturevalue("in_64_bits")
+    with warnings.catch_warnings(), mdf_loop.options(engine=engine):
+        warnings.simplefilter("ignore", LoopWarning)
+        with pytest.raises(IterationError, match="while must be one boolean"):
+            mdf_loop.loop(4, True, 1.0, body=f"x: 2 * x\nwhile: {condition}")
+
+
+@pytest.mark.parametrize("write", ["to_onnx", "to_jax"])
+@pytest.mark.parametrize("condition", ["x", "array([x, x]) > 0"])
+def test_what_is_no_condition_is_not_written_as_one(condition, write, request):
+    if write == "to_jax":
+        pytest.importorskip("jax")
+        request.getfixturevalue("in_64_bits")
+    body = Parameter(id="body", value={"carried": {"x": "2 * x"}, "while": condition})
+    run = Parameter(id="run", function="onnx::Loop", args={"M": 4, "x": 1.0, "body": "body"})
+    graph = Graph(id="g", nodes=[Node(id="n", parameters=[body, run], output_ports=[OutputPort(id="x", value="run")])])
+    with pytest.raises(UnsupportedOp, match=r"condition must be one boolean; got (float64|bool)"):
+        getattr(mdf_loop, write)(graph)()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mdf_loop.ir import Node
 from mdf_loop.step.failing import may_fail
 from mdf_loop.step.primitives import BOOL, PRIMITIVES
-from mdf_loop.step.records import Apply, LoopRegion, Region, Value
+from mdf_loop.step.records import Apply, LoopRegion, Region, Type, Value
 
 
 @dataclass
@@ -48,6 +48,15 @@ def regions_of(value: Value) -> tuple[Region, ...]:
 def is_always_true(value: Value) -> bool:
     """Whether a condition is a constant: one boolean, and true."""
     return value.op == "const" and value.type.dtype == BOOL and value.type.size == 1 and bool(value.attr)
+
+
+def why_no_condition(kind: Type) -> str:
+    """Why a value of a type cannot be a condition; empty if it may be one, as 0 and 1 pass for booleans."""
+    is_number = kind.dtype is not None and kind.dtype.kind in "fcV"
+    if not is_number and kind.size == 1:
+        return ""
+    shape = ",".join("?" if n is None else str(n) for n in kind.lengths or ())
+    return f"its condition must be one boolean; got {kind.dtype}[{shape}]"
 
 
 def may_end(loop: LoopRegion) -> bool:

@@ -38,16 +38,24 @@ _PLAIN = frozenset(np.dtype(kind).char for kind in ("?", *(f"{sign}{size}" for s
 """numpy's characters for the numbers that are taken as they are."""
 
 
+_NUMBERS = bool | int | float | complex | np.number | np.bool_
+"""What objects may be that are an array of numbers all the same."""
+
+
 def as_array(value: Any, what: str) -> np.ndarray:
-    """A value that a caller gives as an array, whatever is in it.
+    """A value that a caller gives as an array, whatever is in it; objects that are all numbers, as in a table, become numbers.
 
     Raises
     ------
     KindError
-        It is ragged.
+        It is ragged, or parts of it are masked.
     """
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise KindError(
+            f"{what} has masked elements; give .filled(np.nan), which puts nan there, or .compressed(), which drops them"
+        )
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except RuntimeError as error:  # of a parameter of PyTorch, which has a gradient
         let_through(error)
         if not hasattr(value, "detach"):
@@ -55,6 +63,9 @@ def as_array(value: Any, what: str) -> np.ndarray:
         return np.asarray(value.detach())
     except ValueError:
         raise KindError(f"{what} is ragged: its rows do not have the same length") from None
+    if array.dtype == object and array.size and all(isinstance(item, _NUMBERS) for item in array.flat):
+        array = np.asarray(array.tolist())
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def as_tensor(value: Any, what: str) -> np.ndarray:
@@ -63,20 +74,19 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
     Raises
     ------
     KindError
-        It is no tensor: ragged, or an object of some other kind.
+        It is no tensor: ragged, masked, or an object of some other kind.
     """
     if type(value) is np.ndarray and value.dtype.char in _PLAIN and value.dtype.isnative:
         return value
     array = as_array(value, what)
     if array.dtype.kind in "US":
         return array.astype(object)
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
     is_other = array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat)
     if is_other or kind_of(array.dtype) == "other":
         _refuse_large(array, what)
-        item = next((item for item in array.flat if not isinstance(item, str | bytes)), value) if is_other else value
-        got = str(array.dtype) if isinstance(item, np.ndarray) else type(item).__name__
+        others = [item for item in array.flat if not isinstance(item, str | bytes)] if is_other else [value]
+        item = next((item for item in others if not isinstance(item, _NUMBERS)), "numbers among texts")
+        got = str(array.dtype) if isinstance(item, np.ndarray) else item if isinstance(item, str) else type(item).__name__
         raise KindError(f"{what} must be numbers, booleans or strings; got {got}")
     return array
 

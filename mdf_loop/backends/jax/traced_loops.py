@@ -105,7 +105,7 @@ class TracedLoop:
         parts = (jnp.moveaxis(jnp.asarray(x), s.axis, 0) for x, s in zip(scanned, self.loop.scanned, strict=True))
         return Operands(
             jnp.reshape(jnp.asarray(count), ()) if self.loop.has_count else None,
-            jnp.reshape(jnp.asarray(goes), ()) != 0 if self.loop.has_condition else jnp.asarray(True),
+            self.w.truth(self.v, goes) if self.loop.has_condition else jnp.asarray(True),
             tuple(as_typed(state, x) for state, x in zip(self.loop.states, initial, strict=True)),
             tuple(x[::-1] if s.reverse else x for x, s in zip(parts, self.loop.scanned, strict=True)),
             tuple(jnp.asarray(self.w.known[x]) for x in self.outer),
@@ -177,8 +177,9 @@ class TracedLoop:
         for x, state in zip(states, now.states, strict=True):
             if x.shape != state.shape:
                 raise self.w.how.refusal(self.v, f"a carried value of shape {list(state.shape)} becomes {list(x.shape)}")
+        stays = w.truth(self.v, found[0]) if may_end(self.loop) else now.stays
         failed = None if now.failed is None else now.failed | w.failed
-        now = LoopMoment(jnp.reshape(found[0], ()) != 0, states, tuple(found[n:behind]), failed)
+        now = LoopMoment(stays, states, tuple(found[n:behind]), failed)
         return now, tuple(found[behind + k] for k in self.kept)
 
     def _first(self, given: Operands) -> LoopMoment:

@@ -23,8 +23,8 @@ from mdf_loop.backends.static_lowering import computed_in
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Node
 from mdf_loop.step.primitives import PRIMITIVES
-from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Value
-from mdf_loop.step.structure import Uses, may_end
+from mdf_loop.step.records import BranchRegion, LoopRegion, Reduction, Region, Type, Value
+from mdf_loop.step.structure import Uses, may_end, why_no_condition
 
 STRUCTURE: dict[str, Callable[..., Any]] = {}
 """By structural operation: ``compute(walk, value, *arguments)``."""
@@ -121,6 +121,21 @@ class Walk:
             debug_check(jnp.all(holds), message, **{name: jnp.asarray(number) for name, number in numbers.items()})
         if self.how.flags:
             self.failures.append(~jnp.all(holds))
+
+    def truth(self, value: Value, condition: Any) -> Any:
+        """A condition as one boolean; 0 and 1 pass for one.
+
+        Raises
+        ------
+        UnsupportedOp
+            It is not one, by its type or shape.
+        """
+        x = jnp.asarray(condition)
+        if why := why_no_condition(Type(np.dtype(x.dtype), x.shape)):
+            raise self.how.refusal(value, why)
+        if x.dtype.kind != "b":
+            self.check((x == 0) | (x == 1), "a condition must be one boolean")
+        return jnp.reshape(x, ()) != 0
 
     def results(self, region: Region, given: Sequence[Any]) -> list[Any]:
         """What a region gives."""
@@ -290,7 +305,7 @@ def _apply(w: Walk, v: Value, *args: Any) -> Any:
 
 def _branch(w: Walk, v: Value, condition: Any) -> Any:
     branch: BranchRegion = v.attr
-    condition = jnp.reshape(jnp.asarray(condition), ()) != 0
+    condition = w.truth(v, condition)
     axes = manual_axes([x for x in w.known.values() if isinstance(x, jax.Array)])
 
     def side(region: Region) -> Any:

@@ -15,6 +15,7 @@ from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned, ValueType
 from mdf_loop.readers.mdf.control_functions import rename_captures
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Size, Type, Value
+from mdf_loop.step.structure import why_no_condition
 
 
 def _cast(p: GraphPrinter, v: Value) -> str:
@@ -128,6 +129,8 @@ def _outputs(p: GraphPrinter, count: int) -> tuple[str, ...]:
 
 def _single(p: GraphPrinter, x: Value, dtype: np.dtype) -> str:
     """A trip count or a condition: one number without axes."""
+    if dtype == BOOL and (why := why_no_condition(x.type)):
+        raise p.refusal(x, why)
     name = p.of(x, dtype)
     return p.e.op("Reshape", name, np.array([], np.int64)) if x.type.shape else name
 

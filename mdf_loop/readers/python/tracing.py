@@ -28,6 +28,7 @@ from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.code_lines import Traceable
 from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, in_python
 from mdf_loop.readers.python.parts_of_arrays import Altered, PartOfArray
+from mdf_loop.types.fitting import as_array
 
 
 class TracedBranch(LoopError, TypeError):
@@ -416,7 +417,7 @@ def _template(trace: Trace, index: Any, values: list[Any]) -> Any:
 def _constant(given: Any) -> Value:
     """A number or an array that is known."""
     is_pythons = isinstance(given, int | float | complex) and not isinstance(given, np.generic)
-    return literal(given if is_pythons else np.array(given))
+    return literal(given if is_pythons else np.array(as_array(given, "a constant")))
 
 
 CONSTANTS = bool | int | float | complex | np.ndarray | np.generic | list | tuple
