@@ -80,7 +80,7 @@ clock:
               value:
                 let: {now: t + 0, later: now + dt}
                 carried: {t: t + dt, x: later}
-                collected: {path: t, state: x + 0}
+                collected: {path: t, state: x + 0, seen: now}
                 while: t < 1.5
             run: {function: onnx::Loop, args: {M: 9, cond: true, t: 0.0, x: 0.0, body: body}}
           output_ports: {path: {value: run.path}}

@@ -109,32 +109,36 @@ def _loops(graph: Any) -> Iterator[tuple[Any, Any, Body]]:
                 yield from ((node, thing, body) for body in bodies_of(thing, node, read_once))
 
 
-def is_at_start(body: Body, updated: Sequence[str], way: Way) -> bool:
+def is_at_start(body: Body, updated: Sequence[str], way: Way, is_let: bool = False) -> bool:
     """Whether a value of a loop's body belongs to the time at which an iteration starts, not to that at which it ends.
 
     The carried values that an iteration finds belong to its start, and so does all that it computes before the new ones.
-    New carried values (``updated``), all that is computed from them, and what the loop collects belong to its end.
+    New carried values (``updated``), all that is computed from them, and what the loop collects belong to its end.  One that is
+    asked for by the name of a ``let`` is not meant as what is collected, even if it is that as well.
     """
     late = {*updated, *(state.output for state in body.state)} - {*body.inputs}
     for node in body.nodes:
         if not late.isdisjoint(node.reads):
             late.update(filter(None, node.outputs))
     if len(way) == 1:
-        return way[0] not in late.union(body.outputs) - {*body.inputs}
+        return way[0] not in late.union(() if is_let else body.outputs) - {*body.inputs}
     return late.isdisjoint(body.nodes[place_of(body, way[0], "the loop")].outputs)
 
 
 def at_start_in_graph(graph: Any, names: Sequence[str]) -> tuple[str, ...]:
     """Those names of what is recorded in the loops of an MDF graph that mean values at the start of an iteration."""
     bodies: dict[Key, Any] = {
-        (node.id, thing.id): (thing, body) for node, thing, body in _loops(graph) if not is_stepped(node, thing)
+        (node.id, thing.id): (thing, body, equations_of(node, thing))
+        for node, thing, body in _loops(graph)
+        if not is_stepped(node, thing)
     }
     found = list[str]()
     for name, key in found_in(graph, names).items():
         if key[0] == INSIDE and key[1:3] in bodies:
-            thing, body = bodies[key[1:3]]
+            thing, body, said = bodies[key[1:3]]
             begin, count = int(LOOPS[thing.function] == "loop"), signature_of(thing.function, thing.args or {})[0]
-            found += [name] if is_at_start(body, body.outputs[begin : begin + count], key[4:]) else []
+            updated, is_let = body.outputs[begin : begin + count], said is not None and name.rpartition(".")[2] in said.let
+            found += [name] if is_at_start(body, updated, key[4:], is_let) else []
     return tuple(found)
 
 
