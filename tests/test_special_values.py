@@ -208,3 +208,15 @@ def test_powers_of_an_expression_are_those_of_mdf(text, wanted, engine):
     with mdf_loop.options(engine=engine):
         found = mdf_loop.run(mdf.Graph(id="g", nodes=[node]), steps=20)["a"]
     assert distance(found, np.asarray(wanted)) == 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_the_absolute_value_of_a_complex_number_is_a_float(engine, dtype):
+    """It stayed complex in machine code, and in JAX."""
+    z = dtype(3 + 4j)
+    with mdf_loop.options(engine=engine):
+        _, one, many = mdf_loop.loop(6, True, 1.0, body="x: x\ncollect p: abs(z)\ncollect q: abs(stack([z, z]))", z=z)
+    for found in (one, many):
+        assert found.dtype == np.abs(z).dtype
+        assert (found == 5).all()

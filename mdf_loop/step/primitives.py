@@ -162,7 +162,7 @@ def type_of_result(name: str, types: Sequence[Type]) -> Type:
     if row.is_question:
         return Type(BOOL, shape)
     is_one = not is_weak and dtypes.count(dtypes[0]) == len(dtypes)
-    if row.ufunc is None or (is_one and types[0].kind not in "iub"):  # floats stay what they are
+    if row.ufunc is None or (is_one and types[0].kind not in "iubc"):  # floats stay what they are
         return Type(dtypes[0], shape)
     return Type(dtype_of_result(row.ufunc, types), shape)
 
