@@ -13,6 +13,7 @@ import itertools
 import re
 import sys
 import traceback
+import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
@@ -25,8 +26,18 @@ _LIBRARIES = ("mdf_loop", "modeci_mdf", "modelspec", "graph_scheduler", "context
 
 def did_you_mean(name: Any, known: Iterable[str], most: int = 1) -> str:
     """``; did you mean 'x'?`` for the end of a message: what there is that is much like a name; nothing where nothing is."""
-    close = close_to(name, known, most)
-    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+    known = [*known]
+    close = [*filter(None, [_looks_the_same(name, known)])] or [*map(repr, close_to(name, known, most))]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _looks_the_same(name: Any, known: Sequence[str]) -> str:
+    """The name that is there with the letters that Python reads, as of the micro sign, which keyboards have; empty if none is."""
+    read = unicodedata.normalize("NFKC", str(name))
+    if read == name or read not in known:
+        return ""
+    codes = [f"U+{ord(letter):04X}" for letter in str(name) if unicodedata.normalize("NFKC", letter) != letter]
+    return f"{read!r} (without {', '.join(codes)}, which looks the same)"
 
 
 def close_to(name: Any, known: Iterable[str], most: int = 1) -> list[str]:
@@ -94,7 +105,8 @@ def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
         *close,
     ]
     meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
-    said = f"did you mean {' or '.join(map(repr, [*meant][:3]))}?" if meant else f"there are {', '.join(names) or 'none'}"
+    asked = _looks_the_same(name, [*names, *ends]) or " or ".join(map(repr, [*meant][:3]))
+    said = f"did you mean {asked}?" if asked else f"there are {', '.join(names) or 'none'}"
     return ArgumentError(f"{what} {name!r}; {said}")
 
 

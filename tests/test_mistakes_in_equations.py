@@ -168,11 +168,13 @@ def test_operators_on_bits_and_tuples_are_there(text):
 
 
 def test_a_name_is_no_suggestion_for_itself():
-    from mdf_loop.errors import did_you_mean
+    from mdf_loop.errors import did_you_mean, unknown_name
 
     assert did_you_mean("path", ["path", "v"]) == ""
     assert did_you_mean("V", ["v"]) == "; did you mean 'v'?"
     assert did_you_mean("m", ["tau_m", "v"]) == "; did you mean 'tau_m'?"
+    assert did_you_mean("n.\u00b5", ["n.v", "n.\u03bc"]) == "; did you mean 'n.\u03bc' (without U+00B5, which looks the same)?"
+    assert "U+00B5" in str(unknown_name("there is nothing called", "\u00b5", ["n.v", "n.\u03bc"]))
 
 
 def test_a_constant_that_is_read_in_the_place_of_a_parameter_is_noted(tmp_path):
