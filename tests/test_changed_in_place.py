@@ -229,3 +229,13 @@ def of_other_rows(i, go, q, *, s):
 def test_copies_and_other_rows_are_what_numpy_makes_of_them(engine):
     for x, wanted in zip(run(of_other_rows, MATRIX, engine), by_hand(of_other_rows, MATRIX), strict=True):
         np.testing.assert_array_equal(x, wanted)
+
+
+@pytest.mark.parametrize("given", [np.array([1.0, 2.0]), [1.0, 2.0]], ids=["array", "list"])
+def test_results_keep_the_inputs_as_they_were(given):
+    """A program that fills one array for each run has the inputs of each run in its results."""
+    found = mdf_loop.run("examples/accumulate.yaml", x=given, y=0.0)
+    given[0] = 7.0
+    assert list(found.inputs["x"]) == [1.0, 2.0]
+    found.inputs["x"][1] = 9.0
+    assert list(given) == [7.0, 2.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -196,6 +197,7 @@ class Model:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
         dt = None if wish.steps is not None else self.step_of(inputs)
+        inputs = {name: copy.copy(value) if isinstance(value, np.ndarray | list) else value for name, value in inputs.items()}
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
         about.units, about.at_start = self.units, self._at_start(wish)
         return about

@@ -38,7 +38,7 @@ _PLAIN = frozenset(np.dtype(kind).char for kind in ("?", *(f"{sign}{size}" for s
 """numpy's characters for the numbers that are taken as they are."""
 
 
-_NUMBERS = bool | int | float | complex | np.number | np.bool_
+_NUMBER = bool | int | float | complex | np.number | np.bool_
 """What objects may be that are an array of numbers all the same."""
 
 
@@ -63,7 +63,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
         return np.asarray(value.detach())
     except ValueError:
         raise KindError(f"{what} is ragged: its rows do not have the same length") from None
-    if array.dtype == object and array.size and all(isinstance(item, _NUMBERS) for item in array.flat):
+    if array.dtype == object and array.size and all(isinstance(item, _NUMBER) for item in array.flat):
         array = np.asarray(array.tolist())
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
@@ -85,7 +85,7 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
     if is_other or kind_of(array.dtype) == "other":
         _refuse_large(array, what)
         others = [item for item in array.flat if not isinstance(item, str | bytes)] if is_other else [value]
-        item = next((item for item in others if not isinstance(item, _NUMBERS)), "numbers among texts")
+        item = next((item for item in others if not isinstance(item, _NUMBER)), "numbers among texts")
         got = str(array.dtype) if isinstance(item, np.ndarray) else item if isinstance(item, str) else type(item).__name__
         raise KindError(f"{what} must be numbers, booleans or strings; got {got}")
     return array
