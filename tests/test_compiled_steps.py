@@ -355,7 +355,7 @@ with mdf_loop.options(engine="jit"):
     after = mdf_loop.loop(1, True, np.ones(3), body=body)
 print(before.tolist(), after.tolist())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() == "[1.0, 2.0, 3.0] [41.0, 41.0, 41.0]", done.stderr
 
 
@@ -392,5 +392,5 @@ with mdf_loop.options(engine="jit"):
     except mdf_loop.errors.LoopInterrupted:
         print("seen")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() == "seen", done.stderr

@@ -258,7 +258,7 @@ def texts(several):
 
 
 @pytest.mark.parametrize("text", texts(GROWING))
-@pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
+@pytest.mark.parametrize("engine", ["interpret", "numpy"])
 def test_nothing_grows_without_a_bound_in_a_loop(text, engine):
     with mdf_loop.options(engine=engine), pytest.raises(LoopError):
         mdf_loop.loop(2, True, 1.0, body=compiled(text))
