@@ -24,7 +24,7 @@ from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.records import Type
 
-SHAPES = [(1,), (3,), (7,), (16,), (33,), (130,), (2, 3), (3, 24), (5, 1), (1, 9), (4, 33), (2, 3, 4), (3, 1, 17), (2, 5, 2, 9)]
+SHAPES = [(1,), (7,), (16,), (130,), (2, 3), (5, 1), (1, 9), (4, 33), (3, 1, 17), (2, 5, 2, 9)]
 KINDS = ["sum", "prod", "max", "min"]
 
 
