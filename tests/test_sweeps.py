@@ -324,14 +324,6 @@ def test_points_that_fail_are_reported_and_the_others_are_there():
     assert len(everywhere.attrs["errors"]) == 2
 
 
-@pytest.mark.parametrize("chunk", [3, None])
-@pytest.mark.parametrize("workers", [2, 3])
-def test_threads_give_the_same(workers, chunk):
-    expected = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1)
-    found = mdf_loop.sweep(DIFFUSION, OVER, trials=4, seed=1, workers=workers, chunk=chunk)
-    assert expected.identical(found)
-
-
 def test_a_timeout_is_for_the_whole_sweep_and_keeps_what_is_complete(monkeypatch):
     now = SimpleNamespace(value=0.0)  # a minute is over when two points are
     monkeypatch.setattr(sys.modules["mdf_loop.options"], "time", SimpleNamespace(monotonic=lambda: now.value))
