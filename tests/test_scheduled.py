@@ -42,8 +42,7 @@ from mdf_loop.readers.mdf.engine_body import refuse_hanging
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*is dependent on:UserWarning",  # graph-scheduler, of a node whose condition counts its own calls
-    "ignore:overflow encountered:RuntimeWarning",  # MDF's engine, where models run away
-    "ignore:invalid value encountered:RuntimeWarning",
+    "ignore:(overflow|invalid value) encountered:RuntimeWarning",  # MDF's engine, where models run away
     "ignore:.*(became infinite|became nan|has no value|have no length):mdf_loop.errors.LoopWarning",  # generated graphs
 )
 
