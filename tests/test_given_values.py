@@ -217,7 +217,7 @@ def law(model, given, how, engines, most=3):
     changed = 0
     for name, port in model.inputs.items():
         value = given.get(name, port.default)
-        if value is None or isinstance(value, str | dict):
+        if value is None or isinstance(value, str | dict) or name == "steps":  # the argument of the call has this name
             continue
         for other in list(others(value))[:most]:
             feed = {**given, name: other}
