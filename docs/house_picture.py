@@ -6,6 +6,7 @@ The order is that of ``tests/test_layers.py``, the imports are those of the code
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,15 @@ def _part(module: str, known: set[str]) -> str:
     return ".".join(inside) if ".".join(inside) in known else (inside[0] if inside else "")
 
 
-def _imported(path: Path) -> Iterator[str]:
+@functools.cache
+def _imported(path: Path) -> list[str]:
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mdf_loop"):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("mdf_loop."))
+            found += [alias.name for alias in node.names if alias.name.startswith("mdf_loop.")]
+    return found
 
 
 def direct(found: Mapping[str, set[str]], order: list[list[str]]) -> list[tuple[str, str]]:

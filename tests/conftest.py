@@ -1,6 +1,7 @@
 """Shared fixtures."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -21,6 +22,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that is start
 if "MDF_LOOP_CACHE" not in os.environ:  # nothing of the user's is read or written; processes that are started share it
     os.environ["MDF_LOOP_CACHE"] = tempfile.mkdtemp(prefix="mdf-loop-cache-")
     atexit.register(shutil.rmtree, os.environ["MDF_LOOP_CACHE"], ignore_errors=True)
+
+
+gc.disable()  # what is collected stays: each look through 20,000 tests takes a second, and many would follow
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,7 @@
-"""Every engine gives what ``interpret`` gives: results, errors, warnings, random numbers."""
+"""Every engine that the clock does not choose gives what ``interpret`` gives: results, errors, warnings, random numbers."""
 
 import numpy as np
-from engines import OTHERS
+from engines import SETTLED
 from fuzz.outcome import compare, compare_values, to_the_bit
 from fuzz.outcome import outcome as outcome_of
 
@@ -12,7 +12,7 @@ def outcome(engine, call, **chosen):
 
 def assert_same_on_every_engine(call, exact=True, **chosen):
     expected = outcome("interpret", call, **chosen)
-    for engine in OTHERS:
+    for engine in SETTLED:
         compare(outcome(engine, call, **chosen), expected, engine, to_the_bit if exact else close)
     return expected
 

@@ -11,6 +11,8 @@ from mdf_loop.ops.registry import lookup
 
 load_kernels()
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in subtract:RuntimeWarning")  # masks of infinity
+
 
 def score(q, k, scale, softcap):
     """The product of one query and one key, and the same after the soft cap."""

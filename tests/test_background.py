@@ -189,7 +189,7 @@ def test_the_first_blocks_of_all_are_small_and_the_one_that_writes_programs_tell
 
 def test_the_time_of_a_run_is_kept_while_it_waits(held, body, monkeypatch):
     monkeypatch.setattr(Account, "patience", lambda self, left: SOON)
-    with options(engine="auto", timeout=0.2), pytest.raises(mdf_loop.errors.LoopTimeout) as info:
+    with options(engine="auto", timeout=1.0), pytest.raises(mdf_loop.errors.LoopTimeout) as info:
         mdf_loop.loop(10_000_000, True, 0.5, body=body, k=0.75)
     assert info.value.iteration > 0
 

@@ -74,7 +74,15 @@ def test_rule_equals_the_stack_of_single_calls(name):
     assert ran or not any(can) or is_left, "the rule never applied"
 
 
-@each("name", CASES)
+def two_of_each():
+    """The names of two cases of each operator and version of it."""
+    found = {}
+    for name, (node, _) in CASES.items():
+        found.setdefault((node.domain, node.op, node.opset), []).append(name)
+    return [name for names in found.values() for name in names[:2]]
+
+
+@each("name", two_of_each())
 def test_what_one_call_refuses_the_rule_refuses(name):
     """Inputs with an axis less or more, or a shorter one: beside the iteration axis they may look as if they were right."""
     entry, rule, attrs, values, can = prepared(name)

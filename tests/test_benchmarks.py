@@ -66,12 +66,16 @@ def test_every_measured_loop_has_a_name_of_its_own():
     assert all(name.startswith(make.__name__.split("_")[0]) for name, make in zip(names, EVERY, strict=True))
 
 
-def small(case):
-    """Whether a row of the table of operators is measured soon."""
-    return sum(x.size for x in case.inputs if x is not None) < 30_000 and case.op not in ("Unique",)
+def small():
+    """The first row of each operator in the table that is measured soon."""
+    rows = {}
+    for case in every():
+        if sum(x.size for x in case.inputs if x is not None) < 30_000 and case.op not in ("Unique",):
+            rows.setdefault(case.op, case)
+    return rows.values()
 
 
-@pytest.mark.parametrize("case", [case for case in every() if small(case)], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", small(), ids=lambda case: case.name)
 def test_measured_operator_gives_what_onnxruntime_gives(case):
     model = case.model()
     try:

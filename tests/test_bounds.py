@@ -26,7 +26,7 @@ from mdf_loop.readers.onnx.onnx_text import refuse_deep
 
 FLOAT = onnx.TensorProto.FLOAT
 
-SECONDS, BYTES = 120, 3 << 30
+SECONDS, BYTES = 600, 3 << 30
 """What a process of a test may take: far more than it needs, far less than the inputs below once took."""
 
 

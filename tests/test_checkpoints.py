@@ -241,6 +241,8 @@ def with_noise(tmp_path):
         ({"over": {"drift": [0.5, 1.5], "bound": [0.3, 0.6, 0.7]}}, "bound: 0.3, 0.6, 0.7"),
         ({"over": {"drift": [0.5], "bound": [0.3, 0.5, 0.7]}}, "its grid is drift: 0.5, 1.5; bound: 0.3, 0.5, 0.7 (6 points)"),
         ({"reduce": [0.1, 0.9]}, "it has no reduce.levels"),
+        ({"reduce": "mean"}, "its reduce is None, here it is mean"),
+        ({"common_noise": True}, "its common_noise is False, here it is True"),
         (
             {"model": EXAMPLES / "oscillator.yaml", "outputs": None, "over": {}},
             "its model.id is drift_diffusion, here it is oscillator",

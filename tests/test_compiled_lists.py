@@ -84,7 +84,7 @@ def given_to(text, n):
     return {"x": np.linspace(-1, 2, np.prod(shape), dtype=np.float32).reshape(shape), "n": np.array(n)}
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(models(), st.integers(0, 8))
 def test_lists_at_random(text, n):
     model, inputs = onnx.parser.parse_model(text), given_to(text, n)

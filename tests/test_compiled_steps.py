@@ -24,7 +24,7 @@ from mdf_loop.step.build import Builder, type_of_value
 from mdf_loop.step.failing import FallBack
 from mdf_loop.step.records import Type
 
-SHAPES = [(1,), (3,), (7,), (16,), (33,), (130,), (2, 3), (3, 24), (5, 1), (1, 9), (4, 33), (2, 3, 4), (3, 1, 17), (2, 5, 2, 9)]
+SHAPES = [(1,), (7,), (16,), (130,), (2, 3), (5, 1), (1, 9), (4, 33), (3, 1, 17), (2, 5, 2, 9)]
 KINDS = ["sum", "prod", "max", "min"]
 
 
@@ -355,7 +355,7 @@ with mdf_loop.options(engine="jit"):
     after = mdf_loop.loop(1, True, np.ones(3), body=body)
 print(before.tolist(), after.tolist())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() == "[1.0, 2.0, 3.0] [41.0, 41.0, 41.0]", done.stderr
 
 
@@ -392,5 +392,5 @@ with mdf_loop.options(engine="jit"):
     except mdf_loop.errors.LoopInterrupted:
         print("seen")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() == "seen", done.stderr

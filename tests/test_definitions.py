@@ -141,6 +141,9 @@ def casts(version):
             yield {"to": code, "saturate": 0}
 
 
+LIKE = {"float32", "int32", "bool"}
+
+
 def cases():
     """Each operator, version and combination of element types."""
     for op in elementwise_operators():
@@ -152,6 +155,8 @@ def cases():
             formal, allowed = types_of(op, last)
             names = list(dict.fromkeys(formal))
             for chosen in itertools.product(*(allowed[name] for name in names)):
+                if op == "CastLike" and not LIKE & {dtype.name for dtype in chosen}:  # Cast has every pair
+                    continue
                 dtypes = [dict(zip(names, chosen, strict=True))[name] for name in formal]
                 yield op, last, entry.since, dtypes
 
@@ -177,7 +182,7 @@ def test_definition_is_the_kernel(op, opset, version, dtypes):
         assert_holds(node, given, bound(op))
         if len(columns) > 1 and version >= 7 and op != "SwiGLU":
             assert_holds(node, [columns[0][:, None], *columns[1:2], *(c[0] for c in columns[2:])], bound(op))
-        for k in range(0, len(given[0]), len(given[0]) // 12 + 1):
+        for k in range(0, len(given[0]), len(given[0]) // 5 + 1):
             assert_holds(node, [x[k] for x in given], bound(op))
 
 

@@ -23,6 +23,8 @@ from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.trace import definition_of, is_traced
 from mdf_loop.types.elements import kind_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # samples of every type
+
 HALVES, SINGLES = [np.float16, ml_dtypes.bfloat16], [np.float32, np.float64]
 WHOLE = [np.int32, np.int64, np.uint32, np.uint64]
 

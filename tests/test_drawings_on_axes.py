@@ -53,7 +53,7 @@ def leaky_neuron():
 
 
 @pytest.mark.parametrize("source", [*MODELS, race, leaky_neuron], ids=lambda source: getattr(source, "name", None))
-def test_arrows_on_axes_pass_the_boxes_between_their_ends(source):
+def test_arrows_on_axes_pass_the_boxes_between_their_ends_and_all_of_it_fits(source):
     plt = pytest.importorskip("matplotlib.pyplot")
     drawing = mdf_loop.draw(source() if callable(source) else source)
     ax = drawing.plot()
@@ -62,7 +62,19 @@ def test_arrows_on_axes_pass_the_boxes_between_their_ends(source):
     for patch in ax.patches[-len(drawing.picture.arrows) :]:
         _, ends = ax.transData.inverted().transform(patch.get_window_extent().get_points())
         assert ends[0] <= whole.width
+    assert_fits(ax)
     plt.close(ax.figure)
+
+
+def assert_fits(ax):
+    """A figure is as large as its picture and its legend."""
+    ax.figure.canvas.draw()
+    assert ax.get_position().bounds == pytest.approx((0, 0, 1, 1))
+    assert tuple(ax.figure.get_size_inches()) == pytest.approx((ax.get_xlim()[1], ax.get_ylim()[0]))
+    for text in ax.texts:
+        box = text.get_window_extent().transformed(ax.transAxes.inverted())
+        assert min(box.x0, box.y0) >= 0, text
+        assert max(box.x1, box.y1) <= 1, text
 
 
 def test_parameters_that_different_equations_read_have_boxes_of_their_own():
@@ -79,18 +91,4 @@ def test_a_long_list_in_a_box_begins_at_the_left():
     plt = pytest.importorskip("matplotlib.pyplot")
     ax = mdf_loop.draw(ROOT / "examples" / "gallery" / "hodgkin_huxley.yaml").plot()
     assert [text.get_ha() for text in ax.texts if text.get_text().startswith("pop0")] == ["left"]
-    plt.close(ax.figure)
-
-
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
-def test_a_figure_is_as_large_as_its_picture_and_its_legend(path):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    ax = mdf_loop.draw(path).plot()
-    ax.figure.canvas.draw()
-    assert ax.get_position().bounds == pytest.approx((0, 0, 1, 1))
-    assert tuple(ax.figure.get_size_inches()) == pytest.approx((ax.get_xlim()[1], ax.get_ylim()[0]))
-    for text in ax.texts:
-        box = text.get_window_extent().transformed(ax.transAxes.inverted())
-        assert min(box.x0, box.y0) >= 0, text
-        assert max(box.x1, box.y1) <= 1, text
     plt.close(ax.figure)

@@ -213,9 +213,16 @@ HOW = {"seed": 1, "outputs": ["reaction_time"]}
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"reduce": "mean"}, {"reduce": [0.5], "chunk": 7}, {"workers": 2, "chunk": 7}, {"chunk": 1}], ids=str
+    ("name", "how"),
+    [
+        ("drift", {}),
+        ("bound", {"reduce": "mean"}),
+        ("drift", {"reduce": [0.5], "chunk": 7}),
+        ("bound", {"workers": 2, "chunk": 7}),
+        ("drift", {"chunk": 1}),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("name", ["drift", "bound"])
 def test_nan_that_no_output_shows_is_reported_once_by_a_sweep(engine, name, how):
     over = {name: [0.5, np.nan, 1.0]}
     _, said = told(lambda: mdf_loop.sweep(DIFFUSION, over, trials=8, **HOW, **how))

@@ -8,7 +8,7 @@ import pytest
 from bodies import COUNTER, RUNNING_SUM, passing, raised, says
 
 import mdf_loop
-from mdf_loop import errors, loop, options
+from mdf_loop import errors, loop
 from mdf_loop.errors import (
     ArgumentError,
     CollectedError,
@@ -237,13 +237,6 @@ def test_endless_loop():
         "options(max_iterations=...) to stop it there, or options(obey_body_condition=True) to let the body end it"
     )
     says(ArgumentError, message, "", "", 1.0, body=COUNTER, one=1)
-
-
-def test_max_iterations_ends_an_endless_loop_and_keeps_its_results():
-    with options(max_iterations=3):
-        message = "iteration 3 of Loop: the loop would go on; options(max_iterations=3) stops it here"
-        error = says(IterationLimit, message, "", "", [1.0], body=RUNNING_SUM, step=1)
-    assert (error.iteration, error.partial[0].tolist(), error.partial[1].tolist()) == (3, [4], [[2], [3], [4]])
 
 
 # All of them

@@ -81,7 +81,7 @@ def test_the_quickstart_is_a_notebook_too(tmp_path):
     cells.append(nbformat.v4.new_code_cell("mdf_loop.draw('examples/newton.yaml')"))
     notebook = nbformat.v4.new_notebook(cells=cells)
     environment = dict(os.environ, PYTHONPATH=str(ROOT), MPLBACKEND="agg")
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(ROOT)}})
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(ROOT)}})
     client.execute(env=environment)
     (drawn,) = notebook.cells[-1].outputs
     assert {"image/svg+xml", "text/html"} & set(drawn["data"])

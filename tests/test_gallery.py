@@ -83,4 +83,4 @@ def test_a_script_is_a_notebook_too(name, downloads, tmp_path):
     code = ["".join(downloads.first_cells(path)[0]["source"]), path.read_text()]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in code])
     environment = dict(os.environ, PYTHONPATH=str(GALLERY.parent.parent), MPLBACKEND="agg")
-    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute(env=environment)
+    nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute(env=environment)

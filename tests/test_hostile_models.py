@@ -146,17 +146,44 @@ def chain(length, name="/layer.{}/Add"):
 
 @pytest.mark.parametrize("name", ["/layer.{}/Add", "", "twin"])
 def test_a_long_row_of_nodes_takes_its_time_and_no_more(name):
-    """Quadratic work would take minutes here."""
-    length = 20_000
-    model = mdf_loop.convert(chain(length, name))
-    assert len({node.id for node in model.graphs[0].nodes}) == length + 1
-    assert mdf_loop.run(model, **{"v.0": [0.0]})[f"v.{length}"] == length
-    written = mdf_loop.to_onnx(model)
-    assert [node.name for node in written.graph.node[:2]] == [name.format(k) or f"Add{'_2' * k}" for k in range(2)]
+    """Twice as many nodes need about twice as many calls of functions: a count that no other work of the machine changes."""
+
+    def there_and_back(length):
+        model = mdf_loop.convert(chain(length, name))
+        assert len({node.id for node in model.graphs[0].nodes}) == length + 1
+        assert mdf_loop.run(model, **{"v.0": [0.0]})[f"v.{length}"] == length
+        written = mdf_loop.to_onnx(model)
+        assert [node.name for node in written.graph.node[:2]] == [name.format(k) or f"Add{'_2' * k}" for k in range(2)]
+
+    there_and_back(1500)  # deeper than Python calls functions
+    few, many = (calls_in(lambda length=length: there_and_back(length)) for length in (150, 300))
+    assert many < 2.02 * few  # one call for each pair of nodes would be 2.06
+
+
+def calls_in(work):
+    """How many functions are called, those of C as well."""
+    count = 0
+
+    def counting(frame, event, _):
+        nonlocal count
+        count += event.endswith("call")
+
+    before = sys.getprofile()
+    sys.setprofile(counting)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
 
 
 def test_a_long_row_of_mdf_nodes_is_ordered_in_linear_time():
-    count = 50_000
+    few, many = (calls_in(lambda count=count: ordered_row(count)) for count in (500, 1000))
+    assert many < 2.02 * few
+    ordered_row(5000)
+
+
+def ordered_row(count):
     nodes = [Node(id=f"n{k}", input_ports=[InputPort(id="x")], output_ports=[OutputPort(id="y")]) for k in range(count)]
     edges = [Edge(id=f"e{k}", sender=f"n{k}", sender_port="y", receiver=f"n{k + 1}", receiver_port="x") for k in range(count - 1)]
     course = order_nodes(Graph(id="g", nodes=nodes[::-1], edges=edges[::-1]))

@@ -24,7 +24,7 @@ from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import random_stream, start_run
 from mdf_loop.settings.random_streams import RandomStream
 
-MOST = int(os.environ.get("MDF_LOOP_STRIKES", "60"))
+MOST = int(os.environ.get("MDF_LOOP_STRIKES", "30"))
 """How often each call is struck."""
 
 HEAD = '<ir_version: 10, opset_import: ["": 18, "example": 1]>'

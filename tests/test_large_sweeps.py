@@ -50,36 +50,6 @@ def test_a_checkpoint_is_gone_on_with(tmp_path, monkeypatch):
     assert len(ran) == 5
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"seed": 2}, "its seed is 1, here it is 2"),
-        ({"over": {"drift": [0.0, 1.0]}}, "its grid is"),
-        ({"noise": 0.5}, r"it has no inputs\.noise, which is 0\.5 here"),
-        ({"fill": -1.0}, r"its fill is nan, here it is -1\.0"),
-        ({"outputs": "path"}, "its outputs is evidence, reaction_time, path, here it is path"),
-        ({"common_noise": True}, "its common_noise is False, here it is True"),
-        ({"reduce": "mean"}, "its reduce is None, here it is mean"),
-    ],
-)
-def test_a_checkpoint_of_another_sweep_is_refused(change, message, tmp_path):
-    pytest.importorskip("zarr")
-    said = {"over": OVER, "trials": 4, "seed": 1, "checkpoint": tmp_path / "c.zarr"}
-    mdf_loop.sweep(DIFFUSION, **said)
-    with pytest.raises(LoopError, match=message):
-        mdf_loop.sweep(DIFFUSION, **{**said, **change})
-
-
-def test_a_folder_of_something_else_is_not_touched(tmp_path):
-    pytest.importorskip("zarr")
-    path = tmp_path / "c.zarr"
-    path.mkdir()
-    (path / "mine").write_text("mine")
-    with pytest.raises(LoopError, match="is not replaced"):
-        mdf_loop.sweep(DIFFUSION, OVER, seed=1, checkpoint=path)
-    assert (path / "mine").read_text() == "mine"
-
-
 KILLED = """
 import sys, mdf_loop
 mdf_loop.sweep(sys.argv[1], {"drift": [0.0, 1.0, 2.5], "bound": [0.3, 0.5]}, trials=40, seed=1, chunk=8, checkpoint=sys.argv[2],

@@ -345,7 +345,7 @@ def parameter(draw, name, names):
     return Parameter(id=name, value=draw(term(names)), default_initial_value=first)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(generated_bodies(), st.sampled_from([1.5, [0.5, -1.0]]))
 def test_generated_bodies_give_mdfs_numbers(body, first):
     carried = [np.asarray(first)]

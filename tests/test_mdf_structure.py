@@ -102,7 +102,7 @@ def used(model):
 def test_a_file_with_something_wrong_ends_in_a_loop_error(part, tmp_path, recwarn):
     path = tmp_path / "model.json"
     chosen = [*mutants()][part::8]
-    for content in random.Random(part).sample(chosen, 40):
+    for content in random.Random(part).sample(chosen, 20):
         path.write_text(json.dumps(content))
         with contextlib.suppress(LoopError):
             used(mdf_loop.load(path))

@@ -141,6 +141,7 @@ YAML = """m:
 """
 
 
+@pytest.mark.filterwarnings("ignore:.*is a text in YAML 1.1:mdf_loop.errors.LoopWarning")
 @pytest.mark.parametrize("text", NUMBERS)
 def test_a_number_without_a_point_or_a_sign_is_a_number(text, tmp_path):
     path = tmp_path / "m.yaml"

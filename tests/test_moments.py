@@ -71,7 +71,7 @@ def cases(draw):
 
 
 @pytest.mark.parametrize("name", NUMPY)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 @given(case=cases())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_moments_are_numpys_and_the_same_bits_however_trials_are_cut(name, case):

@@ -98,8 +98,8 @@ def ways(increment):
 
 def assert_all(model, increment):
     changed = changed_inputs(model)
-    for how in ways(increment):
-        for name, value in changed:
+    for k, how in enumerate(ways(increment)):
+        for name, value in changed[k::3]:
             assert_open(model, how, {name: value})
     assert_open(model, ways(increment)[0], dict(changed))
 
@@ -123,7 +123,7 @@ def with_slopes_of_slopes(made):
     return made
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(30))
 def test_generated_graphs(seed):
     made = generated_graph(seed)
     model = mdf_loop.prepare(with_slopes_of_slopes(made) if seed % 2 else made)

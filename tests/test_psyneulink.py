@@ -135,10 +135,10 @@ def test_what_an_export_loses_is_lost_on_every_engine(name):
 def test_random_numbers_have_psyneulinks_distribution(name, engine):
     """Mean and standard deviation within five standard errors of both."""
     (graph, model), known = opened(name), numbers(name)
-    given, count = inputs_of(graph, known["inputs"]), 3000
+    given, count = inputs_of(graph, known["inputs"]), 1000
     port = graph.nodes[0].output_ports[0].id
     if known["runs"] == 1500:  # five steps of an integrator
-        drawn = run(model, engine, steps=5, trials=count if engine != "interpret" else 400, seed=1, **given)[port]
+        drawn = run(model, engine, steps=5, trials=count if engine != "interpret" else 200, seed=1, **given)[port]
     else:
         drawn = run(model, engine, steps=count, collect=True, seed=1, **given)[port]
     drawn = np.asarray(drawn, float).reshape(len(drawn), -1)

@@ -42,8 +42,8 @@ from mdf_loop.readers.mdf.engine_body import refuse_hanging
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*is dependent on:UserWarning",  # graph-scheduler, of a node whose condition counts its own calls
-    "ignore:overflow encountered:RuntimeWarning",  # MDF's engine, where models run away
-    "ignore:invalid value encountered:RuntimeWarning",
+    "ignore:(overflow|invalid value) encountered:RuntimeWarning",  # MDF's engine, where models run away
+    "ignore:.*(became infinite|became nan|has no value|have no length):mdf_loop.errors.LoopWarning",  # generated graphs
 )
 
 
@@ -68,7 +68,7 @@ def test_run_takes_steps_of_a_model_file(name, suffix, tmp_path):
     assert_same(outputs, by_mdf(make(), 40, increment))
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", range(4))
 def test_generated_graphs_are_exactly_as_in_mdf_s_engine(block):
     """Those that cannot be lowered, or that MDF's engine cannot begin, are few enough for this to mean something."""
     compared = 0

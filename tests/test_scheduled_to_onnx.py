@@ -13,6 +13,8 @@ import mdf_loop
 from mdf_loop.backend import prepare
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp
 
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # generated graphs grow
+
 
 def assert_close(actual, expected):
     assert actual.keys() == expected.keys()

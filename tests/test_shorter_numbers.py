@@ -9,6 +9,8 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.numbers.transcendental import BLOCK, error_function
 from mdf_loop.ops.registry import lookup
 
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # numbers of 16 bits
+
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 1000, BLOCK - 1, BLOCK, BLOCK + 1])
 def test_the_error_function_is_right_within_a_few_units(count):

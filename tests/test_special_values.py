@@ -23,6 +23,8 @@ from mdf_loop.types.elements import NAMES, kind_of
 
 load_kernels()
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # samples of every type
+
 FLOATS = [np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
 WHOLE = [np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)]
 TYPES = [*FLOATS, *WHOLE, np.dtype(bool)]

@@ -9,6 +9,8 @@ import mdf_loop
 from mdf_loop.settings.engines import can_compile, settled_engine
 from mdf_loop.sweeps import machine_runs
 
+pytestmark = pytest.mark.filterwarnings("ignore::mdf_loop.errors.LoopWarning")  # most expressions do not read all that is swept
+
 F = np.float32
 START = {"x0": 0.25, "y0": 0.0}
 BODIES = {

@@ -164,7 +164,7 @@ def test_a_notebook_shows_the_line_of_its_cell(tmp_path):
     call = f"mdf_loop.run({str(NEWTON)!r}, b=1)"
     cells = ["import mdf_loop", call, f"with mdf_loop.options(traceback=True):\n    {call}"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
-    client = nbclient.NotebookClient(notebook, timeout=120, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}})
+    client = nbclient.NotebookClient(notebook, timeout=600, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}})
     client.execute(env=_with_package())
     hidden, whole = ("\n".join(cell.outputs[0]["traceback"]) for cell in notebook.cells[1:])
     assert "mdf_loop/" not in hidden

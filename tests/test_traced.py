@@ -291,20 +291,6 @@ def test_a_traced_function_is_still_a_function():
     assert pickle.loads(pickle.dumps(mdf_loop.compile(doubling)))(3, True, 1.0) == 8
 
 
-def test_models_hold_traced_functions_and_onnx_gets_them():
-    @mdf_loop.body
-    def newton(i, go, x, *, a, tolerance):
-        better = (x + a / x) / 2
-        return np.abs(better - x) > tolerance, better, better
-
-    model = mdf_loop.load("examples/newton.yaml")
-    model.graphs[0].nodes[0].get_parameter("body").value = newton
-    assert mdf_loop.run(model, a=9.0)["root"] == 3
-    written = mdf_loop.to_onnx(model, inputs=["a"])
-    assert mdf_loop.backend.run_model(written, {"a": np.array(9.0)})[0] == 3
-    assert mdf_loop.run(mdf_loop.convert(written), a=9.0)["root"] == 3
-
-
 STEPS = np.array([1.0, 2.0])
 
 

@@ -100,7 +100,7 @@ def test_weights_of_every_type_survive_every_form_of_a_file(name, form, tmp_path
     for shape in ("whole", "one", "scalar", "empty"):
         full = samples(TYPES[name])
         weight = {"whole": full, "one": full[:1, :1], "scalar": full[0, 0:1].reshape(()), "empty": full[:0]}[shape]
-        for place in PLACES:
+        for place in PLACES if shape == "whole" else PLACES[:1]:
             folder = tmp_path / f"{shape} {place}"
             folder.mkdir()
             model = identity(weight, place)

@@ -309,7 +309,7 @@ def test_pipe_is_written_and_stays_a_pipe(tmp_path):
     reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe.onnx").read_bytes()), daemon=True)
     reader.start()
     written = mdf_loop.to_onnx(mdf_loop.convert(model(1.0)), tmp_path / "pipe.onnx")
-    reader.join(20)
+    reader.join(600)
     assert read == [written.SerializeToString()]
     assert listing(tmp_path) == ["pipe.onnx"]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.kernels import load_kernels
+from mdf_loop.kernels.arrays.bounds import MOST_ELEMENTS
 from mdf_loop.ops.registry import Kernel, bind, lookup
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.plan.comparisons import MOST, compared, has_inf, part_computing, writes_nan
@@ -216,6 +217,8 @@ class Lowering(OfBranches):
         if len(results) < len(node.outputs):
             raise CannotLower("the definition says less than the node asks for")
         values = self.b.since(mark)
+        if node.domain == "mdf" and any(x.type.size > MOST_ELEMENTS for x in values):
+            raise CannotLower("its kernel refuses so many elements before there is memory for them")
         is_long = len(values) > 1 and not _is_little(values) and not any(x.op == "rows" for x in results)
         if (is_long or (self.exact and _adds_up(values))) and None not in args:
             self.b.rewind(mark)

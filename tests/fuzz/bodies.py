@@ -331,5 +331,5 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=250,
+    in_tests=80,
 )

@@ -61,5 +61,5 @@ TARGET = Target(
     bodies.check,
     script,
     smaller,
-    in_tests=250,
+    in_tests=80,
 )

@@ -170,5 +170,5 @@ def smaller(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 TARGET = Target(
-    "checked", "models with something wrong, by run and by check", make, check, script, smaller, in_tests=60, seconds=60
+    "checked", "models with something wrong, by run and by check", make, check, script, smaller, in_tests=25, seconds=60
 )

@@ -165,7 +165,7 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=60,
+    in_tests=30,
     seconds=30,
     megabytes=2048,
 )

@@ -259,7 +259,7 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=150,
+    in_tests=60,
     seconds=10,
     megabytes=2048,
 )

@@ -223,7 +223,7 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=200,
+    in_tests=80,
     seconds=10,
     megabytes=2048,
 )

@@ -237,5 +237,5 @@ TARGET = Target(
     check,
     script,
     fewer,
-    in_tests=60,
+    in_tests=25,
 )

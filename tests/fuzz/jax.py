@@ -197,7 +197,7 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=40,
+    in_tests=15,
     seconds=120,
     megabytes=8192,
 )

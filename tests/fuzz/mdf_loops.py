@@ -271,5 +271,5 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=120,
+    in_tests=40,
 )

@@ -113,4 +113,4 @@ def smaller(case: NamesCase) -> Iterator[NamesCase]:
         yield replace(case, names={key: value for key, value in case.names.items() if key != name})
 
 
-TARGET = Target("names", "models sorted, renamed and written again", make, check, script, smaller, in_tests=25)
+TARGET = Target("names", "models sorted, renamed and written again", make, check, script, smaller, in_tests=12)

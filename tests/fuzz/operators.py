@@ -205,5 +205,5 @@ TARGET = Target(
     bodies.check,
     script,
     smaller,
-    in_tests=300,
+    in_tests=120,
 )

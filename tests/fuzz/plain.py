@@ -60,5 +60,5 @@ TARGET = Target(
     bodies.check,
     script,
     smaller,
-    in_tests=100,
+    in_tests=30,
 )

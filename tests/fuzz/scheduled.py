@@ -324,6 +324,6 @@ TARGET = Target(
     check,
     script,
     smaller,
-    in_tests=60,
+    in_tests=20,
     seconds=60,
 )

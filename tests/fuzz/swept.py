@@ -104,5 +104,5 @@ TARGET = Target(
     check,
     lambda case: script(case, "A loop whose runs in a sweep differ from single ones."),
     smaller,
-    in_tests=25,
+    in_tests=12,
 )

@@ -69,7 +69,7 @@ class Target:
     check: Callable[[Any, Settings], None]
     script: Callable[[Any], str]
     smaller: Callable[[Any], Iterator[Any]] = lambda case: iter(())
-    in_tests: int = 100
+    in_tests: int = 40
     seconds: int = 60
     megabytes: int = 4096
 
