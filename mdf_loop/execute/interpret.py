@@ -146,7 +146,7 @@ class Progress:
 class Session:
     """One execution of a loop: what it was given, where it stands, and the values of the iteration that ran last.
 
-    ``obeyed`` says whether the body's condition may end the loop.  ``stage`` is the engine's own.
+    ``obeyed`` says whether the body's condition may end the loop.  ``stage`` and ``results`` are the engine's own.
     """
 
     given: Arguments
@@ -156,6 +156,7 @@ class Session:
     parts: list[Callable[[int], Any]]
     obeyed: bool
     stage: Any = None
+    results: list[Any] | None = None
 
     @property
     def moment(self) -> Moment:
