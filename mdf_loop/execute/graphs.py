@@ -106,7 +106,8 @@ class Graph(InterpretedBody):
         account, options = self._account, run.options
         written = sum(loop.account.latest for loop in self.program.loops if loop.is_written)
         self._interpreted += (latest := max(account.latest - written, 0.0))
-        pays, programs = account.is_worth_writing(options, max(self._interpreted, AGAIN * latest)), self._programs
+        usual = min(latest, self._interpreted / 2)  # a first call takes about twice as long as others
+        pays, programs = account.is_worth_writing(options, max(self._interpreted, AGAIN * usual)), self._programs
 
         def pays_writing() -> bool:
             """Not while machine code is being made, for which it will hardly be run before that is there."""

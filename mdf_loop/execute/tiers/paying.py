@@ -19,7 +19,7 @@ from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.system.starting import no_collecting
 
-FIRST, EACH, NODE, PRODUCT = 0.055, 0.008, 0.00015, 0.003
+FIRST, EACH, NODE, PRODUCT = 0.055, 0.008, 0.0001, 0.003
 """Seconds that compiling in a hurry takes, about: more for the first time in a process, for every body, for each of its nodes,
 and for each product of matrices."""
 
