@@ -225,8 +225,7 @@ class InterpretedLoop:
             env[slot] = value
         hidden = [env[slot] for slot in self.program.state_in] if given.hidden is None else [*map(read_only, given.hidden)]
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
-        nothing = [None] * len(self.last)
-        moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
+        moment = Moment(0, given.carried, hidden, [None] * len(self.last), condition, given.go is not False, run.stream.save())
         gatherings = [gathering_of(*said) for said in self.gathered]
         progress = Progress(self, gatherings, run.stream, moment, run.finish, total=given.trip_count)
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]
