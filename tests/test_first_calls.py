@@ -19,6 +19,7 @@ from mdf_loop.execute.tiers import paying
 from mdf_loop.execute.tiers.background import idle
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap
 from mdf_loop.execute.tiers.paying import Account
+from mdf_loop.ops.registry import KERNELS, Kernel, register
 from mdf_loop.step.structure import values_in
 
 SOON = 120.0
@@ -194,7 +195,7 @@ def test_what_writing_takes_does_not_count(monkeypatch):
         pytest.param([100.0, 100.0], 0.0, 57, 60, id="only the first iterations are slow"),
         pytest.param([], 9.0, 57, 60, id="what is written inside it"),
         pytest.param([], 0.0, 5000, 7, id="a long rest that is known"),
-        pytest.param([], 0.0, ENDLESS, 1023, id="an end that is not known"),
+        pytest.param([], 0.0, ENDLESS, 2047, id="an end that is not known"),
     ],
 )
 def test_a_loop_is_interpreted_while_that_takes_less_than_a_program(monkeypatch, seconds, written, left, interpreted):
@@ -350,19 +351,44 @@ def test_a_short_run_does_without_a_plan(request):
     assert "plan" not in vars(loop_)
 
 
-@pytest.mark.parametrize(
-    ("in_blocks", "is_usual", "share", "is_ordered"),
-    [(True, False, 1.5, True), (True, False, 0.5, False), (False, False, 1.5, False), (False, True, 1.5, True)],
-    ids=["blocks", "short", "written", "Python"],
-)
-def test_more_calls_are_expected_where_python_makes_them_no_shorter(model, in_blocks, is_usual, share, is_ordered):
-    made, check = model
-    check()
-    graph, account = made.graph, made.graph._account
-    (loop_,) = graph.program.loops
-    loop_.lasted = 1 << 20 if in_blocks else 5
-    graph._programs.latest = None if in_blocks else mock.Mock()
-    account.latest = account.seconds = share * account.cost / paying.AGAIN
-    account.is_usual = is_usual
-    with options(engine="auto") as chosen:
-        assert graph._pays(chosen) == is_ordered
+DRAWING = """<ir_version: 9, opset_import: ["": 18]> NAME (float[3] x) => (float[3] y, float[K, 3] rows) {
+    go = Constant <value: tensor = bool {1}> ()
+    y, rows = Loop <body = step (int64 i, bool c, float[3] a) => (bool d, float[3] t, float[3] r) {
+        most = Constant <value: tensor = int64 {40}> ()
+        d = Less (i, most) r = RandomUniform <shape = [3]> () t = OPERATOR (a, r)
+    }> (, go, x)
+}"""
+
+
+@pytest.fixture
+def counted():
+    """An operator of the user's, which has an effect, and the list that it makes longer."""
+    calls = []
+
+    def add(x, y):
+        calls.append(None)
+        return x + y
+
+    with mock.patch.dict(KERNELS):
+        register(Kernel("Counted", 1, add, pure=False, domain="test"))
+        yield calls
+
+
+@pytest.mark.parametrize("operator", ["Add", "test.Counted"])
+def test_what_took_long_is_run_again_by_a_program_if_it_has_no_effect(request, monkeypatch, counted, operator):
+    """From the first iteration on, with the same random numbers; an effect is not repeated."""
+    monkeypatch.setattr(paying, "WRITING", 0.0)
+    monkeypatch.setattr(paying, "OF_NODE", 0.0)
+    name = request.node.name.translate({ord("["): "_", ord("]"): "_", ord("."): "_"})
+    text = DRAWING.replace("NAME", name).replace("OPERATOR", operator).replace('["": 18]', '["": 18, "test": 1]')
+    x, made = np.ones(3, np.float32), backend.prepare(onnx.parser.parse_model(text))
+    with options(engine="interpret", seed=1):
+        expected = made.run([x])
+    counted.clear()
+    with options(seed=1):
+        for found, wanted in zip(made.run([x]), expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    (loop_,) = made.graph.program.loops
+    assert (loop_.last_program is None) == (operator != "Add")
+    assert loop_.lasted == 41
+    assert len(counted) == (0 if operator == "Add" else 41)

@@ -184,7 +184,7 @@ def test_shapes_that_are_made_of_constants_are_known_to_what_is_stepped():
 def test_block_that_fails_does_not_have_its_programs_written_again(caplog):
     """What fails is what the loop would read behind its end; the types are what they were."""
     text = f"{HEAD}) {{ x = Gather (w, i) a = Mul (s, s) t = Add (a, x) go_out = Less (t, k) }}"
-    w = np.append(np.full(999, 0.1), 5.0)  # the last row ends the loop, in the middle of a block
+    w = np.append(np.full(4999, 0.1), 5.0)  # the last row ends the loop, in the middle of a block
     with options(engine="numpy"), caplog.at_level(logging.INFO, "mdf_loop"):
         planned = compile(text)
         found = [planned(1 << 62, True, 0.5, w=w, k=1.0)]
@@ -297,9 +297,9 @@ def test_explain_shows_the_plan_for_wide_rows_once_they_came():
         { go_out = Identity (go) t = Add (s, w) u = Sin (t) }"""
     planned = compile(text)
     with options(engine="numpy"):  # what engine auto runs depends on the clock
-        planned(50, True, np.zeros(5), w=np.ones(5))
+        planned(200, True, np.zeros(5), w=np.ones(5))
         assert "add.accumulate" in planned.explain()
-        planned(50, True, np.zeros(5000), w=np.ones(5000))
+        planned(200, True, np.zeros(5000), w=np.ones(5000))
     assert "u = Sin (t)  (its values are wide)" in planned.explain()
 
 

@@ -58,7 +58,7 @@ class Graph(InterpretedBody):
 
     def _python_again(self, ready: Ready, inputs: tuple[Any, ...], run: Run) -> tuple[Any, ...] | None:
         """The same by a program of Python, as long as nothing else is wanted."""
-        if not (run.options.how.plans and self._is_free(run)) or ready.is_wanted != self._pays(run.options):
+        if not (run.options.how.plans and self._is_free(run)) or ready.is_wanted != self._account.pays(run.options):
             return None
 
         def call() -> tuple[Any, ...]:
@@ -106,23 +106,18 @@ class Graph(InterpretedBody):
         account, options = self._account, run.options
         written = sum(loop.account.latest for loop in self.program.loops if loop.is_written)
         self._interpreted += (latest := max(account.latest - written, 0.0))
-        pays, programs = account.is_worth_writing(options, max(self._interpreted, AGAIN * latest)), self._programs
+        usual = min(latest, self._interpreted / 2)  # a first call takes about twice as long as others
+        pays, programs = account.is_worth_writing(options, max(self._interpreted, AGAIN * usual)), self._programs
 
         def pays_writing() -> bool:
             """Not while machine code is being made, for which it will hardly be run before that is there."""
             return pays and not programs.is_waiting
 
         given = self._given(env)
-        is_compiled = (account.looks_on_disk(options) and programs.is_kept(given, options)) or self._pays(options)
+        is_compiled = (account.looks_on_disk(options) and programs.is_kept(given, options)) or account.pays(options)
         found = programs.run(given, run, pays_writing, is_compiled, self._fits_python)
         self._are_parts(found is not None or programs.is_waiting or not (pays or programs.why))
         return found
-
-    def _pays(self, options: Options) -> bool:
-        """Whether machine code pays: where a program of Python would not make calls shorter, more such calls are expected."""
-        account = self._account
-        is_known = (account.is_usual and self._programs.latest is not None) or not self._fits_python()
-        return account.pays(options, max(AGAIN * account.latest - account.seconds, 0.0) if is_known else 0.0)
 
     def _fits_python(self) -> bool:
         """Whether loops may be opened in a program of Python: none has programs for blocks, which are as good."""

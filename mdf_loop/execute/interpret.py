@@ -146,7 +146,7 @@ class Progress:
 class Session:
     """One execution of a loop: what it was given, where it stands, and the values of the iteration that ran last.
 
-    ``obeyed`` says whether the body's condition may end the loop.  ``stage`` is the engine's own.
+    ``obeyed`` says whether the body's condition may end the loop.  ``stage`` and ``results`` are the engine's own.
     """
 
     given: Arguments
@@ -156,6 +156,7 @@ class Session:
     parts: list[Callable[[int], Any]]
     obeyed: bool
     stage: Any = None
+    results: list[Any] | None = None
 
     @property
     def moment(self) -> Moment:
@@ -224,8 +225,7 @@ class InterpretedLoop:
             env[slot] = value
         hidden = [env[slot] for slot in self.program.state_in] if given.hidden is None else [*map(read_only, given.hidden)]
         condition: Any = np.ones((1,) * self.condition_rank, bool) if self.condition_rank else np.True_
-        nothing = [None] * len(self.last)
-        moment = Moment(0, given.carried, hidden, nothing, condition, given.go is not False, run.stream.save())
+        moment = Moment(0, given.carried, hidden, [None] * len(self.last), condition, given.go is not False, run.stream.save())
         gatherings = [gathering_of(*said) for said in self.gathered]
         progress = Progress(self, gatherings, run.stream, moment, run.finish, total=given.trip_count)
         parts = [part_of(s, array) for s, array in zip(self.loop.scanned, given.scanned, strict=True)]

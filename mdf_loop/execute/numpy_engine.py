@@ -27,7 +27,8 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.iteration_columns import parts_of
 from mdf_loop.execute.programs import Completed, Programs, program_values
 from mdf_loop.execute.specialised import Specialised
-from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap, is_being_compiled, refusal, room_of, settle
+from mdf_loop.execute.tiers import first_iterations
+from mdf_loop.execute.tiers.first_iterations import ENDLESS, room_of
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
 from mdf_loop.execute.warnings import WARNINGS, Compared, SetElements, warn_of_shapes_before
@@ -40,18 +41,12 @@ from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
 from mdf_loop.system.threads import holding
 
-STEPS_OF_BATCHED, STEPS_OF_NUMBERS, MANY_STEPS = 576, 1024, 1 << 14
-"""Iterations that are run one by one, together with the nodes that would be batched; where all values are numbers; and where none
-would be batched."""
-
-FEW, WORTH = 3, 80
-"""Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
+STEPS_OF_BATCHED, STEPS_OF_PRODUCTS, STEPS_OF_NUMBERS, OPEN_STEPS, MANY_STEPS = 576, 128, 1024, 1 << 12, 1 << 14
+"""Iterations that are run one by one, together with the nodes that would be batched; where these are products of matrices; where
+all values are numbers; where the end is computed; and where none would be batched."""
 
 SMALLEST, STEPPED = 32, 1 << 12
 """Iterations of a block that is given up rather than made smaller, and of the first one where each looks at the condition."""
-
-LARGE = 1 << 19
-"""Bytes of a carried value from which on a block is worth starting for two iterations: it is written over itself."""
 
 WIDE = 4096
 """Bytes of a value from which on one call of numpy for each iteration costs little beside the work."""
@@ -118,10 +113,10 @@ class NumpyLoop(InterpretedLoop):
         if self.plan.refusal:
             return 0
         batched = [unit for part in self.plan.parts if isinstance(part, Batched) for unit in part.units]
-        if not batched:
-            return MANY_STEPS
+        if not batched or self.plan.condition != "given":
+            return OPEN_STEPS if batched else MANY_STEPS
         if any(not isinstance(unit, Node) or facts(unit).multiplies_matrices for unit in batched):
-            return FEW_STEPS  # one call for all of them gains most there
+            return STEPS_OF_PRODUCTS  # one call for all of them gains most there
         return max(FEW_STEPS, STEPS_OF_BATCHED // len(batched))
 
     @functools.cached_property
@@ -191,10 +186,7 @@ class NumpyLoop(InterpretedLoop):
             run.stream.restore(drawn)
             self.begin(given, run)  # whose first moment is what the run keeps
             raise
-        if found is None:
-            return super().results(given, run)
-        self.refuse_undeclared(found)
-        return found
+        return super().results(given, run) if found is None else found
 
     def _by_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> list[Any] | None:
         """The results that a program gives, if there is one; machine code that is there needs nothing around it."""
@@ -212,6 +204,7 @@ class NumpyLoop(InterpretedLoop):
         self.lasted = self.last_length = int(done)
         self.last_program = programs.latest
         run.enter(Completed(self, results, int(done), run))
+        self.refuse_undeclared(results)
         return results
 
     def _is_on_disk(self, given: Arguments, hidden: Sequence[Any], run: Run) -> bool:
@@ -223,6 +216,8 @@ class NumpyLoop(InterpretedLoop):
 
     def conclude(self, session: Session) -> list[Any]:
         """The results of an execution that is over."""
+        if session.results is not None:
+            return session.results
         self.lasted = session.moment.iteration
         return super().conclude(session)
 
@@ -238,8 +233,8 @@ class NumpyLoop(InterpretedLoop):
             return None
         return self._programs_for(given, True).machine_code(program_values(given), options)
 
-    def _is_for_a_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool) -> bool:
-        """Whether it is a short loop that is not watched, bounded or stopped."""
+    def _is_for_a_program(self, given: Arguments, hidden: Sequence[Any], run: Run, is_compiled: bool, pays: bool = False) -> bool:
+        """Whether it is a short loop that is not watched, bounded or stopped, where a program ``pays``."""
         options, count = run.options, given.trip_count
         if not options.how.plans or options.max_iterations is not None or not self.account.is_unseen(run, given):
             return False
@@ -249,10 +244,9 @@ class NumpyLoop(InterpretedLoop):
             return False
         if is_compiled:
             return count is None or count > 0
-        if options.how.interprets_first_calls:
+        if options.how.interprets_first_calls and not pays:
             known = count if count is not None and count < ENDLESS else self.lasted
-            pays = self.account.pays_writing(options, INTERPRETED * self.account.nodes * known)
-            if self._is_good_in_blocks or not pays:
+            if self._is_good_in_blocks or not self.account.pays_writing(options, INTERPRETED * self.account.nodes * known):
                 return False
         return _watching.get() is None and self._is_short_work(given)
 
@@ -285,35 +279,42 @@ class NumpyLoop(InterpretedLoop):
 
     def iterate(self, session: Session, until: int | None) -> None:
         """Run iterations: the first one interpreted, then blocks."""
-        if not session.run.options.how.plans or not self.program.is_current() or self._is_short(session, until):
-            super().iterate(session, until)
+        is_short = first_iterations.is_short(session, until, len(self.program.steps))
+        if is_short or not session.run.options.how.plans or not self.program.is_current():
+            first_iterations.with_parts(super().iterate, self.program.loops, session, until)
             return
-        begun, before = time.perf_counter(), session.moment.iteration
-        if before == 0:
-            settle(super().iterate, session, self.calls.type, until)
+        begun, first = time.perf_counter(), session.moment
+        if first.iteration == 0:
+            first_iterations.settle(super().iterate, session, self.calls.type, until)
         if self.latest is None:
-            room = functools.partial(room_of, session, until)
-            interpret_what_is_cheap(super().iterate, session, room, self.account)
+            room, loops = functools.partial(room_of, session, until), self.program.loops
+            first_iterations.interpret_what_is_cheap(super().iterate, session, room, self.account, loops)
+            if until is None and first.iteration == 0 and self._ended_by_program(session, first.drawn):
+                return
         if room_of(session, until) <= 0:
             super().iterate(session, until)  # says so if the loop would go on beyond its limit
             return
         if self.plan.refusal or (self.plan.condition != "given" and not session.obeyed):
             super().iterate(session, until)
             return
-        done = session.moment.iteration - before
+        done = session.moment.iteration - first.iteration
         self._run_blocks(session, until, (time.perf_counter() - begun) / done if done else AHEAD)
 
-    def _is_short(self, session: Session, until: int | None) -> bool:
-        ends = [end for end in (until, session.given.trip_count) if end is not None]
-        if not ends:
+    def _ended_by_program(self, session: Session, drawn: Any) -> bool:
+        """Whether a program ran it once more, from the first iteration to the last: that takes less time than blocks."""
+        given, run, hidden = session.given, session.run, self._hidden(session.given)
+        if room_of(session, None) <= 0 or not run.options.how.interprets_first_calls:
             return False
-        left = min(ends) - session.moment.iteration
-        if left <= 1:
-            return True
-        is_large = any(getattr(value, "nbytes", 0) >= LARGE for value in session.moment.carried)
-        if is_large or not session.run.options.how.interprets_short_loops:
+        self.lasted = self.lasted or session.moment.iteration  # as far as is known
+        if not self._is_for_a_program(given, hidden, run, False, pays=True):
             return False
-        return left <= max(FEW, WORTH // (len(self.program.steps) + 3))
+        now = run.stream.save()
+        run.stream.restore(drawn)
+        with contextlib.suppress(MemoryError):
+            session.results = self._by_program(given, hidden, run, False)
+        if session.results is None:
+            run.stream.restore(now)
+        return session.results is not None
 
     def _run_blocks(self, session: Session, until: int | None, pace: float) -> None:
         """Run blocks of iterations; ``pace`` is how many seconds one took that was interpreted."""
@@ -352,14 +353,14 @@ class NumpyLoop(InterpretedLoop):
         if not self.account.pays(session.run.options, time.perf_counter() - stage.begun + left):
             return
         blocks = self._stepping("it is compiled", is_wide=False)
-        stage.is_waiting = not how.compiles and is_being_compiled(blocks, session, stage)
+        stage.is_waiting = not how.compiles and first_iterations.is_being_compiled(blocks, session, stage)
         is_patient = lasting(self.account.patience(left))
         while stage.is_waiting and is_patient():
             session.run.pause()
-            stage.is_waiting = is_being_compiled(blocks, session, stage, AHEAD)
+            stage.is_waiting = first_iterations.is_being_compiled(blocks, session, stage, AHEAD)
         if stage.is_waiting:
             return
-        if why := refusal(blocks, session, stage):
+        if why := first_iterations.refusal(blocks, session, stage):
             stage.may_compile = False
             stage.blocks.say_why(why)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from mdf_loop.errors import let_through
@@ -15,8 +15,15 @@ from mdf_loop.step.records import Type
 SETTLING = 4
 """Iterations interpreted at most before the first block, as long as shapes or types change."""
 
-TELLING = 4
-"""Iterations from which on their pace tells that of others: the first ones of all take several times as long."""
+TELLING, TELLING_NESTED = 4, 2
+"""Iterations from which on their pace tells that of others: the first ones of all take several times as long, less so where each
+runs a loop."""
+
+FEW, WORTH = 3, 80
+"""Iterations, and nodes run in all of them, up to which engine ``auto`` interprets: starting blocks would take longer."""
+
+LARGE = 1 << 19
+"""Bytes of a carried value from which on a block is worth starting for two iterations: it is written over itself."""
 
 ENDLESS = 1 << 30
 """Iterations that mean no limit: no run has so many."""
@@ -50,20 +57,46 @@ def settle(interpret: Interpret, session: Session, type_of: Callable[[Any], Type
             return
 
 
-def interpret_what_is_cheap(interpret: Interpret, session: Session, room: Callable[[], int], account: Account) -> None:
-    """Interpret more, as long as that takes less time than writing programs for blocks.
+def is_short(session: Session, until: int | None, nodes: int) -> bool:
+    """Whether so few iterations of so many nodes are left that they are interpreted."""
+    ends = [end for end in (until, session.given.trip_count) if end is not None]
+    if not ends:
+        return False
+    left = min(ends) - session.moment.iteration
+    if left <= 1:
+        return True
+    is_large = any(getattr(value, "nbytes", 0) >= LARGE for value in session.moment.carried)
+    if is_large or not session.run.options.how.interprets_short_loops:
+        return False
+    return left <= max(FEW, WORTH // (nodes + 3))
 
-    That is time of the processor: on the wall all takes longer where others work.  ``room`` says how many iterations are left.
-    Where that is known, and how long one takes, what is ahead counts, else what it has taken so far.
+
+def with_parts(interpret: Interpret, loops: Sequence[Any], session: Session, until: int | None) -> None:
+    """Interpret iterations that run such loops, which write no program for past runs: they may become part of a larger one."""
+    for loop in loops:
+        loop.account.is_waiting = True
+    interpret(session, until)
+    for loop in loops:
+        loop.account.is_waiting = False
+
+
+def interpret_what_is_cheap(
+    interpret: Interpret, session: Session, room: Callable[[], int], account: Account, loops: Sequence[Any] = ()
+) -> None:
+    """Interpret more, as long as that takes less time than writing programs.
+
+    That is time of the processor: on the wall all takes longer where others work.  ``room`` says how many iterations are left,
+    ``loops`` are those that an iteration runs.
+    Where that is known, and how long one takes, what is ahead counts, else half of what it has taken so far: it may be over soon.
     """
     length, pace, begun = 1, 0.0, work_time()
     while (left := room()) > 0:
         before = work_time()
-        is_told = length >= TELLING and left < ENDLESS
-        if account.pays_writing(session.run.options, pace * left if is_told else before - begun):
+        is_told = length >= (TELLING_NESTED if loops else TELLING) and left < ENDLESS
+        if account.pays_writing(session.run.options, pace * left if is_told else (before - begun) / 2):
             return
         length = min(2 * length, left)
-        interpret(session, session.moment.iteration + length)
+        with_parts(interpret, loops, session, session.moment.iteration + length)
         pace = (work_time() - before) / length
 
 

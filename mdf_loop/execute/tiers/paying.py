@@ -19,17 +19,17 @@ from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.system.starting import no_collecting
 
-FIRST, EACH, NODE, PRODUCT = 0.055, 0.008, 0.00015, 0.002
+FIRST, EACH, NODE, PRODUCT = 0.055, 0.008, 0.0001, 0.003
 """Seconds that compiling in a hurry takes, about: more for the first time in a process, for every body, for each of its nodes,
 and for each product of matrices."""
 
-WRITING, OF_NODE = 0.0025, 0.0001
+WRITING, OF_NODE = 0.0016, 0.00005
 """Seconds that writing a program takes, about, and for each node: lowering, printing, and Python's own compiler."""
 
 AGAIN = 10
 """How many more calls are expected of a graph that is called once more."""
 
-INTERPRETED = 1.5e-6
+INTERPRETED = 1e-6
 """Seconds that the interpreter spends on a node at the least."""
 
 WATCHED = 0.05
@@ -88,8 +88,6 @@ class Account:
         The body.
     seconds, latest : float
         What its runs took, and the last one of them.
-    is_usual : bool
-        Whether the last one wrote no program, so that others will take as long.
     is_part : bool
         Whether it is run by a graph that becomes one program with it when that pays: what past runs took counts there, and here
         the one under way alone.
@@ -110,7 +108,6 @@ class Account:
     body: Body | None = None
     seconds: float = 0.0
     latest: float = 0.0
-    is_usual: bool = False
     is_part: bool = False
     is_waiting: bool = False
     was_on_disk: bool | None = None
@@ -132,7 +129,6 @@ class Account:
             if clock is time.perf_counter:
                 seconds = min(seconds, SHORT)  # others had the processor, or it is seen in the next run
             self.latest, self.seconds = seconds, self.seconds + seconds
-            self.is_usual = _writing.seconds == written
             self.clock = time.perf_counter if seconds < SHORT else time.thread_time
 
     def paced(self, seconds: float, given: Arguments) -> None:
