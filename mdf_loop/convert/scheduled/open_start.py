@@ -34,29 +34,22 @@ class OpenRun:
         How many evaluations of the graph this is.
     alone : int
         How many values of an output stand in front of those of the loop.
-    has_loop : bool
+    width : int
+        How many outputs of the body one output is made of, those of the loop too; 0 where histories are not collected.
     tells_ends : bool
         Whether it says after which passes an evaluation was over; if not, after each.
-    is_collected : bool
-        Whether histories are collected.
     """
 
     body: Body
     names: tuple[str, ...]
     steps: int
     alone: int = 0
-    has_loop: bool = False
+    width: int = 0
     tells_ends: bool = False
-    is_collected: bool = False
-
-    @property
-    def width(self) -> int:
-        """How many outputs of the body one output is made of."""
-        return self.alone + self.has_loop if self.is_collected else 1
 
     def places(self, chosen: Sequence[int]) -> list[int]:
         """The outputs of the body that some outputs are made of."""
-        w = self.width
+        w = self.width or 1
         ends = range(len(self.names) * w, len(self.names) * w + w * self.tells_ends)
         return [k * w + n for k in chosen for n in range(w)] + [*ends]
 
@@ -100,7 +93,7 @@ class _Opened(FirstPasses):
             ends += loop[count : count + tells]
         results = [x for column in columns for x in column] + (ends if tells else [])
         body = self.builder.finish(graph, results)
-        return OpenRun(body, names, self.plan.steps, len(rows), has_loop, tells, True)
+        return OpenRun(body, names, self.plan.steps, len(rows), len(rows) + has_loop, tells)
 
     def _there(self, value: Any, place: int) -> Value:
         if value is None:
