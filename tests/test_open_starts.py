@@ -60,7 +60,7 @@ def opened(model, how, inputs):
 
 def collected(run, results):
     """The outputs by name of the last evaluation, or of all."""
-    if not run.is_collected:
+    if not run.width:
         return dict(zip(run.names, results, strict=True))
     w = run.width
     columns = [rows(run, results[k * w : (k + 1) * w]) for k in range(len(run.names))]

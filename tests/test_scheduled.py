@@ -25,7 +25,7 @@ from scheduled_models import (
 )
 
 import mdf_loop
-from mdf_loop.convert.scheduled.loops import MOST_FIRST_PASSES, execute, lower
+from mdf_loop.convert.scheduled.loops import execute, lower
 from mdf_loop.convert.scheduled.run_order import left_open
 from mdf_loop.errors import (
     ArgumentError,
@@ -125,25 +125,6 @@ def test_every_condition_decides_as_graph_scheduler_does(condition):
     ends = graph(a, b, edges=["A.a -> B.x"], until=Condition("Any", dependencies=[condition, until]))
     if condition.type not in ("EveryNCalls", "JustRan") and "TimeScale.PASS" not in condition.kwargs.values():
         assert_as_mdf(ends, 9)
-
-
-def test_a_node_that_runs_late_has_its_first_run_inside_the_loop():
-    late = node(
-        "late",
-        [Parameter(id="base", value="x * 2"), Parameter(id="s", value="s + base", default_initial_value="base + 1")],
-        ["x"],
-        s="s",
-    )
-    follower = node("follower", [Parameter(id="sum", value="sum + y")], [InputPort(id="y", default_value=-1.5)], total="sum")
-    when = {"late": Condition("AfterPass", n=MOST_FIRST_PASSES + 10)}
-    until = Condition("AfterNPasses", n=MOST_FIRST_PASSES + 20)
-    source = graph(
-        counter("A", a="count"), late, follower, edges=["A.a -> late.x", "late.s -> follower.y"], conditions=when, until=until
-    )
-    lowered = assert_as_mdf(source, 2)
-    assert any(True for n in lowered.loop.body.nodes if n.op == "If" or n.op == "choose")
-    never = graph(counter("A", a="count"), late, edges=["A.a -> late.x"], conditions={"late": Condition("Never")}, until=until)
-    assert execute(lower(never, 2))["s"] is None
 
 
 def test_a_node_that_may_wait_is_an_if_unless_computing_it_can_do_no_harm():

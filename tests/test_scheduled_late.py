@@ -8,7 +8,8 @@ from modeci_mdf.mdf import Condition, InputPort, Parameter
 from scheduled_models import assert_as_mdf, counter, edge, graph, node, rows_by_mdf
 
 import mdf_loop
-from mdf_loop.convert.scheduled.loops import MOST_FIRST_PASSES
+from mdf_loop.convert.scheduled.first_passes import MOST_FIRST_PASSES
+from mdf_loop.convert.scheduled.loops import execute, lower
 from mdf_loop.errors import LoopWarning
 
 pytestmark = pytest.mark.filterwarnings(
@@ -97,3 +98,22 @@ def test_many_passes_are_said_with_and_without_a_recording(record, monkeypatch):
         monkeypatch.setattr(f"mdf_loop.{name}", 0)
     with pytest.warns(LoopWarning, match="its conditions of termination do not hold yet"):
         mdf_loop.run(graph(counter("A"), until=Condition("AfterNPasses", n=5000)), record=record)
+
+
+def test_a_node_that_runs_late_has_its_first_run_inside_the_loop():
+    late = node(
+        "late",
+        [Parameter(id="base", value="x * 2"), Parameter(id="s", value="s + base", default_initial_value="base + 1")],
+        ["x"],
+        s="s",
+    )
+    follower = node("follower", [Parameter(id="sum", value="sum + y")], [InputPort(id="y", default_value=-1.5)], total="sum")
+    when = {"late": Condition("AfterPass", n=MOST_FIRST_PASSES + 10)}
+    until = Condition("AfterNPasses", n=MOST_FIRST_PASSES + 20)
+    source = graph(
+        counter("A", a="count"), late, follower, edges=["A.a -> late.x", "late.s -> follower.y"], conditions=when, until=until
+    )
+    lowered = assert_as_mdf(source, 2)
+    assert any(True for n in lowered.loop.body.nodes if n.op == "If" or n.op == "choose")
+    never = graph(counter("A", a="count"), late, edges=["A.a -> late.x"], conditions={"late": Condition("Never")}, until=until)
+    assert execute(lower(never, 2))["s"] is None

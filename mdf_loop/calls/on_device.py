@@ -179,7 +179,7 @@ class LoopAlone:
     """A loop over a body: its trip count and condition, carried and captured values are inputs."""
 
     def __init__(self, loop: Loop, collected: Sequence[str] = ()) -> None:
-        self.record = record = loop.with_state_carried
+        self.record = record = loop.with_state_carried()
         body, hidden = record.body, loop.body.state
         self.name, self._hidden = body.name, {state.input: state.initial for state in hidden}
         self._given = [c.input for c in loop.carried] + [s.input for s in record.scanned]

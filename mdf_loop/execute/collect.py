@@ -323,7 +323,7 @@ class Types:
     """Infers the types of the values of a loop's body when its inputs have the types given."""
 
     def __init__(self, loop: Loop) -> None:
-        self._body = loop.with_state_carried.body
+        self._body = loop.with_state_carried().body
         self._hidden = {state.input: type_of_value(state.initial) for state in loop.body.state}
 
     def __call__(self, body: Body, given: Mapping[str, ValueType]) -> dict[str, ValueType]:

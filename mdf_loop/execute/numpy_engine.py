@@ -147,7 +147,8 @@ class NumpyLoop(InterpretedLoop):
         if form not in self._programs:
 
             def lower(types: Sequence[Type], obey: bool, opens: bool, is_many: bool) -> Region:
-                return lower_loop(self.loop.with_state_carried, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
+                loop = self.loop.with_state_carried()
+                return lower_loop(loop, types, form[0], form[1] or obey, obey, self.calls.bound, is_long)
 
             least = 0 if is_long else LEAST  # room made once is worth it from some iterations on
             self._programs[form] = Programs(lower, self._draws, False, self.calls.exact, KeptPrograms(self.loop, form), least)

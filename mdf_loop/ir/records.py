@@ -429,12 +429,12 @@ class Loop:
         carried = {value.input: value.output for value in self.carried}
         return carried | {value.input: value.output for value in self.body.state}
 
-    @property
-    def with_state_carried(self) -> Loop:
-        """The same loop with its hidden values carried, behind those that are: who runs it gives them, and leaves them out."""
-        states = self.body.state
+    def with_state_carried(self, chosen: Sequence[State] | None = None) -> Loop:
+        """The same loop with its hidden values, or some, carried behind those that are: who runs it gives them."""
+        states = self.body.state if chosen is None else chosen
         inputs, outputs = tuple(s.input for s in states), tuple(s.output for s in states)
-        body = replace(self.body, inputs=self.body.inputs + inputs, outputs=self.body.outputs + outputs, state=())
+        left = tuple(s for s in self.body.state if s.input not in inputs)
+        body = replace(self.body, inputs=self.body.inputs + inputs, outputs=self.body.outputs + outputs, state=left)
         return replace(self, body=body, carried=self.carried + tuple(map(Carried, inputs, outputs)))
 
 

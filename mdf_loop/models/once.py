@@ -390,19 +390,16 @@ def once_body(graph: Any, given: Given, record: Sequence[Key] = ()) -> tuple[Bod
         raise NotCompiled("it has conditions")
     reading, known = Reading(), {inputs[place].key: value for place, value in given.items()}
 
-    def read() -> tuple[PassBuilder, OnceValues, list[Value]]:
-        builder = PassBuilder(reading)
-        store = OnceValues(dict(known), builder, reading)
-        Pass(plan, store, builder).run()
+    def read() -> tuple[OnceValues, list[Value]]:
+        store = OnceValues(dict(known), PassBuilder(reading), reading)
+        Pass(plan, store, store.body).run()
         keys = (*(("output", *place) for place in plan.outputs.values()), *record)
-        return builder, store, [available(store.get(key), f"{key[1]}.{key[2]}") for key in keys]
+        return store, [available(store.get(key), f"{key[1]}.{key[2]}") for key in keys]
 
-    builder, store, results = reading.settled(read)
-    loops = [Value(name) for node in builder.nodes if node.loop is not None for name in node.outputs[:1]]
-    body = builder.finish(graph.id, [*results, *loops])  # MDF runs a loop that nothing reads as well
+    store, results = reading.settled(read)
+    loops = [Value(name) for node in store.body.nodes if node.loop is not None for name in node.outputs[:1]]
+    body, keys = store.finished(graph.id, [*results, *loops])  # MDF runs a loop that nothing reads as well
     if body.captures:  # of a loop whose body reads what nothing gives, which MDF's engine is told by the function
         raise NotCompiled(f"there is no value {body.captures[0]!r}")
-    names = {state.input for state in body.state}
-    read_keys = {key: name for key, name in store.inputs.items() if name in names}
-    body = replace(body, inputs=tuple(read_keys.values()), outputs=body.outputs[: len(results)], state=())
-    return check_body(body, (graph.id,)), tuple((node, id) for _, node, id in read_keys)
+    body = replace(body, outputs=body.outputs[: len(results)])
+    return check_body(body, (graph.id,)), tuple((node, id) for _, node, id in keys)

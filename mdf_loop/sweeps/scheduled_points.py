@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.convert.scheduled.loops import Lowered, execute, lower
+from mdf_loop.convert.scheduled.lowered_runs import LoopBehind
 from mdf_loop.errors import NotLowered
 from mdf_loop.integrations.evaluator import parsed
 from mdf_loop.integrations.input_places import with_inputs
@@ -92,19 +93,19 @@ def _texts(graph: Any) -> Iterator[str]:
 
 def _widened(alone: Lowered, many: Lowered, count: int) -> tuple[Lowered, set[str]]:
     """The loop of all points with an array in each place whose value will differ, and the outputs that differ."""
-    if alone.loop is None or many.loop is None or many.trip_count is None or alone.trip_count != many.trip_count:
+    if alone.loop is None or many.behind is None or many.trip_count is None or alone.trip_count != many.trip_count:
         raise NotTogether("its schedule is no loop of so many passes")
     held = (*alone.loop.body.constants.values(), *(state.initial for state in alone.loop.body.state), *alone.first)
     if any(not isinstance(value, bool | int | float | np.generic) for value in held):
         raise NotTogether("it computes with arrays")
-    if [node.op for node in alone.loop.body.nodes] != [node.op for node in many.loop.body.nodes]:
+    if [node.op for node in alone.loop.body.nodes] != [node.op for node in many.behind.loop.body.nodes]:
         raise NotTogether("what it computes depends on the point")
-    loop, differing = many.loop, _differing(many.loop)
+    loop, differing = many.behind.loop, _differing(many.behind.loop)
     states = tuple(_wide(state, count) if state.input in differing else state for state in loop.body.state)
     wide = replace(loop, body=replace(loop.body, state=states))
     outputs = {name for name, value in zip(many.names, loop.last, strict=True) if value in differing}
     first, *rows = [_wide_row(many, row, outputs, count) for row in (many.first, *many.rows)]
-    return replace(many, loop=wide, first=first, rows=tuple(rows)), outputs
+    return Lowered(many.plan, first, tuple(rows), many.ends, LoopBehind(wide, many.behind.keys)), outputs
 
 
 def _differing(loop: Loop) -> set[str]:

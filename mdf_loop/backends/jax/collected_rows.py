@@ -30,10 +30,8 @@ class PassRows(Protocol):
 
     steps: int
     alone: int
+    width: int
     tells_ends: bool
-
-    @property
-    def width(self) -> int: ...
 
 
 def rows_of_evaluations(run: PassRows, names: Sequence[str], found: Sequence[Any]) -> dict[str, Any]:

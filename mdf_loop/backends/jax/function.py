@@ -228,7 +228,7 @@ class JaxFunction:
             try:
                 found, failed = step.computed([arrays[name] for name in params], draws, **self._how)
                 names = [graph.outputs[k] for k in wanted]
-                is_collected = graph.history is not None and graph.history.is_collected
+                is_collected = graph.history is not None and graph.history.width
                 results = (
                     rows_of_evaluations(graph.history, names, found)
                     if is_collected

@@ -2,16 +2,15 @@
 
 One iteration is one *pass* of graph-scheduler through the graph.  What lives from pass to pass - stateful parameters,
 the values at output ports, counts of calls and passes - are hidden values of the body
-(:class:`~mdf_loop.ir.State`).  The first passes are run here, one by one, until every node has run: MDF's engine
-evaluates a node's first run differently, and the loop that follows need not know of that.
+(:class:`~mdf_loop.ir.State`).  In front of the loop are the first passes: :mod:`~mdf_loop.convert.scheduled.first_passes`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -19,12 +18,11 @@ import numpy as np
 
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.scheduled.conditions import INSIDE, UPDATES, Key
+from mdf_loop.convert.scheduled.first_passes import FirstPasses
 from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
 from mdf_loop.convert.scheduled.passes import Pass
 from mdf_loop.convert.scheduled.run_order import RunPlan, read_schedule
 from mdf_loop.convert.scheduled.slots import (
-    FALSE,
-    TRUE,
     GivenInput,
     PassBuilder,
     Reading,
@@ -34,19 +32,13 @@ from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malf
 from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, available, literal
+from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, available
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.settings.counts import LARGEST, counted
 
 __all__ = ["Lowered", "ScheduledLowering", "check_steps", "execute", "lower"]
-
-MOST_FIRST_PASSES = 20
-"""How many passes are run one by one at most: a node that has not run by then has its first run inside the loop."""
-
-MOST_PASSES_WITHOUT_VALUE = 1000
-"""The same where outputs are collected and one has no value yet: a loop collects values alone."""
 
 
 def lower(
@@ -124,22 +116,22 @@ class ScheduledLowering:
     def lowered(self, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
         """The first passes, run now, and the loop behind them; ``given`` are values for places in the graph."""
         with self.naming_the_graph():
-            start = _First(self.plan, given).run()
-            outputs = tuple(known_value(start.known, ("output", *place)) for place in self.plan.outputs.values())
-            _refuse_unavailable((*(() if start.is_settled else (outputs,)), *start.rows))
-            sent = {key: value for key, value in start.known.items() if key[0] == "output"}
-            made = Lowered(self.plan, None, outputs, tuple(start.rows), tuple(start.ends), sent=sent)
-            if not start.is_settled:
-                return made
-            behind = self._behind(start)
-            states = behind.loop.body.state
-            hidden = tuple(start.known.get(behind.keys[state.input], state.initial) for state in states)
-            return replace(made, loop=behind.loop, hidden=hidden, behind=behind)
+            first = FirstPasses(self.plan, {each.key: value for each, value in given.items()})
+            has_loop, outputs = first.run(), tuple(first.outputs)
+            for value in chain(() if has_loop else outputs, *first.rows):
+                available(value)
+            rows, ends = tuple(first.rows), tuple(bool(ended.literal) for ended in first.ends)
+            sent = {key: value for key, value in first.known.items() if key[0] == "output"}
+            if not has_loop:
+                return Lowered(self.plan, outputs, rows, ends, sent=sent)
+            behind = self._behind(first.known)
+            hidden = tuple(first.known.get(behind.keys[state.input], state.initial) for state in behind.loop.body.state)
+            return Lowered(self.plan, outputs, rows, ends, behind, hidden, sent)
 
-    def _behind(self, start: Start) -> LoopBehind:
-        kinds, read = _kinds(start.known), self._read
+    def _behind(self, known: dict[Key, Any]) -> LoopBehind:
+        kinds, read = _kinds(known), self._read
         if read is None or kinds is None or read[0] != kinds:
-            read = self._read = kinds, loop_behind(self.plan, start.known)
+            read = self._read = kinds, loop_behind(self.plan, known)
         return read[1]
 
     @contextlib.contextmanager
@@ -177,86 +169,6 @@ def _only_graph(model: Any) -> Any:
     if len(graphs) != 1:
         raise NotLowered(f"the model {model.id!r} has {len(graphs)} graphs, not one")
     return graphs[0]
-
-
-@dataclass
-class Start:
-    """What is known after the first passes: what was recorded of each, whether an evaluation was over, whether a loop follows."""
-
-    known: dict[Key, Any]
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    ends: list[bool] = field(default_factory=list)
-    is_settled: bool = False
-
-
-class _First:
-    """The passes that are run one by one."""
-
-    def __init__(self, plan: RunPlan, given: Mapping[GivenInput, Any]) -> None:
-        self.plan, self.known = plan, {each.key: value for each, value in given.items()}
-
-    def run(self) -> Start:
-        """Run passes until every node has run; everything, if that is all there is to do."""
-        start = Start(self.known)
-        while not self._is_over():
-            start.is_settled = bool(start.rows) and is_settled(self.plan, self.known, len(start.rows))
-            if start.is_settled:
-                break
-            made = self._pass()
-            made.run()
-            ended = made.ended()
-            self._keep(made)
-            start.rows.append(tuple(known_value(self.known, key) for key in self.plan.record))
-            start.ends.append(bool(ended.literal))
-            if ended.literal:
-                made.next_evaluation(ended)
-                self._keep(made)
-        return start
-
-    def _pass(self) -> Pass:
-        return Pass(self.plan, Store(self.known, None, Reading()), PassBuilder())
-
-    def _is_over(self) -> bool:
-        return bool(is_over(self.plan, self.known, self._pass()).literal)
-
-    def _keep(self, made: Pass) -> None:
-        self.known |= {key: value.literal if isinstance(value, Value) else value for key, value in made.store.now().items()}
-
-
-def is_over(plan: RunPlan, known: Mapping[Key, Any], before: Pass) -> Value:
-    """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""
-    if known.get(UPDATES, 0) >= plan.steps:
-        return TRUE
-    return before.holds(plan.schedule.termination) if plan.schedule.passes is None else FALSE
-
-
-def is_settled(plan: RunPlan, known: Mapping[Key, Any], passes: int) -> bool:
-    """Whether the loop can take over after so many passes."""
-    waiting = [key[1] for key in plan.record if key[0] != INSIDE and not known.get(("ran", key[1]))]
-    if waiting and passes >= MOST_PASSES_WITHOUT_VALUE:
-        raise NotCompiled(f"node {waiting[0]!r} has not run in {passes} passes, and a loop collects values alone")
-    if passes >= MOST_FIRST_PASSES and not waiting:
-        return True
-    if not all(known.get(("ran", node.id)) for node in plan.graph.nodes):
-        return False
-    return not plan.time_goes_on or plan.schedule.passes != 1 or known.get(UPDATES, 0) > 1
-
-
-def known_value(known: Mapping[Key, Any], key: Key) -> Any:
-    """What there is of a value after a pass, or why that cannot be expressed; None before its node has run."""
-    return known.get(key) if key[0] == INSIDE or known.get(("ran", key[1])) else None
-
-
-def _refuse_unavailable(rows: Iterable[tuple[Any, ...]]) -> None:
-    """See that no output is one that operators cannot express.
-
-    Raises
-    ------
-    NotCompiled
-    """
-    for row in rows:
-        for value in row:
-            available(value)
 
 
 def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:
@@ -300,7 +212,7 @@ def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading) -> tuple[Body,
     ended = made.ended()
     made.next_evaluation(ended)
     if plan.schedule.passes is None:
-        results.append(goes_on(plan, made, ended))
+        results.append(made.goes_on(ended))
     if plan.tells_ends:
         results.append(builder.node("builtins.bool", [ended], "evaluation is over", number=Number.BOOL))
     results += [available(store.get(key), f"{key[1]}.{key[2]}") for key in plan.record]
@@ -312,22 +224,3 @@ def _body(plan: RunPlan, known: dict[Key, Any], reading: Reading) -> tuple[Body,
         builder.goes_on(key, value)
     keys = {value.name: key for key, value in store.carried.items()}
     return builder.finish(plan.graph.id, results), keys
-
-
-def goes_on(plan: RunPlan, made: Pass, ended: Value) -> Value:
-    """Whether there is a further pass."""
-    builder, store = made.builder, made.store
-    goes_on = builder.contrary(ended)
-    if plan.steps > 1:
-        with store.aside():
-            for key, scale in plan.counters.items():
-                if scale == "ENVIRONMENT_STATE_UPDATE":
-                    store.set(key, literal(0))
-            idle = made.holds(plan.schedule.termination)
-        count = store.get(UPDATES, 0)
-        assert isinstance(count, Value)
-        another = builder.both(builder.compared("less", count, plan.steps), builder.contrary(idle))
-        goes_on = builder.either_of(goes_on, another)
-    if goes_on.is_known:  # always: MDF would never end either
-        return builder.node("builtins.bool", [goes_on], "goes on", number=Number.BOOL)
-    return goes_on

@@ -40,32 +40,37 @@ class Lowered:
     Attributes
     ----------
     plan : RunPlan
-    loop : Loop or None
-        The loop; None if no pass is left to it.  Its ``last`` values are the outputs, in the order of ``names``; what
-        is carried is hidden (``loop.body.state``), with its initial values.  It carries nothing else and captures nothing.
-        It collects whether each pass was the last one of its evaluation, if the plan asks for that, and what the plan records.
     first : tuple
         The outputs after the passes that were run one by one: the result, if there is no loop.
     rows : tuple of tuple
         What the plan records of each of these passes; None where a node had not run.
     ends : tuple of bool
         Whether an evaluation was over after each.
+    behind : LoopBehind or None
+        The loop, which others may share; None if no pass is left to it.
     hidden : tuple or None
         What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
-    behind : LoopBehind or None
-        Where the loop comes from, which others may share.
     sent : mapping
         What output ports had after the passes that were run one by one.
     """
 
     plan: RunPlan
-    loop: Loop | None
     first: tuple[Any, ...]
     rows: tuple[tuple[Any, ...], ...]
     ends: tuple[bool, ...]
-    hidden: tuple[Any, ...] | None = None
     behind: LoopBehind | None = None
+    hidden: tuple[Any, ...] | None = None
     sent: Mapping[Key, Any] = field(default_factory=dict)
+
+    @property
+    def loop(self) -> Loop | None:
+        """The loop, if there is one.
+
+        Its ``last`` values are the outputs, in the order of ``names``; what is carried is hidden (``loop.body.state``), with its
+        initial values.  It carries nothing else and captures nothing.  It collects whether each pass was the last one of its
+        evaluation, if the plan asks for that, and what the plan records.
+        """
+        return None if self.behind is None else self.behind.loop
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,8 +92,8 @@ class Lowered:
     @property
     def execute(self) -> NumpyLoop:
         """What runs the loop."""
-        assert self.loop is not None
-        return self.behind.execute if self.behind is not None and self.behind.loop is self.loop else NumpyLoop(self.loop)
+        assert self.behind is not None
+        return self.behind.execute
 
     def passes(self, run: Run) -> int:
         """How many passes there were, after the loop ran as the outermost one of a run."""

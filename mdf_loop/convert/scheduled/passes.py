@@ -1,4 +1,4 @@
-"""One pass of graph-scheduler through a graph: with values that are known, run at once, or as operators of a loop's body."""
+"""One pass of graph-scheduler through a graph: with values that are known, run at once, or as operators of a body."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from mdf_loop.errors import LoopError, NotLowered
 from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.ir import Node
 from mdf_loop.options import start_run
-from mdf_loop.plan.invariants import seeded
+from mdf_loop.plan.invariants import is_pure, seeded
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, literal
 from mdf_loop.readers.mdf.input_ports import is_plain
 
@@ -54,6 +54,10 @@ UNREAD: Any = object()
 """In place of what a node computes, where that was not read yet."""
 
 
+class DependsOnValues(Exception):
+    """Whether a node runs in a pass depends on values that are open until the graph runs."""
+
+
 class Pass:
     """One pass, in the making.
 
@@ -62,7 +66,7 @@ class Pass:
     plan : RunPlan
     store : Store
     builder : PassBuilder
-        Where conditions and counts are computed; unused where everything is known.
+        Where conditions and counts are computed, and nodes whose values are open.
     """
 
     def __init__(self, plan: RunPlan, store: Store, builder: PassBuilder) -> None:
@@ -103,6 +107,28 @@ class Pass:
         if self.is_known or self.plan.schedule.passes != 1:
             self._restart(UPDATE, ended)
         self.store.set(UPDATES, self.builder.chosen(ended, self._counted(UPDATES, TRUE), self._count(UPDATES), "evaluations"))
+
+    def is_over(self) -> Value:
+        """Whether there is no further pass: an evaluation that ends before its first pass will always do so."""
+        if self.store.known.get(UPDATES, 0) >= self.plan.steps:
+            return TRUE
+        return self.holds(self.plan.schedule.termination) if self.plan.schedule.passes is None else FALSE
+
+    def goes_on(self, ended: Value) -> Value:
+        """Whether there is a further pass."""
+        builder, store, plan = self.builder, self.store, self.plan
+        goes_on = builder.contrary(ended)
+        if plan.steps > 1:
+            with store.aside():
+                for key, scale in plan.counters.items():
+                    if scale == UPDATE:
+                        store.set(key, literal(0))
+                idle = self.holds(plan.schedule.termination)
+            another = builder.both(builder.compared("less", self._count(UPDATES), plan.steps), builder.contrary(idle))
+            goes_on = builder.either_of(goes_on, another)
+        if goes_on.is_known:  # always: MDF would never end either
+            return builder.node("builtins.bool", [goes_on], "goes on", number=Number.BOOL)
+        return goes_on
 
     def _restart(self, scale: str, when: Value = TRUE) -> None:
         for key, relative in self.plan.counters.items():
@@ -154,6 +180,8 @@ class Pass:
         """Run a node where its condition holds."""
         if runs.is_known and not runs.literal:
             return
+        if self.is_known and not runs.is_known:
+            raise DependsOnValues
         try:
             if self.is_known:
                 self._run_now(name)
@@ -165,11 +193,11 @@ class Pass:
             raise NotLowered(str(reason), (self.plan.graph.id, name)) from reason
 
     def _run_now(self, name: str) -> None:
-        """Run a node whose values are all known, and know its new ones."""
-        made = self._node_run(name)
+        """Run a node whose values are known, and know its new ones; one with values that are open is written."""
+        made = self._node_run(name) if self.store.named is None else None
         try:
             with np.errstate(all="ignore"):
-                self.store.known |= self._with_values(name) if made is None else made(self.store.known)
+                self.store.keep(self._of_these_values(name) if made is None else made(self.store.known))
         except LoopError as error:
             error.add_note(f"in node {name!r} of {self.plan.graph.id!r}, in one of its first runs")
             raise
@@ -191,14 +219,16 @@ class Pass:
         del runs[:-MOST_RUNS]
         return made
 
-    def _with_values(self, name: str) -> dict[Key, Any]:
-        """What a node makes of its values, read for these alone."""
-        builder = PassBuilder()
-        with self.store.aside() as changed:
-            self._evaluate(name, builder)
+    def _of_these_values(self, name: str) -> dict[Key, Any]:
+        """What a node makes of its values, read for these: new values, or what they are called in the graph that is written."""
+        with self.builder.branch() as nodes, self.store.aside() as changed:
+            self._evaluate(name, self.builder)
         values = {key: value for key, value in changed.items() if isinstance(value, Value)}
-        results = InterpretedBody(builder.finish(name, [*values.values()]))((), (), start_run())
-        return {**changed, **dict(zip(values, results, strict=True))}
+        body = self.builder.part(nodes, [*values.values()], name)
+        if self.store.named is not None and (body.captures or not all(map(is_pure, nodes))):
+            self.builder.nodes += nodes
+            return changed
+        return {**changed, **dict(zip(values, InterpretedBody(body)((), (), start_run()), strict=True))}
 
     def _run_perhaps(self, name: str, runs: Value) -> None:
         """Run a node, or let it keep what it had."""

@@ -46,7 +46,7 @@ from mdf_loop.convert.scheduled.slots import NodeRun
 from mdf_loop.convert.scheduled.waiting import refuse_waiting
 from mdf_loop.errors import NotLowered, UnknownNode, warn_user
 from mdf_loop.ir import record
-from mdf_loop.readers.mdf.input_ports import default_value_of, sets_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, edges_by_port, sets_of
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
 from mdf_loop.readers.mdf.typed import has_conditions
@@ -361,10 +361,7 @@ class RunPlan:
     @cached_property
     def edges(self) -> dict[tuple[str, str], list[Any]]:
         """The edges into each port."""
-        found: dict[tuple[str, str], list[Any]] = {}
-        for edge in self.graph.edges:
-            found.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
-        return found
+        return edges_by_port(self.graph)
 
     @cached_property
     def outputs(self) -> dict[str, tuple[str, str]]:

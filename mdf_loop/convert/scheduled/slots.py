@@ -1,8 +1,8 @@
 """Values while passes are built: what lives from pass to pass, arithmetic on what is known, one of two values.
 
-The same code makes a pass twice: first with values that are known, which is then run at once, and later with values
-that are carried, which becomes the body of the loop.  What a node computes of values that are known is read once for each kind
-of values, and run with any.
+The same code makes each pass: with values that are known, which is run at once; with values that are open until a graph runs,
+which is written in front of the loop; and with values that are carried, which becomes the body of the loop.  What a node computes
+of values that are known is read once for each kind of values, and run with any.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.conditions import COMPARISONS, Key
+from mdf_loop.convert.scheduled.conditions import COMPARISONS, UPDATES, Key
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.ir import record
+from mdf_loop.ir import Body, record
 from mdf_loop.options import start_run
 from mdf_loop.readers.expressions.expression import harmless
 from mdf_loop.readers.expressions.values import (
@@ -35,6 +35,13 @@ from mdf_loop.readers.mdf.input_ports import GivenInput
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 
 TRUE, FALSE = literal(True), literal(False)
+
+_OF_A_KIND: dict[Number, Any] = {Number.BOOL: False, Number.INT: 0, Number.FLOAT: 0.0, Number.COMPLEX: 0j}
+
+
+def might_be(value: Value) -> Any:
+    """What an open value might be, for code that asks of which kind it is: a number of Python, else an array."""
+    return _OF_A_KIND.get(value.number, np.zeros(()))
 
 
 @dataclass
@@ -58,12 +65,18 @@ class Store:
         What they are before the pass.
     builder : PassBuilder or None
         Where they are carried; None where they are known.
+    reading : Reading
+    named : dict of key to Value, optional
+        Those that are open until a graph runs, by what they are called in it: ``known`` has others of their kinds.  None where
+        all are known, and what draws random numbers draws them at once.
     """
 
     calls_loops = False
 
-    def __init__(self, known: dict[Key, Any], builder: PassBuilder | None, reading: Reading) -> None:
-        self.known, self.builder, self.reading = known, builder, reading
+    def __init__(
+        self, known: dict[Key, Any], builder: PassBuilder | None, reading: Reading, named: dict[Key, Value] | None = None
+    ) -> None:
+        self.known, self.builder, self.reading, self.named = known, builder, reading, named
         self.carried: dict[Key, Value] = {}
         self.recorded: frozenset[Key] = frozenset()
         self._layers: list[dict[Key, Value | Unavailable]] = [{}]
@@ -85,6 +98,8 @@ class Store:
         for layer in reversed(self._layers):
             if key in layer:
                 return layer[key]
+        if self.named and key in self.named:
+            return self.named[key]
         known = self.known.get(key, default)
         if isinstance(known, Unavailable):
             return known
@@ -101,10 +116,22 @@ class Store:
     def set(self, key: Key, value: Value | Unavailable) -> None:
         """What a value is from now on."""
         if self.is_known and len(self._layers) == 1 and isinstance(value, Value) and value.is_known:
-            self.known[key] = value.literal
+            self.keep({key: value})
             self._layers[0].pop(key, None)
         else:
             self._layers[-1][key] = value
+
+    def keep(self, changed: Mapping[Key, Any]) -> None:
+        """Know what changed, or what it is called: the one of the next pass may be another, whatever it is computed from."""
+        for key, value in changed.items():
+            if self.named is not None and isinstance(value, Value) and not value.is_known:
+                self.named[key] = replace(value, varies=True)
+                if key != UPDATES:  # of which it is sure that they have not become fewer
+                    self.known[key] = might_be(value)
+                continue
+            self.known[key] = value.literal if isinstance(value, Value) else value
+            if self.named:
+                self.named.pop(key, None)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[dict[Key, Value | Unavailable]]:
@@ -235,6 +262,13 @@ class Slots(Store):
         self.inputs[key] = value.name
         return value
 
+    def finished(self, name: str, results: Sequence[Value]) -> tuple[Body, tuple[Key, ...]]:
+        """The body with these results, and the values that it takes: those that it reads."""
+        body = self.body.finish(name, results)
+        read = {state.input for state in body.state}
+        inputs = {key: input for key, input in self.inputs.items() if input in read}
+        return replace(body, inputs=tuple(inputs.values()), state=()), tuple(inputs)
+
 
 @record
 class NodeRun:
@@ -281,22 +315,18 @@ def read_run(known: dict[Key, Any], evaluate: Callable[[Slots, PassBuilder], dic
     """
     reading = Reading()
 
-    def read() -> tuple[PassBuilder, Slots, dict[Key, Any]]:
-        builder = PassBuilder(reading)
-        store = Slots(known, builder, reading)
-        return builder, store, evaluate(store, builder)
+    def read() -> tuple[Slots, dict[Key, Any]]:
+        store = Slots(known, PassBuilder(reading), reading)
+        return store, evaluate(store, store.body)
 
     try:
-        builder, store, changed = reading.settled(read)
+        store, changed = reading.settled(read)
     except (NotCompiled, LoopError):  # said where the values are known
         return None
     if not all(_is_plain(key, value) for key, value in store.read.items()):
         return None
     values = {key: value for key, value in changed.items() if isinstance(value, Value)}
-    body = builder.finish(name, [*values.values()])
-    names = {state.input for state in body.state}
-    inputs = tuple(key for key, input in store.inputs.items() if input in names)
-    body = replace(body, inputs=tuple(store.inputs[key] for key in inputs), state=())
+    body, inputs = store.finished(name, [*values.values()])
     others = {key: value for key, value in changed.items() if key not in values}
     kinds = {key: kind_of(key, value) for key, value in store.read.items()}
     return NodeRun(kinds, InterpretedBody(body), inputs, tuple(values), others)

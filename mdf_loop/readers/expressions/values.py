@@ -280,6 +280,13 @@ class BodyBuilder:
         attrs = {"then_branch": bodies[0], "else_branch": bodies[1]}
         return self.add(Node("If", (self.name(condition),), tuple(outputs), attrs, base, self.opset, "", captures), varies)
 
+    def part(self, nodes: Sequence[Node], values: Sequence[Value], name: str) -> Body:
+        """A body of some nodes, without those that these values do not need; what it reads besides constants it captures."""
+        nodes, _ = _needed(nodes, {*map(self.name, values)}, self.untouched)
+        body = self._branch(nodes, values, name)
+        constants = {name: self.constants[name] for name in body.captures if name in self.constants}
+        return replace(body, constants=constants, captures=tuple(name for name in body.captures if name not in constants))
+
     def _branch(self, nodes: Sequence[Node], values: Sequence[Value], name: str) -> Body:
         outputs = tuple(map(self.name, values))
         written = {out for node in nodes for out in node.outputs}

@@ -160,6 +160,14 @@ class Course:
     delayed: list[Any]
 
 
+def edges_by_port(graph: Any) -> dict[tuple[str, str], list[Any]]:
+    """The edges into each port that has some."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for edge in graph.edges:
+        found.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
+    return found
+
+
 def order_nodes(graph: Any) -> Course:
     """The order in which the nodes of a graph run.
 
@@ -170,9 +178,7 @@ def order_nodes(graph: Any) -> Course:
     NotCompiled
         The order is up to MDF's scheduler.
     """
-    edges: dict[tuple[str, str], list[Any]] = {}
-    for edge in graph.edges:
-        edges.setdefault((edge.receiver, edge.receiver_port), []).append(edge)
+    edges = edges_by_port(graph)
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports}
     waited = [edge for edge in graph.edges if default_value_of(ports[edge.receiver, edge.receiver_port]) is None]
     try:
