@@ -75,9 +75,11 @@ def with_parts(interpret: Interpret, loops: Sequence[Any], session: Session, unt
     """Interpret iterations that run such loops, which write no program for past runs: they may become part of a larger one."""
     for loop in loops:
         loop.account.is_waiting = True
-    interpret(session, until)
-    for loop in loops:
-        loop.account.is_waiting = False
+    try:
+        interpret(session, until)
+    finally:
+        for loop in loops:
+            loop.account.is_waiting = False
 
 
 def interpret_what_is_cheap(
