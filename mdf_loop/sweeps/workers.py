@@ -44,6 +44,8 @@ def in_threads(task: Work, pieces: Pieces, workers: int) -> Generator[tuple[Span
     Where the first piece shows that little is left, this thread does the rest.
     """
     waiting, is_over = dict[Future[Ran], Span](), threading.Event()
+    most = 1
+    patience: float | None = TRY  # None once the first piece is done, or takes longer
 
     def run(*asked: float) -> Ran:
         with holding(_is_over, is_over):
@@ -51,7 +53,6 @@ def in_threads(task: Work, pieces: Pieces, workers: int) -> Generator[tuple[Span
 
     with ThreadPoolExecutor(workers, "mdf-loop sweep") as pool:
         try:
-            most, patience = 1, TRY
             while True:
                 while len(waiting) < most and (asked := pieces.take(workers)) is not None:
                     waiting[pool.submit(contextvars.copy_context().run, run, *asked)] = asked[:2]
