@@ -5,7 +5,6 @@ Nothing here is done in an iteration but counting down; the clock is looked at s
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 import time
@@ -189,7 +188,7 @@ def _tell(listener: Listener, report: Report) -> None:
 
 
 class Bar:
-    """A bar in a terminal (by rich) or in a notebook (by tqdm, where it is installed); lines in the log anywhere else.
+    """A bar in a terminal (by rich) or in a notebook (by tqdm; a line without it); lines in the log anywhere else.
 
     Parameters
     ----------
@@ -218,8 +217,10 @@ class Bar:
 
 def _display(report: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:
     if is_notebook():
-        with contextlib.suppress(ImportError):
+        try:
             return _in_notebook(report)
+        except ImportError:
+            return _in_cell()
     return _in_terminal(report) if sys.stderr is not None and sys.stderr.isatty() else _in_log(report)
 
 
@@ -265,6 +266,21 @@ def _in_notebook(report: Report) -> tuple[Callable[[Report], None], Callable[[],
         bar.update(report.iteration - bar.n)
 
     return show, bar.close
+
+
+def _in_cell() -> tuple[Callable[[Report], None], Callable[[], None]]:
+    """A line of text below the cell of a notebook."""
+    from IPython.display import display  # type: ignore[import-not-found]
+
+    line, shown = display({"text/plain": ""}, raw=True, display_id=True), -INTERVAL
+
+    def show(report: Report) -> None:
+        nonlocal shown
+        if report.seconds - shown >= INTERVAL:
+            shown = report.seconds
+            line.update({"text/plain": str(report)}, raw=True)
+
+    return show, lambda: line.update({"text/plain": ""}, raw=True)
 
 
 def _in_log(_: Report) -> tuple[Callable[[Report], None], Callable[[], None]]:

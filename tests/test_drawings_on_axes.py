@@ -6,8 +6,8 @@ from modeci_mdf import mdf
 from test_draw import MODELS, ROOT
 
 import mdf_loop
-from mdf_loop.pictures.boxes import VALUES
-from mdf_loop.pictures.layout import laid_out
+from mdf_loop.pictures.boxes import VALUES, Box, Cluster, Picture
+from mdf_loop.pictures.layout import MARGIN, WIDEST, laid_out
 from mdf_loop.pictures.of_equations import broken
 
 
@@ -52,7 +52,43 @@ def leaky_neuron():
     return node_of(values, {"v": "rest", "n": 0}, outputs, let=let, carried=carried, collected={"volt": "v"})
 
 
-@pytest.mark.parametrize("source", [*MODELS, race, leaky_neuron], ids=lambda source: getattr(source, "name", None))
+def fan():
+    """A node that leads to 14 others."""
+    ports = [mdf.InputPort(id="x")], [mdf.OutputPort(id="out", value="x")]
+    nodes = [mdf.Node(id=f"stage_{k}", input_ports=ports[0], output_ports=ports[1]) for k in range(15)]
+    ends = {"sender": "stage_0", "sender_port": "out", "receiver_port": "x"}
+    edges = [mdf.Edge(id=f"e{k}", receiver=f"stage_{k}", **ends) for k in range(1, 15)]
+    return mdf.Graph(id="g", nodes=nodes, edges=edges)
+
+
+def rates():
+    """A neuron with the equations of Hodgkin and Huxley's gates."""
+    gates = "mhn"
+    let = {f"{kind}_{x}": f"0.1 * (v + 40) / (1 - exp(-(v + 40) / {k}))" for k, x in enumerate(gates, 4) for kind in ("a", "b")}
+    derivatives = {"v": "m * h * n - v", **{x: f"a_{x} * (1 - {x}) - b_{x} * {x}" for x in gates}}
+    return node_of({}, dict.fromkeys("vmhn", 0.5), {"v": "run.v"}, let=let, derivatives=derivatives, dt=0.01)
+
+
+@pytest.mark.parametrize(("source", "rows"), [(fan, 3), (rates, 7)])
+def test_a_wide_row_is_several_rows(source, rows):
+    drawing = mdf_loop.draw(source())
+    places, depth = laid_out(drawing.picture), 4
+    assert places[drawing.picture.top.key].width <= 1.2 * WIDEST + 2 * depth * MARGIN
+    boxes = [places[box.key] for box in drawing.picture.top.all_boxes()]
+    assert len({box.y for box in boxes}) >= rows
+    for k, one in enumerate(boxes):
+        for other in boxes[:k]:
+            is_beside = one.x + one.width <= other.x or other.x + other.width <= one.x
+            assert is_beside or one.y + one.height <= other.y or other.y + other.height <= one.y
+
+
+def test_a_row_that_fits_stays_one():
+    row = [Box(name, ("x" * k,), VALUES) for k, name in enumerate("abc", 1)]
+    places = laid_out(Picture(Cluster("top", "", row, []), []))
+    assert len({places[name].y for name in "abc"}) == 1
+
+
+@pytest.mark.parametrize("source", [*MODELS, race, leaky_neuron, fan, rates], ids=lambda source: getattr(source, "name", None))
 def test_arrows_on_axes_pass_the_boxes_between_their_ends_and_all_of_it_fits(source):
     plt = pytest.importorskip("matplotlib.pyplot")
     drawing = mdf_loop.draw(source() if callable(source) else source)

@@ -317,6 +317,20 @@ def test_any_number_of_points_and_trials_is_one_call(n, trials, calls):
     assert len(np.unique(found.evidence)) == found.evidence.size
 
 
+@pytest.mark.parametrize("over", [{"drift": [0.0, 3.0]}, {"max_steps": [100, 200]}])
+def test_runs_that_ended_at_m_are_counted(over):
+    given = {"max_steps": 200, "drift": 3.0}
+    given = {name: value for name, value in given.items() if name not in over}
+    s = by_jax(mdf_loop.sweep, DDM, over, trials=40, seed=1, outputs=["reaction_time"], **given)
+    limits = np.array(over.get("max_steps", [200, 200]))
+    cut = int((s.reaction_time.values > 0.3 + 0.001 * limits[:, None] - 1e-6).sum())
+    assert 0 < cut < 80
+    assert s.attrs["ended"] == f"{cut} of 80 runs ended at M, not earlier by their condition"
+    r = by_jax(mdf_loop.run, DDM, trials=40, seed=1, max_steps=200)
+    np.testing.assert_array_equal(r.iterations, r.about.lengths["path"])
+    np.testing.assert_array_equal(r.stop == "trip count", r.iterations == 200)
+
+
 def test_trials_of_one_run_are_one_call(calls):
     found = by_jax(mdf_loop.run, DDM, trials=1100, seed=1, drift=8.0)
     assert calls == [1100]

@@ -152,9 +152,9 @@ def test_where_the_loss_jumps_errors_are_unknown_and_noise_is_no_misfit():
 
 def test_errors_of_a_long_time_course_take_no_matrix_of_all_its_values():
     values = np.random.default_rng(1).normal(size=4000)
-    distance = Distance({"v": values}, {"v": (4000,)})
+    distance, simulated = Distance({"v": values}, {"v": (4000,)}), {"v": np.zeros((1, 1, 4000))}
     tracemalloc.start()
-    found = distance.propagated(np.ones((1, 4000)), distance.observed + 1.0, 1)
+    found = distance.propagated(np.ones((1, 4000)), distance.observed + 1.0, simulated)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     np.testing.assert_allclose(found, [[4000.0]])

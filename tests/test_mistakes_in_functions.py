@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError, KindError, LoopError
+from mdf_loop.errors import ArgumentError, KindError, LoopError, LoopWarning
 from mdf_loop.readers.python.instead import PYTHONS
 from mdf_loop.readers.python.tracing import TracedBranch
 
@@ -347,3 +347,28 @@ def test_an_async_function_is_no_body():
 
     with pytest.raises(KindError, match="waits is async: write def"):
         mdf_loop.body(waits)
+
+
+def prints_a_word(i, go, v):
+    print("begin")
+    print("of an iteration")
+    return True, v + 1
+
+
+def prints_values(i, go, v):
+    w = v + 1
+    print("now", w)
+    return True, w
+
+
+def test_what_a_function_prints_while_it_is_read_is_shown_once_with_a_warning(capsys):
+    with pytest.warns(LoopWarning, match="prints_a_word prints once, while it is read.*return them behind the carried") as said:
+        assert read(prints_a_word) == 2.5
+    assert len(said) == 1
+    assert capsys.readouterr().out == "begin\nof an iteration\n"
+
+
+def test_no_half_of_a_line_is_printed(capsys):
+    with pytest.raises(TracedBranch, match="print runs once, while the body is read; to see w, return it behind the carried"):
+        read(prints_values)
+    assert not capsys.readouterr().out

@@ -363,3 +363,18 @@ def test_texts_among_numbers_are_refused(values):
         mdf_loop.sweep(DIFFUSION, {"drift": values})
     with pytest.raises(LoopError, match="not a number"):
         mdf_loop.sweep(DIFFUSION, [{"drift": value} for value in values])
+
+
+@pytest.mark.parametrize(("seconds", "is_little"), [(1e-5, True), (1.0, False)])
+def test_little_work_is_done_by_one_thread(seconds, is_little):
+    done, threads = np.zeros(100, int), []
+
+    def run(start, stop, *_):
+        done[start:stop] += 1
+        threads.append(threading.current_thread())
+        return Ran((start, stop), [], seconds * (stop - start), 8)
+
+    list(in_threads(SimpleNamespace(run=run), Pieces(Uncut(100)), 4))
+    assert (done == 1).all()
+    assert len(threads) > 1
+    assert [each is threading.current_thread() for each in threads[1:]] == [is_little] * len(threads[1:])

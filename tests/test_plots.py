@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError, KindError, LoopWarning, close_to
@@ -158,6 +159,33 @@ def test_an_output_that_is_called_as_a_length_is_drawn(is_dataset):
     results = Results({"x": paths, "x_length": np.arange(2.0), "y": paths}, About("m", trials=2))
     shown = [series.name for panel in panels(results.to_xarray() if is_dataset else results) for series in panel.series]
     assert sorted(shown) == ["x", "x_length", "y"]
+
+
+def cell(dt):
+    """A cell whose first variable is recorded as an iteration finds it, and the second one collected at its end."""
+    derivatives = {"derivatives": {"v": "1 - w * v", "w": "v"}, "dt": dt}
+    steps = {"carried": {"v": "v + 0.5 * (1 - w * v)", "w": "w + 0.5 * v"}}
+    body = {**(derivatives if dt else steps), "collected": {"w_end": "w"}}
+    run = Parameter(id="run", function="onnx::Loop", args={"M": 8, "v": 0.0, "w": 1.0, "body": "body"})
+    node = Node(id="n", parameters=[Parameter(id="body", value=body), run], output_ports=[OutputPort(id="w", value="run.w_end")])
+    return Graph(id="g", nodes=[node])
+
+
+@pytest.mark.parametrize("dt", [0.5, None], ids=["times", "iterations"])
+@pytest.mark.parametrize("form", [lambda r: r, lambda r: r.to_xarray()], ids=["results", "dataset"])
+@pytest.mark.parametrize("names", [("n.v", "w"), ("w", "n.v")])
+def test_a_phase_plane_joins_values_of_the_same_moment(dt, form, names):
+    found = mdf_loop.run(cell(dt), record=["n.v", "n.w"])
+    wanted = {"n.v": found.recorded["n.v"][1:], "w": found.recorded["n.w"][1:]}
+    (line,) = mdf_loop.plot(form(found), *names).lines
+    for drawn, name in zip(line.get_data(), names, strict=True):
+        np.testing.assert_array_equal(drawn, wanted[name])
+
+
+def test_a_phase_plane_of_values_one_step_apart_is_a_warning():
+    found = mdf_loop.run(cell(0.5), record=["n.v", "n.w_end"], every=2)
+    with pytest.warns(LoopWarning, match="n.v is at the start of iterations, and n.w_end at their end"):
+        found.plot("n.w_end", "n.v")
 
 
 def test_a_phase_plane_on_axes_that_are_given(neuron):

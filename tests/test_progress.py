@@ -265,6 +265,20 @@ def test_a_notebook_gets_one_too(monkeypatch):
     assert bar.is_closed
 
 
+def test_a_notebook_without_tqdm_gets_a_line_of_text(monkeypatch):
+    lines = []
+    line = SimpleNamespace(update=lambda data, raw: lines.append(data["text/plain"]))
+    shown = SimpleNamespace(display=lambda *_, **how: line if how == {"raw": True, "display_id": True} else None)
+    monkeypatch.setitem(sys.modules, "IPython.display", shown)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(progress, "is_notebook", lambda: True)
+    bar = Bar()
+    for done, seconds in ((0, 0.0), (1, 0.01), (5, 1.0)):  # one that follows at once is not shown
+        bar(Report("a sweep", done, 10, seconds, "runs"))
+    bar.close()
+    assert lines == ["a sweep: 0 of 10 runs, 0 a second", "a sweep: 5 of 10 runs, 5 a second, 1 s left", ""]
+
+
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("shell", [None, SimpleNamespace()], ids=["no shell", "a shell in a terminal"])
 def test_what_has_merely_imported_the_kernel_is_no_notebook(monkeypatch, caplog, shell):

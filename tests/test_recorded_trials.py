@@ -135,3 +135,23 @@ def test_a_sweep_says_how_many_runs_had_no_decision(how):
     assert 0 < count < 80
     found = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 3.0]}, **given)
     assert found.attrs["ended"] == f"{count} of 80 runs ended at M, not earlier by their condition"
+
+
+@pytest.mark.parametrize("how", [{}, {"reduce": "mean"}])
+@pytest.mark.parametrize("kept", ["checkpoint", "store"])
+def test_a_sweep_that_is_continued_says_it_too(kept, how, tmp_path):
+    given = {"trials": 40, "seed": 1, "max_steps": 200, "chunk": 8, "outputs": ["reaction_time"], **how}
+    wanted = mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 3.0]}, **given).attrs["ended"]
+    place = {kept: tmp_path / "s.zarr"}
+    with pytest.raises(mdf_loop.LoopError):
+        mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 3.0]}, **given, **place, progress=lambda done, _: done < 20)
+    assert 0 < mdf_loop.open(place[kept]).attrs["complete"] < 80
+    assert mdf_loop.sweep(DIFFUSION, {"drift": [0.0, 3.0]}, **given, **place).attrs["ended"] == wanted
+    assert mdf_loop.open(place[kept]).attrs["ended"] == wanted
+
+
+def test_more_trials_of_a_checkpoint_are_counted_as_well(tmp_path):
+    over, given = {"drift": [0.0, 3.0]}, {"seed": 1, "max_steps": 200, "outputs": ["reaction_time"]}
+    mdf_loop.sweep(DIFFUSION, over, trials=20, checkpoint=tmp_path / "s.zarr", **given)
+    found = mdf_loop.sweep(DIFFUSION, over, trials=40, checkpoint=tmp_path / "s.zarr", **given)
+    assert found.attrs["ended"] == mdf_loop.sweep(DIFFUSION, over, trials=40, **given).attrs["ended"]

@@ -14,7 +14,7 @@ from mdf_loop.sweeps.grid import Grid, plain
 from mdf_loop.types.fitting import as_array
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunBatch:
     """Rows, and whether they are one that came without an axis of rows.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, calling_callers, warn_user
-from mdf_loop.inference.summaries import Summary, Unseen, spread
+from mdf_loop.inference.summaries import Summary, Unseen, has_few, spread
 
 Simulated = Mapping[str, np.ndarray]
 """For each output an array of rows, trials, and the output's own axes."""
@@ -39,6 +39,8 @@ class Distance:
         What the data are summed up as.
     unseen : Unseen
         What the data have, and no simulation so far.
+    sequences : list of str
+        Outputs that were observed as one sequence of choices.
     """
 
     def __init__(self, data: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -56,6 +58,7 @@ class Distance:
         if len(lengths) > 1:
             said = ", ".join(f"{name} has {n}" for n, names in lengths.items() for name in names)
             warn_user(f"data of different numbers of trials are compared separately, not trial by trial: {said}")
+        self.sequences = [name for name, known in self._singles.items() if known.size >= SHORT and has_few(data[name][known])]
         self._scales = {name: spread(data[name][known]) for name, known in self._singles.items()}
         self.summaries = [Summary({name: data[name] for name in names}) for names in lengths.values()]
         self.unseen = Unseen({name: values for name, values in data.items() if name not in self._singles})
@@ -64,6 +67,14 @@ class Distance:
     def _row(self, trials: Mapping[str, np.ndarray]) -> np.ndarray:
         single = [trials[name].mean(axis=0)[known] / self._scales[name] for name, known in self._singles.items()]
         return np.concatenate([*single, *(summary(trials) for summary in self.summaries)])
+
+    def _deviations(self, simulated: Simulated) -> np.ndarray:
+        """How far each simulated run is from the mean of all, in the numbers of single observations."""
+        runs = [
+            np.asarray(simulated[name][0], np.float64)[:, known] / self._scales[name] for name, known in self._singles.items()
+        ]
+        joined = np.concatenate([np.zeros((len(simulated[self.outputs[0]][0]), 0)), *runs], axis=1)
+        return joined - joined.mean(axis=0)
 
     def rows(self, simulated: Simulated) -> np.ndarray:
         """Each row of simulations in one row of numbers."""
@@ -81,13 +92,19 @@ class Distance:
     def __call__(self, simulated: Simulated) -> np.ndarray:
         return self.of_rows(self.rows(simulated))
 
-    def farthest(self, fitted: np.ndarray) -> tuple[str, float]:
-        """The output in which simulations and data differ most, and by how many standard deviations of an observation."""
-        left, at, found = fitted - self.observed, 0, list[tuple[float, str]]()
+    def farthest(self, simulated: Simulated) -> tuple[str, float]:
+        """The output in which simulations and data differ most, and by how many standard deviations of an observation.
+
+        A single observation is not far if a simulated run is as far from the mean of all.
+        """
+        left, at, found = self.rows(simulated)[0] - self.observed, 0, list[tuple[float, str]]()
         for name, known in self._singles.items():
             part = np.full(known.shape, np.nan)
             part[known], at = left[at : at + known.sum()], at + int(known.sum())
-            found.append((_unlike(part), name))
+            runs = np.asarray(simulated[name][0], np.float64) / self._scales[name]
+            far = _unlike(part)
+            is_usual = any(_unlike(np.where(known, run, np.nan)) >= far for run in runs - runs.mean(axis=0))
+            found.append((0.0 if is_usual else far, name))
         labels = [label for summary in self.summaries for label in summary.labels()]
         far, name = max([*found, *zip(np.abs(left[at:]).tolist(), labels, strict=True)])
         return name, far
@@ -104,10 +121,10 @@ class Distance:
         misfit: np.ndarray = ((rows - self.observed) ** 2).sum(axis=1)
         return None if self.summaries or not misfit[0] else misfit / misfit[0] * self.observed.size
 
-    def propagated(self, inverse: np.ndarray, fitted: np.ndarray, trials: int) -> np.ndarray:
+    def propagated(self, inverse: np.ndarray, fitted: np.ndarray, simulated: Simulated) -> np.ndarray:
         """The covariance of parameters, of how the numbers that data are summed up as would vary with other data.
 
-        Of a single observation what is left over says how much it varies.
+        A single observation varies as simulated runs do, whose values depend on each other.  What is left over is noise.
 
         Parameters
         ----------
@@ -115,12 +132,14 @@ class Distance:
             How each parameter changes with each number.
         fitted : array
             The summary of simulations with the estimates.
-        trials : int
-            How many these are, which vary as well.
+        simulated : mapping of str to array
+            These simulations: one row, whose trials vary as well.
         """
-        at = sum(int(known.sum()) for known in self._singles.values())
-        single = inverse[:, :at]
-        found: np.ndarray = single @ single.T * (((fitted - self.observed)[:at] ** 2).sum() / max(at, 1))
+        runs = self._deviations(simulated)
+        trials, at = runs.shape
+        single, moves = inverse[:, :at], runs @ inverse[:, :at].T
+        noise = max(((fitted - self.observed)[:at] ** 2).sum() - (runs**2).sum() / trials, 0.0) / max(at, 1)
+        found: np.ndarray = single @ single.T * noise + moves.T @ moves / trials
         for summary in self.summaries:
             part = inverse[:, at : at + len(summary.covariance)]
             found += part @ summary.covariance @ part.T * (1 + summary.count / trials)

@@ -149,6 +149,8 @@ class Search:
         with options(progress=None):
             self.objective = self._objective(loss)
         self._has_squares = isinstance(self.objective, Distance) and trials > 1
+        self._sequences = self.objective.sequences if isinstance(self.objective, Distance) and trials > 1 else []
+        self._warn_of_sequences()
         self._generations = FEW_GENERATIONS if self._has_squares else GENERATIONS
         squares = SQUARES * (len(self.bounds) + 2) * self._has_squares
         most = population * (self._generations + 1) + squares + REFINED * len(self.bounds)
@@ -296,16 +298,28 @@ class Search:
         """Say that even the best simulations are unlike the data."""
         if not isinstance(self.objective, Distance) or self.objective.too_few(len(x)):
             return
-        name, far = self.objective.farthest(self.objective.rows(self.simulator.by_name(x[None], 0))[0])
+        name, far = self.objective.farthest(self.simulator.by_name(x[None], 0))
         if far > MISFIT:
             warn_user(
                 f"the best simulations differ from the data by {far:.2g} standard deviations of an observation in {name}: are "
                 "the units and the codes of the data those of the model?"
             )
 
+    def _warn_of_sequences(self) -> None:
+        """Say how choices of one subject are fitted: each depends on those before it, which simulations do not know."""
+        for name in self._sequences[:1]:
+            call = f"fit(model, over={self.bounds}, loss='surprise', {name}=...)"
+            warn_user(
+                f"data[{name!r}] is one sequence of {self.data[name].size} choices. fit compares them with the mean of "
+                "simulations, which made other choices before: the estimates are poor, and their errors unknown. Use the "
+                f"probability of each choice after those observed before: let the model take {name} as an input, sum up "
+                f"-log(probability of what was chosen) as an output surprise, and write {call}; the documentation of fit has an "
+                "example"
+            )
+
     def _errors(self, x: np.ndarray) -> np.ndarray:
-        """Standard errors, unless the loss is the caller's."""
-        if self._is_own:
+        """Standard errors, unless the loss is the caller's, or simulations know nothing of what was observed before."""
+        if self._is_own or self._sequences:
             return np.full(len(x), np.nan)
         return StandardErrors(self.objective, self.simulator, self.low, self.high).at(x)
 

@@ -105,8 +105,8 @@ class StandardErrors:
             return np.full((len(x), len(x)), np.nan), np.zeros(len(x), bool)
         covariance = inverse = np.linalg.pinv(slopes)
         if isinstance(self.objective, Distance):
-            fitted = self._rows(x[None])[0]
-            covariance = self.objective.propagated(inverse, fitted, self.simulator.trials or 1)
+            simulated = self.simulator.by_name(x[None], 0)
+            covariance = self.objective.propagated(inverse, self.objective.rows(simulated)[0], simulated)
         _, sizes, directions = np.linalg.svd(slopes, full_matrices=len(slopes) < len(x))
         unseen = directions[(sizes > 1e-9 * sizes.max()).sum() :]
         return covariance, (np.abs(unseen) > 1e-6).any(axis=0)

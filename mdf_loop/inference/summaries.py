@@ -164,7 +164,7 @@ class ValueRange(NamedTuple):
 
 def _ranges(values: np.ndarray) -> list[ValueRange]:
     """What observations have: each frequent code, or each sign."""
-    if not _has_few(values):
+    if not has_few(values):
         signs = ValueRange(-np.inf, 0, "below 0"), ValueRange(0, np.inf, "above 0")
         return [each for each in signs if each.within(values).any()]
     codes, counts = np.unique(values, return_counts=True)
@@ -189,7 +189,7 @@ def spread(values: np.ndarray) -> float:
     return found if found > ROUNDED * largest else largest or 1.0
 
 
-def _has_few(values: np.ndarray) -> bool:
+def has_few(values: np.ndarray) -> bool:
     """Whether values repeat so often that they are choices or small counts."""
     different = len(np.unique(values))
     return different <= min(FEW, max(2, values.size // 3))
@@ -199,7 +199,7 @@ def _is_choice(values: np.ndarray, cuts: Sequence[float] | np.ndarray) -> bool:
     """Whether values are all close to those of choices, so that within a choice only their mean counts."""
     ordered = np.sort(values, axis=None)
     groups = np.split(ordered, np.searchsorted(ordered, cuts))
-    return _has_few(values) or _is_one(values) or (len(groups) > 1 and sum(map(np.ptp, groups)) < GAP * np.ptp(values))
+    return has_few(values) or _is_one(values) or (len(groups) > 1 and sum(map(np.ptp, groups)) < GAP * np.ptp(values))
 
 
 def _is_one(values: np.ndarray) -> bool:
@@ -217,7 +217,7 @@ def _cuts(values: np.ndarray) -> np.ndarray:
         return middle + np.array([-0.5, 0.5]) * (abs(middle) or 1.0)
     different = np.unique(values)
     middles, gaps = (different[1:] + different[:-1]) / 2, np.diff(different)
-    if _has_few(values):
+    if has_few(values):
         return middles
     return middles[gaps > GAP * np.ptp(values)]
 

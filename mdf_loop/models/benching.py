@@ -11,7 +11,7 @@ from typing import Any
 from mdf_loop.backend import prepare
 from mdf_loop.errors import let_through
 from mdf_loop.models.opening import run
-from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, by_jax, onnxruntime_session, opened
+from mdf_loop.models.verifying import ONNXRUNTIME, REFERENCE, by_jax, onnxruntime_session, opened, warning_if_slow
 from mdf_loop.options import options
 from mdf_loop.readers import load_onnx
 from mdf_loop.settings.engines import ENGINES
@@ -77,8 +77,9 @@ def bench(
     call = _call(path, model, {**inputs, **how})
     places = [REFERENCE, *(name for name in ENGINES if name != REFERENCE)]
     calls = {name: by_jax(model, inputs, how, seed) if ENGINES[name].by_jax else call for name in places}
-    found = [_timed(name, calls[name], seconds, seed, engine=name) for name in places]
-    return [*found, _in_onnxruntime(path, model, inputs, how, seconds)]
+    with warning_if_slow({name: value for name, value in inputs.items() if name not in given}):
+        found = [_timed(name, calls[name], seconds, seed, engine=name) for name in places]
+        return [*found, _in_onnxruntime(path, model, inputs, how, seconds)]
 
 
 def _call(path: Path, model: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 
-def ended_at_m(stops: np.ndarray | None) -> int | None:
-    """How many runs ended by the trip count; None where it is not known."""
-    return None if stops is None else int((stops == "trip count").sum())
+def ended_at_m(stops: np.ndarray) -> np.ndarray:
+    """Which runs ended by the trip count."""
+    return np.asarray(stops == "trip count")
 
 
 def at_m_in_words(count: int, runs: str) -> str:
@@ -24,7 +24,7 @@ def trials_in_words(trials: int) -> str:
 
 def cut_off(about: Any) -> str:
     """How many trials ended at M, if the condition could have ended them before: those have no decision."""
-    count = ended_at_m(about.stop if np.ndim(about.stop) else None)
+    count = int(ended_at_m(about.stop).sum()) if np.ndim(about.stop) else 0
     if not count or (count == about.trials and not about.may_decide):
         return ""
     return ", " + at_m_in_words(count, trials_in_words(about.trials))

@@ -142,8 +142,8 @@ class Axes:
         return found
 
     def said_times(self) -> dict[str, str]:
-        """The coordinate that has the times of a value, where there are two of them."""
-        both = [(dim, moments) for dim, moments in self._moments.items() if len(moments) > 1 and self.dt is not None]
+        """The coordinate that has the times of a value, where there are two of them; without ``dt`` it is only a name."""
+        both = [(dim, moments) for dim, moments in self._moments.items() if len(moments) > 1]
         return {
             name: _time_name(dim, is_at_start, True)
             for dim, moments in both

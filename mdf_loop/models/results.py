@@ -236,6 +236,12 @@ def stop_of(iterations: int, trip_count: int | None) -> str:
     return "trip count" if trip_count is not None and iterations >= trip_count else "condition"
 
 
+def stops_of(iterations: np.ndarray, trip_counts: Any) -> np.ndarray:
+    """The same for many loops."""
+    is_limited = iterations >= (np.inf if trip_counts is None else trip_counts)
+    return np.where(is_limited, stop_of(1, 1), stop_of(0, 1))
+
+
 def iterations_of(run: Run) -> int:
     """How many iterations the loop of a run completed that ran last."""
     progress = run.outermost

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from mdf_loop.backend import prepare
 from mdf_loop.calls.on_device import in_rows, key_of
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import FIRST_WITH_INITIALIZERS, to_onnx
-from mdf_loop.errors import MalformedBody, let_through
+from mdf_loop.errors import MalformedBody, let_through, shortened, warn_user
 from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf
 from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.integrations.model_constants import with_constants
@@ -25,7 +27,7 @@ from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare as prepared
 from mdf_loop.models.opening import run
 from mdf_loop.models.to_jax import to_jax
-from mdf_loop.options import options
+from mdf_loop.options import current_options, options
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 from mdf_loop.settings.engines import agreeing_engines
 from mdf_loop.types.elements import DTYPES, kind_of
@@ -34,6 +36,9 @@ REFERENCE = "interpret"
 """The engine that says what is right."""
 
 MDF, JAX, ONNXRUNTIME = "MDF", "jax", "onnxruntime"
+
+SLOW = 10.0
+"""Seconds of a run after which a warning says what may be wrong with its inputs."""
 
 UNKNOWN_LENGTH = 2
 """A dimension that a model leaves open."""
@@ -116,6 +121,14 @@ def verify(
     """
     how = dict(how or {})
     model, inputs = opened(path, given, seed)
+    with warning_if_slow({name: value for name, value in inputs.items() if name not in given}):
+        return _compared(path, model, inputs, seed, rtol, atol, how)
+
+
+def _compared(
+    path: Path, model: Any, inputs: Mapping[str, Any], seed: int, rtol: float, atol: float, how: Mapping[str, Any]
+) -> Verification:
+    """What a model gives everywhere for some inputs."""
     source = path if path.suffix.lower() in (".onnx", ".xml") else model
     asked = {**inputs, **how}
     with options(engine=REFERENCE, seed=seed):
@@ -131,6 +144,22 @@ def verify(
     for place in others:
         _compare(report, place, rtol, atol)
     return report
+
+
+@contextlib.contextmanager
+def warning_if_slow(drawn: Mapping[str, Any]) -> Iterator[None]:
+    """Warn of runs that take long, with the inputs that were drawn: a loop may have no end with them."""
+    values = ", ".join(f"{name} = {shortened(' '.join(str(value).split()), 40)}" for name, value in drawn.items())
+    cause = f" with {values}, drawn at random. If a loop has no end with them, give --set {next(iter(drawn), '')}=... or --input"
+    said = f"the model has run for {SLOW:g} s{cause if drawn else '. If it has no end, change its inputs'}"
+    timer = threading.Timer(SLOW, warn_user, [f"{said}; options(timeout=...) stops it"])
+    timer.daemon = True
+    if current_options().timeout is None:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def opened(path: Path, given: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:

@@ -13,6 +13,9 @@ LETTER, LINE, PADDING = 0.075, 0.135, 0.09
 GAP, MARGIN, TITLE = 0.28, 0.14, 0.2
 """Inches: between boxes, inside a cluster, and for its title."""
 
+WIDEST = 9.0
+"""Inches of a row: one that is wider is several rows, as a page shows no wider picture without making it smaller."""
+
 
 @dataclass(frozen=True)
 class Spot:
@@ -56,7 +59,8 @@ def _measure(
         _measure(inner, arrows, rows, sizes)
     for box in cluster.boxes:
         sizes[box.key] = max(map(len, box.lines)) * LETTER + 2 * PADDING, len(box.lines) * LINE + 2 * PADDING
-    found = rows[cluster.key] = _rows([*cluster.boxes, *cluster.clusters], arrows)
+    rows_of_depths = _rows([*cluster.boxes, *cluster.clusters], arrows)
+    found = rows[cluster.key] = [part for row in rows_of_depths for part in _wrapped(row, sizes)]
     across = [_across(row, sizes) for row in found]
     down = [max(sizes[item.key][1] for item in row) for row in found]
     width = max([*across, len(cluster.title) * LETTER]) + 2 * MARGIN
@@ -66,6 +70,20 @@ def _measure(
 def _across(row: Iterable[Box | Cluster], sizes: Mapping[str, tuple[float, float]]) -> float:
     widths = [sizes[item.key][0] for item in row]
     return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _wrapped(row: list[Box | Cluster], sizes: Mapping[str, tuple[float, float]]) -> list[list[Box | Cluster]]:
+    """A row, or several that are about as wide as each other if it is too wide."""
+    whole = _across(row, sizes) + GAP
+    parts = -(-whole // WIDEST)
+    found, right = [list[Box | Cluster]()], 0.0
+    for item in row:
+        width = sizes[item.key][0] + GAP
+        if found[-1] and right + width / 2 > whole / parts * len(found):
+            found.append([])
+        found[-1].append(item)
+        right += width
+    return found
 
 
 def _rows(items: list[Box | Cluster], arrows: list[tuple[str, str]]) -> list[list[Box | Cluster]]:

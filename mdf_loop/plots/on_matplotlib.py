@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, warn_user
 from mdf_loop.plots.series import TRIAL, Series
 from mdf_loop.settings.engines import needed
 
@@ -123,6 +123,7 @@ def plot_phase(x: Series, y: Series, ax: Any, word: str = "", **style: Any) -> s
         raise ArgumentError(f"{x.name!r} has axes {_shape(x)} and {y.name!r} {_shape(y)}; a phase plane needs the same for both")
     if x.values.ndim not in (1, 2):
         raise _no_picture(x)
+    x, y = _at_the_same_moments(x, y)
     if x.values.ndim == 1:
         _joined(x, y, ax, **style)
         return y.note and f"mean {y.note}"
@@ -132,6 +133,21 @@ def plot_phase(x: Series, y: Series, ax: Any, word: str = "", **style: Any) -> s
     for (at, one), (_, other) in zip(_places_of(y, each), _places_of(x, x.dims[axis]), strict=True):
         _joined(other, one, ax, **{**style, "label": literal(word + _labelled(y, each, at))})
     return y.note and f"mean {y.note}"
+
+
+def _at_the_same_moments(x: Series, y: Series) -> tuple[Series, Series]:
+    """Values at the start of iterations with those at the end of the iterations before; a warning where these are not there."""
+    runs = [next((dim for dim in series.dims if _is_run(dim)), None) for series in (x, y)]
+    if x.is_at_start is y.is_at_start or None in runs:
+        return x, y
+    if x.is_at_start:
+        return _at_the_same_moments(y, x)[::-1]
+    ends, starts = x.along(str(runs[0])), y.along(str(runs[1]))
+    ends = ends + 1 if np.array_equal(ends, starts) else ends  # numbers of iterations, not times
+    if len(ends) < 2 or not np.allclose(ends[:-1], starts[1:]):
+        warn_user(f"{y.name} is at the start of iterations, and {x.name} at their end: they are one step apart; record both")
+        return x, y
+    return x.without(str(runs[0]), -1), y.without(str(runs[1]), 0)
 
 
 def _joined(x: Series, y: Series, ax: Any, **style: Any) -> None:

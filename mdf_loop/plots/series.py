@@ -57,6 +57,12 @@ class Series:
         """Values made of these, along some of their axes."""
         return replace(self, dims=dims, values=values)
 
+    def without(self, dim: str, place: int) -> Series:
+        """Values without those at a place of an axis."""
+        coordinates = {dim: np.delete(self.along(dim), place)}
+        values = np.delete(self.values, place, self.dims.index(dim))
+        return replace(self, values=values, coordinates={**self.coordinates, **coordinates})
+
     def along(self, dim: str) -> np.ndarray:
         """What stands along an axis."""
         known = self.coordinates.get(dim)

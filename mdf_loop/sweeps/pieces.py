@@ -110,6 +110,11 @@ class Pieces:
         """Whether it is known how many runs take long enough for a worker of a cluster."""
         return self._given is not None or self._seconds >= FAR_AWAY or min(self._length, self._most) <= self._count
 
+    @property
+    def seconds_left(self) -> float:
+        """About how long one worker takes for the rest."""
+        return self._source.left * self._seconds / max(self._count, 1)
+
     def take(self, workers: int = 1, shortest: float = SHORT) -> Asked | None:
         """The next piece for one of some workers, which takes so many seconds at least; None if there are no more."""
         self._long = max(LONG, FOR_EACH * workers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import let_through
-from mdf_loop.models.results import stop_of
+from mdf_loop.models.results import stop_of, stops_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.graph_programs import GraphOfRuns
 from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, many, may_be_compiled, pays
@@ -50,7 +50,7 @@ def run_together(task: Task, start: int, stop: int, run: Run, seconds: float) ->
         lengths, *more = map(np.asarray, found[len(task.columns) :])
         chunk.iterations, count = lengths, len(graph.ends)
         limits = more[count].reshape(len(lengths)) if more[count:] else graph.trip_count
-        chunk.stops = np.where(lengths >= (np.inf if limits is None else limits), stop_of(1, 1), stop_of(0, 1))
+        chunk.stops = stops_of(lengths, limits)
         ends = {f"carried {name}": x for name, x in zip(graph.ends, more, strict=False)}
         chunk.suspects = first_nans(ends, chunk.stops == stop_of(0, 1))
     return chunk

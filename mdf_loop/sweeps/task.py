@@ -188,7 +188,7 @@ class Task:
         start = span[0]
         for first, behind in [span] if self.merging is None else self.merging.split(span):
             part = chunk if (first, behind) == span else chunk.part(first - start, behind - start)
-            part.at_m = ended_at_m(part.stops)
+            part.at_m = None if part.stops is None else ended_at_m(part.stops)
             if self.merging is not None and self.merging.is_whole(first, behind):
                 there = np.ones(behind - first, bool)
                 there[list(part.errors)] = False

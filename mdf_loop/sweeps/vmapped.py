@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.calls.on_device import in_rows, key_of
+from mdf_loop.models.results import stops_of
 from mdf_loop.models.to_jax import device_of, found_by_jax
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, filled_up
@@ -31,7 +32,7 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     if columns is None:
         device_of(task.model).left("what is swept over is no column of numbers, or of arrays of one shape")
         return None
-    from mdf_loop.backends.jax.function import vmapped
+    from mdf_loop.backends.jax.function import COUNTS, vmapped
 
     numbers = points if task.numbers is None else task.numbers[points]
     places = (np.zeros_like(numbers) if task.common_noise else numbers, trials)
@@ -41,8 +42,12 @@ def runs_by_jax(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     )
     if found is None:
         return None
+    counts = [np.ravel(found.pop(name)) for name in COUNTS if name in found]
     rows = in_rows(found, (stop - start,))
-    return Chunk({name: _column(array, lengths, task.padding) for name, (array, lengths) in rows.items()})
+    chunk = Chunk({name: _column(array, lengths, task.padding) for name, (array, lengths) in rows.items()})
+    if counts:
+        chunk.iterations, chunk.stops = counts[0], stops_of(*counts)
+    return chunk
 
 
 def runs_at_once(task: Task, run: Run) -> int | None:

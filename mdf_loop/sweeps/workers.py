@@ -15,6 +15,10 @@ from mdf_loop.sweeps.pieces import Pieces
 from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span
 from mdf_loop.system.threads import holding
 
+WORTH, TRY = 0.012, 0.003
+"""Seconds of work from which on other threads are worth it, as each piece costs about a millisecond by itself; and how long
+threads wait for the first piece, which says how much there is."""
+
 AHEAD = 2
 """Pieces that are under way for each worker: it has the next one when it is done, and more would only take memory."""
 
@@ -35,8 +39,13 @@ def here(task: Work, pieces: Pieces) -> Generator[tuple[Span, Any]]:
 
 
 def in_threads(task: Work, pieces: Pieces, workers: int) -> Generator[tuple[Span, Any]]:
-    """Pieces in several threads, as they are done: numpy and compiled loops let go of Python's lock while they compute."""
+    """Pieces in several threads, as they are done: numpy and compiled loops let go of Python's lock while they compute.
+
+    Where the first piece shows that little is left, this thread does the rest.
+    """
     waiting, is_over = dict[Future[Ran], Span](), threading.Event()
+    most = 1
+    patience: float | None = TRY  # None once the first piece is done, or takes longer
 
     def run(*asked: float) -> Ran:
         with holding(_is_over, is_over):
@@ -45,14 +54,17 @@ def in_threads(task: Work, pieces: Pieces, workers: int) -> Generator[tuple[Span
     with ThreadPoolExecutor(workers, "mdf-loop sweep") as pool:
         try:
             while True:
-                while len(waiting) < workers * AHEAD and (asked := pieces.take(workers)) is not None:
+                while len(waiting) < most and (asked := pieces.take(workers)) is not None:
                     waiting[pool.submit(contextvars.copy_context().run, run, *asked)] = asked[:2]
                 if not waiting:
                     break
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                for future in wait(waiting, patience, FIRST_COMPLETED).done:
                     ran = future.result()
                     pieces.took(waiting.pop(future), ran)
                     yield from ran.chunks
+                if patience is not None and not waiting and pieces.seconds_left < WORTH:
+                    yield from here(task, pieces)
+                most, patience = workers * AHEAD, None
         finally:
             is_over.set()
             pool.shutdown(wait=True, cancel_futures=True)

@@ -30,6 +30,9 @@ MOST_KEPT = 32
 SHORT = 16
 """Elements of a vector of whole numbers up to which it is known while JAX traces: shapes, axes and trip counts."""
 
+COUNTS = ("iterations of the loop", "limit of the loop")
+"""What many runs at once give beside their outputs, where a model has one loop with a trip count."""
+
 PYTHON = {"b": bool, "i": int, "f": float}
 
 
@@ -142,7 +145,7 @@ class JaxFunction:
         arrays = {name: jnp.asarray(value) for name, value in traced.items()}
         numbers = None if noise is None else {name: jnp.asarray(value) for name, value in noise.items()}
         found, failed = made.run(arrays, key, numbers)
-        return {name: found[name] for name in self.outputs if name in found}, failed
+        return {name: found[name] for name in (*self.outputs, *COUNTS) if name in found}, failed
 
     @property
     def draws(self) -> dict[str, NoisePlace]:
@@ -219,6 +222,9 @@ class JaxFunction:
             wanted = [k for k, name in enumerate(graph.outputs) if self._wanted is None or name in self._wanted]
             places = wanted if graph.history is None else graph.history.places(wanted)
             step = lowered(graph.body, [types[name] for name in params], current_options().obey_body_condition).giving(places)
+            named = [graph.outputs[k] for k in wanted]
+            if self._how.get("together") and graph.history is None and (counting := step.counting) is not step:
+                step, named = counting, [*named, *COUNTS]
         except Exception as error:
             let_through(error)
             raise self._source.located(error) from error.__cause__
@@ -227,12 +233,11 @@ class JaxFunction:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
                 found, failed = step.computed([arrays[name] for name in params], draws, **self._how)
-                names = [graph.outputs[k] for k in wanted]
                 is_collected = graph.history is not None and graph.history.width
                 results = (
-                    rows_of_evaluations(graph.history, names, found)
+                    rows_of_evaluations(graph.history, named, found)
                     if is_collected
-                    else dict(zip(names, map(_array, found), strict=True))
+                    else dict(zip(named, map(_array, found), strict=True))
                 )
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__

@@ -10,7 +10,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from mdf_loop.backends.jax import traced_loops  # noqa: F401  (it fills a table)
+from mdf_loop.backends.jax import traced_loops
 from mdf_loop.backends.jax.drawn import Draws
 from mdf_loop.backends.jax.jnp_templates import canonical
 from mdf_loop.backends.jax.kernels_over import NotOver, over_jax
@@ -188,6 +188,18 @@ class JaxStep:
     def giving(self, places: Sequence[int]) -> JaxStep:
         """The same with some of its results."""
         return JaxStep(replace(self.region, results=tuple(self.region.results[k] for k in places)), self.origins)
+
+    @property
+    def counting(self) -> JaxStep:
+        """The same with two more results, if it has one loop and this has a limit: its iterations, and the limit."""
+        loops = [value for value, depth in traced_loops.loops_in(self.region) if not depth]
+        if len(loops) != 1 or not loops[0].attr.has_count:
+            return self
+        (loop,), region = loops, self.region
+        place = loop.attr.n_carried + loop.attr.n_last + len(loop.attr.rows)
+        iterations = Value("item", (loop,), Type(np.dtype(np.int64), ()), place)
+        results = (*region.results, iterations, loop.args[0])
+        return JaxStep(replace(region, values=(*region.values, iterations), results=results), self.origins)
 
     @cached_property
     def uses(self) -> Uses:

@@ -62,6 +62,8 @@ class RunColumns:
         self.table = program.new_table().entries
         self.table[FIRST_OBJECT : FIRST_OBJECT + len(self.values)] = [id(x) for x in self.values]
         self._spare = list[_Room]()
+        self._arrays = {k: each for k, each in enumerate(program.results) if each.room}
+        self._is_static = all(each.is_static for each in program.results)
 
     def run(
         self, columns: Sequence[np.ndarray], streams: np.ndarray | None, pause: Callable[[], None], share: Share
@@ -86,14 +88,34 @@ class RunColumns:
         """
         rows = len(columns[0]) if isinstance(self.times, int) else len(self.times)
         room = self._room(rows)
-        tables = room.tables[: self.runs_of(rows)]
+        count = self.runs_of(rows)
         kept = room.write(columns)
-        if self.program.draws and streams is not None:
-            tables[:, STREAM] = _addresses(streams)
-        found = _results(self.program, tables, (kept, streams, room), pause, share, self.wanted)
+        if streams is not None:
+            room.streams[:count] = streams
+        found = self._found(room, count, kept, pause, share)
         if rows <= KEPT:
             self._spare.append(room)
         return found
+
+    def _found(self, room: _Room, count: int, kept: Sequence[Any], pause: Callable[[], None], share: Share) -> list[Rows]:
+        """Run so many tables, and read the results that are wanted; ``kept`` is what they hold the addresses of."""
+        program, tables = self.program, room.tables[:count]
+        first = program.table.first_number - len(program.results)
+        arrays = {k: np.empty((count, *each.lengths), each.dtype) for k, each in self._arrays.items()}
+        rooms = {k: list(found) for k, found in arrays.items()}
+        for k, rows in rooms.items():
+            tables[:, first + k] = np.fromiter(map(id, rows), np.uint64, count)
+        asked = None if self._is_static else _AskedRooms(tables)
+        done = _run(program, room, count, (kept, arrays, rooms, asked), pause, share)
+        tables = tables[:done]
+
+        def rows_of(k: int) -> Rows:
+            result = program.results[k]
+            if asked is not None and not result.is_static:
+                return asked.rows(result, done)
+            return arrays[k][:done] if k in arrays else _column(result, tables)
+
+        return [rows_of(k) for k in self.wanted]
 
     def runs_of(self, rows: int) -> int:
         """How many runs so many rows are."""
@@ -118,6 +140,9 @@ class _Room:
     def __init__(self, owner: RunColumns, rows: int) -> None:
         self.rows, self.places, self.times, width = rows, owner.places, owner.times, HEAD + 16
         self.tables = np.repeat(owner.table[None], owner.runs_of(rows), axis=0)
+        self.streams = np.zeros((len(self.tables), 4), np.uint64)
+        self.tables[:, STREAM] = _addresses(self.streams)
+        self.first = self.tables.ctypes.data  # numpy takes a microsecond to say it
         count = len(owner.places)
         self.memory = np.zeros((rows, count, width), np.uint8)  # no type stands there, so that nothing takes it for an array
         self.numbers: list[np.ndarray | None] = []
@@ -148,32 +173,6 @@ class _Room:
         return kept
 
 
-def _results(
-    program: MachineProgram,
-    tables: np.ndarray,
-    objects: Sequence[Any],
-    pause: Callable[[], None],
-    share: Share,
-    wanted: Sequence[int],
-) -> list[Rows]:
-    """Run all tables, and read the results that are wanted; ``objects`` are what they hold the addresses of."""
-    first = program.table.first_number - len(program.results)
-    arrays = {k: np.empty((len(tables), *each.lengths), each.dtype) for k, each in enumerate(program.results) if each.room}
-    rooms = {k: list(found) for k, found in arrays.items()}
-    for k, rows in rooms.items():
-        tables[:, first + k] = np.fromiter(map(id, rows), np.uint64, len(rows))
-    asked = None if all(each.is_static for each in program.results) else _AskedRooms(tables)
-    done = _run(program, tables, (objects, arrays, rooms, asked), pause, share)
-
-    def rows_of(k: int) -> Rows:
-        result = program.results[k]
-        if asked is not None and not result.is_static:
-            return asked.rows(result, done)
-        return arrays[k][:done] if k in arrays else _column(result, tables[:done])
-
-    return [rows_of(k) for k in wanted]
-
-
 class _AskedRooms:
     """Arrays for results whose lengths only a run knows: it asks for them when it does."""
 
@@ -199,14 +198,16 @@ def _plain(x: Any) -> Any:
     return np.ascontiguousarray(x) if isinstance(x, np.ndarray) and x.ndim else x
 
 
-def _run(program: MachineProgram, tables: np.ndarray, objects: Sequence[Any], pause: Callable[[], None], share: Share) -> int:
+def _run(
+    program: MachineProgram, room: _Room, count: int, objects: Sequence[Any], pause: Callable[[], None], share: Share
+) -> int:
     """Run all, some at a time, so that Ctrl-C and the time are seen in between; each thread has memory of its own.
 
-    ``objects`` are what the tables hold the addresses of: they stay as long as any thread runs.
+    ``objects`` are what the tables hold the addresses of, with the room: they stay as long as any thread runs.
     """
-    first, stride = tables.ctypes.data, tables.strides[0]
+    tables, first, stride = room.tables, room.first, room.tables.strides[0]
 
-    def runs(start: int, stop: int, objects: Sequence[Any] = objects) -> None:
+    def runs(start: int, stop: int, objects: Sequence[Any] = (room, *objects)) -> None:
         pause()
         table = program.taken()
         tables[start:stop, SCRATCH] = table.entries[SCRATCH]
@@ -215,7 +216,7 @@ def _run(program: MachineProgram, tables: np.ndarray, objects: Sequence[Any], pa
         if code:
             raise error_of(code)
 
-    return share(len(tables), runs)
+    return share(count, runs)
 
 
 def _column(result: Result, tables: np.ndarray) -> np.ndarray:

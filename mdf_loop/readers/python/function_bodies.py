@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import io
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,8 +50,9 @@ class TracedFunction:
 
     def to_body(self) -> Body:
         """The function as a body, read now: twice, to see that nothing in it changes from call to call."""
-        made, trace = traced_body(self.function)
-        refuse_changing(made, trace, lambda: traced_body(self.function)[0])
+        with _prints_held(self.function):
+            made, trace = traced_body(self.function)
+            refuse_changing(made, trace, lambda: traced_body(self.function)[0])
         return made
 
     @property
@@ -160,6 +164,22 @@ def _drawn(alone: str, alike: str, like: Any = None) -> Any:
     if isinstance(like, bool | int | float | tuple):
         raise here.refused(f"draws as many numbers as {like!r} has; give an array, such as np.zeros(3), and scale what it gives")
     return here.add(f"numpy.random.{alike}", [here.add("numpy.zeros_like", [like])])
+
+
+@contextlib.contextmanager
+def _prints_held(function: Callable[..., Any]) -> Iterator[None]:
+    """What a function prints while it is read is shown once, with a warning; nothing of one that is refused."""
+    if "print" not in surroundings.names_in(surroundings.function_of(function).__code__):
+        yield
+        return
+    with contextlib.redirect_stdout(io.StringIO()) as held:
+        yield
+    if said := held.getvalue():
+        sys.stdout.write("".join(dict.fromkeys(said.splitlines(keepends=True))))
+        warn_user(
+            f"{_name(function)} prints once, while it is read, and not in each iteration; to see values of each, return them "
+            "behind the carried values: they are collected"
+        )
 
 
 def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:

@@ -26,7 +26,7 @@ CALLS = {
     "int": "write np.trunc({0}), or {0} where it is whole already, as the iteration number is",
     "bool": "write {0} != 0",
     "complex": "write {0} + 0j",
-    "print": _COLLECTED,
+    "print": f"print runs once, while the body is read; {_COLLECTED}",
     "str": f"leave it out; {_COLLECTED}",
     "range": "a loop of {0} iterations inside a body is mdf_loop.loop({0}, True, x, body=...) with a body of (k, go, x)",
     "max": "write np.maximum({all})",
@@ -190,7 +190,8 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
 
 def _of_call(tree: ast.Call, frame: FrameType) -> str:
     name = ast.unparse(tree.func).replace("numpy.", "np.")
-    written = [*map(ast.unparse, tree.args)]
+    args = [each for each in tree.args if not isinstance(each, ast.Constant)] if name == "print" else tree.args
+    written = [*map(ast.unparse, args)]
     known = (OF_ONE.get(name) if len(written) == 1 else None) or CALLS.get(name)
     if name == "np.take" and written:
         return _of_index(ast.Subscript(tree.args[0], tree.args[-1], ast.Load()), frame)

@@ -110,7 +110,7 @@ def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
     if id(inner) in seen or not hasattr(inner, "__globals__"):
         return
     seen.add(id(inner))
-    names, known = _names(inner.__code__), inner.__globals__
+    names, known = names_in(inner.__code__), inner.__globals__
     found = {name: known[name] for name in names if name in known}
     for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # nothing is in it yet
@@ -181,7 +181,7 @@ def _is_library(module: str | None) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _names(code: CodeType) -> frozenset[str]:
+def names_in(code: CodeType) -> frozenset[str]:
     """The names in the text of a function, but for its own variables."""
     return frozenset(name for each in _codes(code) for name in each.co_names)
 

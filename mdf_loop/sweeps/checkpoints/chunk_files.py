@@ -92,6 +92,8 @@ def written_chunk(name: str, chunk: Chunk, belongs: str, points: str) -> bytes:
             raise ArgumentError(f"output {output!r} holds what a checkpoint cannot hold; leave it out: outputs=[...]")
         if lengths is not None:
             arrays[f"lengths_{k}"] = np.asarray(lengths)
+    if chunk.at_m is not None:
+        arrays["at_m"] = np.asarray(chunk.at_m)
     errors = {str(k): error for k, error in chunk.errors.items()}
     return sealed({"names": list(chunk.columns), "errors": errors, "points": points}, arrays, belongs, name)
 
@@ -116,11 +118,13 @@ def read_chunk(content: bytes, name: str, points: int, merging: Merging | None, 
         errors = {int(k): str(error) for k, error in said["errors"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MalformedBody(f"{name} cannot be read: {error}") from error
+    at_m = arrays.get("at_m")
     shapes = {rows.shape[:1] for rows, _ in columns.values()} | {more.shape for _, more in columns.values() if more is not None}
+    shapes |= {at_m.shape} if at_m is not None and at_m.ndim else set()
     count = stop - start if merging is None else merging.rows_in(start, stop)
     if shapes - {(count,)} or not all(0 <= k < stop - start for k in errors):
         raise MalformedBody(f"{name} has other runs than its name says")
-    return Chunk(columns, errors)
+    return Chunk(columns, errors, at_m=at_m)
 
 
 def parts_of(name: str, trials: int) -> Iterator[tuple[int, int, int]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from mdf_loop.errors import LoopError, let_through
 from mdf_loop.sweeps.rows.reducing import MOMENTS, NOTHING, Moments, One, Quantiles, Reduce
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, column_of
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Span, Table, all_at_m, column_of
 
 BLOCK = 8
 """Trials that are added up one after the other."""
@@ -148,7 +148,7 @@ class Merging:
                     values = list(blocks.whole(one, name, column, there))
                     if any(value is not None for value in values):
                         columns[f"{name}/{VALUE}"] = column_of(values)
-        return replace(chunk, columns=columns, iterations=None, stops=None)
+        return replace(chunk, columns=columns, iterations=None, stops=None, at_m=all_at_m(0, chunk.at_m))
 
     def parts_of(self, span: Span, chunk: Chunk) -> Parts:
         """A chunk of reduced runs as parts of trees: which they are follows from the runs."""

@@ -37,8 +37,8 @@ class Chunk:
         Of each run, where it has one loop.
     suspects : dict of str to int
         Runs, counted in the whole sweep, that may have something to warn of: the first one for each reason.
-    at_m : int or None
-        How many of them ended by the trip count, where it is known.
+    at_m : array of bool, int or None
+        Which of them ended by the trip count, or how many where trials are reduced; None where it is not known.
     """
 
     columns: dict[str, Column]
@@ -46,7 +46,7 @@ class Chunk:
     iterations: np.ndarray | None = None
     stops: np.ndarray | None = None
     suspects: dict[str, int] = field(default_factory=dict)
-    at_m: int | None = None
+    at_m: np.ndarray | int | None = None
 
     def part(self, start: int, stop: int) -> Chunk:
         """Some of the runs."""
@@ -55,8 +55,9 @@ class Chunk:
             for name, (rows, lengths) in self.columns.items()
         }
         errors = {k - start: error for k, error in self.errors.items() if start <= k < stop}
-        iterations, stops = (None if each is None else each[start:stop] for each in (self.iterations, self.stops))
-        return Chunk(columns, errors, iterations, stops, self.suspects)
+        of_runs = (self.iterations, self.stops, self.at_m)
+        iterations, stops, at_m = (each[start:stop] if isinstance(each, np.ndarray) else None for each in of_runs)
+        return Chunk(columns, errors, iterations, stops, self.suspects, at_m)
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,9 @@ def earliest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]
     return {reason: min(one.get(reason, run), run) for reason, run in {**one, **other}.items()}
 
 
-def all_at_m(before: int | None, chunk: Chunk) -> int | None:
-    """How many runs ended by the trip count, with those of a chunk; None where it is not known of all."""
-    return None if before is None or chunk.at_m is None else before + chunk.at_m
+def all_at_m(before: int | None, more: np.ndarray | int | None) -> int | None:
+    """How many runs ended by the trip count, with more of them; None where it is not known of all."""
+    return None if before is None or more is None else before + int(np.sum(more))
 
 
 class Table:
@@ -195,7 +196,7 @@ class Table:
         """What went wrong in runs from ``start`` on, and what may be warned of."""
         self.errors |= {start + k: error for k, error in chunk.errors.items()}
         self.suspects = earliest(self.suspects, chunk.suspects)
-        self.at_m = all_at_m(self.at_m, chunk)
+        self.at_m = all_at_m(self.at_m, chunk.at_m)
 
     def put(self, where: slice | np.ndarray, name: str, rows: np.ndarray) -> None:
         """Fill in some rows of one output; all of them at once stay where they are, if nothing else is there."""

@@ -22,7 +22,7 @@ from mdf_loop.sweeps.checkpoints.checkpoint import DAMAGED, Place
 from mdf_loop.sweeps.checkpoints.chunk_files import chunk_name, sealed, unsealed
 from mdf_loop.sweeps.checkpoints.storage import place_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, Table, earliest
+from mdf_loop.sweeps.rows.rows_of_runs import Ran, Span, Table, all_at_m, earliest
 from mdf_loop.sweeps.stores.regular import RowLayout, chunk_files
 from mdf_loop.sweeps.task import Task
 from mdf_loop.sweeps.workers import here
@@ -42,6 +42,8 @@ class Noted:
         What went wrong first, by the number of the run in the whole sweep.
     failed : int
         How many runs failed.
+    at_m : int or None
+        How many runs ended by the trip count, where it is known.
     shapes : mapping of str to list of int
         How large the rows of outputs are.
     ragged : list of str
@@ -64,6 +66,7 @@ class Noted:
 
     errors: dict[int, str] = field(default_factory=dict)
     failed: int = 0
+    at_m: int | None = None
     shapes: dict[str, list[int]] = field(default_factory=dict)
     ragged: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
@@ -77,7 +80,7 @@ class Noted:
     def add(self, other: Noted, most: int = MOST_ERRORS) -> None:
         """More blocks are done; of the errors the first ones are kept."""
         self.errors = dict(itertools.islice(sorted((self.errors | other.errors).items()), most))
-        self.failed += other.failed
+        self.failed, self.at_m = self.failed + other.failed, all_at_m(self.at_m, other.at_m)
         larger = {name: [*map(max, shape, self.shapes.get(name, shape))] for name, shape in other.shapes.items()}
         self.shapes = {**self.shapes, **larger}
         self.ragged, self.absent = sorted({*self.ragged, *other.ragged}), sorted({*self.absent, *other.absent})
@@ -121,7 +124,7 @@ class BlockWriter:
         noted, damaged = self._there(place, chunk_name(start, stop, 1))
         if noted is not None:
             return self._ran(start, stop, noted, 0.0)
-        noted, block = Noted(damaged=damaged), start
+        noted, block = Noted(at_m=0, damaged=damaged), start
         with ThreadPoolExecutor(1, "mdf-loop store") as disk:  # it writes a block while the next one runs
             written: Iterator[Any] = iter(())
             while block < stop and (block == start or time.perf_counter() - begun < seconds):
@@ -171,7 +174,8 @@ class BlockWriter:
     def files(self, block: int, table: Table) -> tuple[dict[str, bytes], Noted]:
         """The chunks of a block by their paths, and what is known of it."""
         first = self.layout.runs(block, block + 1)[0]
-        noted = Noted({first + run: error for run, error in table.errors.items()}, table.failed, suspects=table.suspects)
+        errors = {first + run: error for run, error in table.errors.items()}
+        noted = Noted(errors, table.failed, table.at_m, suspects=table.suspects)
         arrays, _ = table.finish()
         files = dict(self._chunks(block, arrays, table.lengths, noted))
         noted.files = {path: checksum(content) for path, content in files.items()}

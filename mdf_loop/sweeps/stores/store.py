@@ -39,10 +39,8 @@ class StoreCounts(Noted):
     layout : RowLayout
     """
 
-    at_m = None  # it is not counted
-
     def __init__(self, labels: Labels, layout: RowLayout) -> None:
-        super().__init__(shapes={name: [*form.shape] for name, form in layout.forms.items()})
+        super().__init__(at_m=0, shapes={name: [*form.shape] for name, form in layout.forms.items()})
         self.count, self.fill, self.complete, self._layout = labels.rows, labels.fill, 0, layout
 
     def take(self, noted: Noted, count: int) -> bool:
