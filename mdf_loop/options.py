@@ -295,6 +295,8 @@ class Run:
         Whether the next loop ends before its first iteration: Ctrl-C struck where a program ran it.
     ahead : bool
         Whether iterations are being computed which may never run, so that nothing may be said of them yet.
+    longest : float
+        Seconds that a program of Python may take for loops, which nothing watches meanwhile.
     """
 
     options: Options
@@ -308,6 +310,7 @@ class Run:
     is_interrupted: bool = False
     ahead: bool = False
     watch: Watch | None = None
+    longest: float = 0.1
 
     @property
     def is_free(self) -> bool:

@@ -15,7 +15,7 @@ from mdf_loop.calls import prepared
 from mdf_loop.execute import graphs, programs, specialised
 from mdf_loop.execute.programs import Programs, watched_programs
 from mdf_loop.execute.specialised import in_machine_code
-from mdf_loop.execute.tiers import paying
+from mdf_loop.execute.tiers import first_iterations, paying
 from mdf_loop.execute.tiers.background import idle
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, interpret_what_is_cheap
 from mdf_loop.execute.tiers.paying import Account
@@ -374,21 +374,23 @@ def counted():
         yield calls
 
 
-@pytest.mark.parametrize("operator", ["Add", "test.Counted"])
-def test_what_took_long_is_run_again_by_a_program_if_it_has_no_effect(request, monkeypatch, counted, operator):
-    """From the first iteration on, with the same random numbers; an effect is not repeated."""
+@pytest.mark.parametrize(("operator", "tried"), [("Add", SOON), ("Add", -1.0), ("test.Counted", SOON)])
+def test_what_took_long_is_run_again_by_a_program_if_it_has_no_effect(request, monkeypatch, counted, operator, tried):
+    """From the first iteration on, with the same random numbers; an effect is not repeated, nor is what takes long again."""
+    monkeypatch.setattr(first_iterations, "TRIED", tried)
     monkeypatch.setattr(paying, "WRITING", 0.0)
     monkeypatch.setattr(paying, "OF_NODE", 0.0)
-    name = request.node.name.translate({ord("["): "_", ord("]"): "_", ord("."): "_"})
+    name = request.node.name.translate(dict.fromkeys(map(ord, "[].-"), "_"))
     text = DRAWING.replace("NAME", name).replace("OPERATOR", operator).replace('["": 18]', '["": 18, "test": 1]')
-    x, made = np.ones(3, np.float32), backend.prepare(onnx.parser.parse_model(text))
+    x, model = np.ones(3, np.float32), onnx.parser.parse_model(text)
     with options(engine="interpret", seed=1):
-        expected = made.run([x])
+        expected = backend.prepare(model).run([x])
+    made = backend.prepare(model)
     counted.clear()
     with options(seed=1):
         for found, wanted in zip(made.run([x]), expected, strict=True):
             np.testing.assert_array_equal(found, wanted)
     (loop_,) = made.graph.program.loops
-    assert (loop_.last_program is None) == (operator != "Add")
+    assert (loop_.last_program is None) == (operator != "Add" or tried < 0)
     assert loop_.lasted == 41
     assert len(counted) == (0 if operator == "Add" else 41)

@@ -302,20 +302,14 @@ class NumpyLoop(InterpretedLoop):
         self._run_blocks(session, until, (time.perf_counter() - begun) / done if done else AHEAD)
 
     def _ended_by_program(self, session: Session, drawn: Any) -> bool:
-        """Whether a program ran it once more, from the first iteration to the last: that takes less time than blocks."""
+        """Whether a program ran it once more, from the first iteration to the last, where that takes less time than blocks."""
         given, run, hidden = session.given, session.run, self._hidden(session.given)
         if room_of(session, None) <= 0 or not run.options.how.interprets_first_calls:
             return False
         self.lasted = self.lasted or session.moment.iteration  # as far as is known
         if not self._is_for_a_program(given, hidden, run, False, pays=True):
             return False
-        now = run.stream.save()
-        run.stream.restore(drawn)
-        with contextlib.suppress(MemoryError):
-            session.results = self._by_program(given, hidden, run, False)
-        if session.results is None:
-            run.stream.restore(now)
-        return session.results is not None
+        return first_iterations.ended_by(functools.partial(self._by_program, given, hidden, run, False), session, drawn)
 
     def _run_blocks(self, session: Session, until: int | None, pace: float) -> None:
         """Run blocks of iterations; ``pace`` is how many seconds one took that was interpreted."""

@@ -37,9 +37,6 @@ MOST = 1 << 14
 LEAST = 512
 """Bytes of an array from which on a short program writes it over another one; a smaller new one costs less than making room."""
 
-LONGEST_SECONDS = 0.1
-"""What a program may take for the loops it runs itself."""
-
 WRAPPING = {name for name, row in PRIMITIVES.items() if row.wraps}
 """What may be given a whole number that has left the range of its type."""
 
@@ -112,7 +109,7 @@ class Printer:
         if self.is_block:
             return
         if any(value.op == "loop" for value in self.uses.homes):
-            self.source.line(f"{indent}end = {self.source.use(time.perf_counter)}() + {LONGEST_SECONDS}")
+            self.source.line(f"{indent}end = {self.source.use(time.perf_counter)}() + run.longest")
 
     def look_at_clock(self, number: str, body: Region) -> None:
         """In a loop: now and then, more often where an iteration takes longer."""

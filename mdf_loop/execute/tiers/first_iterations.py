@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -24,6 +25,9 @@ FEW, WORTH = 3, 80
 
 LARGE = 1 << 19
 """Bytes of a carried value from which on a block is worth starting for two iterations: it is written over itself."""
+
+TRIED = 0.02
+"""Seconds that a program may take which is tried before it is known where the loop ends: long loops are machine code soon."""
 
 ENDLESS = 1 << 30
 """Iterations that mean no limit: no run has so many."""
@@ -80,6 +84,22 @@ def with_parts(interpret: Interpret, loops: Sequence[Any], session: Session, unt
     finally:
         for loop in loops:
             loop.account.is_waiting = False
+
+
+def ended_by(program: Callable[[], list[Any] | None], session: Session, drawn: Any) -> bool:
+    """Whether a program runs an execution once more from its first iteration, when ``drawn`` was the random stream's state."""
+    run = session.run
+    now, longest = run.stream.save(), run.longest
+    run.stream.restore(drawn)
+    run.longest = TRIED
+    try:
+        with contextlib.suppress(MemoryError):
+            session.results = program()
+    finally:
+        run.longest = longest
+    if session.results is None:
+        run.stream.restore(now)
+    return session.results is not None
 
 
 def interpret_what_is_cheap(
