@@ -7,6 +7,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import ArgumentError
+from mdf_loop.sweeps.grid import grid_of
 
 DIFFUSION = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
 OVER = {"drift": [0.0, 2.0], "bound": [0.5, 1.0]}
@@ -37,3 +38,13 @@ def test_quantiles_have_a_dimension_with_their_levels():
         np.testing.assert_array_equal(s[s[name].dims[len(lead)]].values, levels)
     again = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, reduce=[0.25, 0.75], outputs="path").path.sel(quantile=0.75)
     np.testing.assert_array_equal(again.values, s.path.sel(quantile=0.75).values)
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [([0.5, 1], [0.5, 1.0]), ([1, 2], [1, 2]), ([0.5, 2**53 + 1], [0.5, 2**53 + 1]), ([0.5, True], [0.5, True])],
+)
+def test_whole_numbers_among_fractions_are_fractions_as_in_an_array(given, taken):
+    for grid in (grid_of({"a": given}), grid_of([{"a": value} for value in given])):
+        found = [grid.inputs(k)["a"] for k in range(len(given))]
+        assert [*map(repr, found)] == [*map(repr, taken)]

@@ -112,7 +112,7 @@ def _of_points(points: list[Mapping[str, Any]]) -> Grid:
     for k, point in enumerate(points):
         if point.keys() != points[0].keys():
             raise ArgumentError(f"all points have the same names; point {k} has {', '.join(point)}, point 0 {', '.join(names)}")
-    axes = tuple((str(name), ("point", tuple(plain(point[name]) for point in points))) for name in names)
+    axes = tuple((str(name), ("point", _alike([plain(point[name]) for point in points]))) for name in names)
     return Grid(("point",), (len(points),), axes)
 
 
@@ -121,8 +121,18 @@ def _listed(name: Any, values: Any) -> tuple[Any, ...]:
         raise ArgumentError(f"over[{name!r}] is a list of values, with at least one; got {values!r}")
     if type(values) is np.ndarray and values.ndim == 1 and values.dtype.type in PLAIN:
         return tuple(values.tolist())
-    return tuple(map(plain, values))
+    return _alike([*map(plain, values)])
 
+
+def _alike(values: list[Any]) -> tuple[Any, ...]:
+    """Values of one input: whole numbers among fractions are fractions, as in an array of them."""
+    if {*map(type, values)} == {int, float} and all(abs(value) <= LARGEST for value in values if type(value) is int):
+        return tuple(map(float, values))
+    return tuple(values)
+
+
+LARGEST = 1 << 53
+"""Whole numbers up to which all are float64 as well."""
 
 PLAIN = np.float64, np.int64, np.bool_
 """Numbers of numpy that Python has as well."""
