@@ -186,7 +186,7 @@ def test_programs_for_shapes_are_bounded():
     step = compile_body(body)
     with options(engine="numpy"):
         for size in range(2000, 2040):
-            step(100, True, np.ones(size, np.float32), np.ones(size, np.float32), w=np.ones(100, np.float32))
+            step(600, True, np.ones(size, np.float32), np.ones(size, np.float32), w=np.ones(600, np.float32))
     blocks = [found for found in (step._prepared.execute._blocks, step._prepared.execute._one_by_one) if found is not None]
     parts = [part for found in blocks for part in found.stepped.values()]
     assert any(part._programs for part in parts)

@@ -257,6 +257,15 @@ def test_doctor_says_how_to_install_what_is_missing(monkeypatch):
     assert f'pip install -e "{EXAMPLES.parent}' in more
 
 
+def test_doctor_says_what_keeps_the_engine_of_mdf_from_running(monkeypatch):
+    from mdf_loop.cli import installation
+
+    monkeypatch.setitem(sys.modules, "modeci_mdf.execution_engine", None)  # as where torch is damaged
+    state, more = installation.diagnosis()["engine"]["MDF's own"]
+    assert state == "fails"
+    assert "modeci_mdf.execution_engine" in more
+
+
 def test_what_llvmlite_would_bring_is_said(monkeypatch):
     from mdf_loop.cli import installation
 

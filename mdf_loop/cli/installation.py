@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import importlib.metadata
 import importlib.util
 import platform
@@ -165,7 +166,17 @@ def _engines() -> dict[str, tuple[str, str]]:
         except Exception as error:
             let_through(error)
             found[name] = "fails", f"{type(error).__name__}: {error}"
-    return found
+    return {**found, "MDF's own": _engine_of_mdf()}
+
+
+def _engine_of_mdf() -> tuple[str, str]:
+    """MDF's engine, which imports torch where that is installed."""
+    try:
+        importlib.import_module("modeci_mdf.execution_engine")
+    except Exception as error:
+        let_through(error)
+        return "fails", f"{type(error).__name__}: {error}"
+    return "yes", ""
 
 
 def _cache() -> dict[str, tuple[str, str]]:
