@@ -399,6 +399,8 @@ def test_initial_values_in_a_list_are_one_text(tmp_path):
         ("x: where(x > 3 or x < 1, 0.0, x)", "(a > 0) | (b > 0)"),
         ("x: where(3 < x < 9, 0.0, x)", "(a > 0) & (b > 0)"),
         ("x: x / 2 if x > 3 else x", "numpy.where(x > 0, a, b)"),
+        ("x: x / 2 if x > 3 else 0", "numpy.where(x > 0, a, b)"),
+        ("x: x * (not x)", "numpy.logical_not(x)"),
     ],
 )
 @pytest.mark.parametrize("engine", ["interpret", "numpy", "jit"])

@@ -165,6 +165,7 @@ def or_(a, b):
 @kernel("choose", domain=DOMAIN, batch=by_step)
 def choose(condition, a, b):
     """``a if condition else b``, where a and b are there already."""
+    _refuse_elements(condition, INSTEAD)
     return a if condition else b
 
 
@@ -173,12 +174,21 @@ def _refuse_elements(x: Any, instead: str) -> None:
         raise ValueError(f"an array of {x.size} elements is neither true nor false; for each element write {instead}")
 
 
+INSTEAD = "numpy.where(x > 0, a, b)"
+"""What chooses for each element."""
+
+
 def _is_true(x: Any) -> bool:
-    _refuse_elements(x, "numpy.where(x > 0, a, b)")
+    _refuse_elements(x, INSTEAD)
     return bool(x)
 
 
-operation("not", operator.not_, None)
+def _is_false(x: Any) -> bool:
+    _refuse_elements(x, "numpy.logical_not(x)")
+    return not x
+
+
+operation("not", _is_false, None)
 
 
 @kernel("index", domain=DOMAIN, batch=by_step)
