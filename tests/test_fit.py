@@ -331,7 +331,11 @@ def test_a_plot_is_of_times_rather_than_of_choices():
     pytest.importorskip("matplotlib", reason="pip install mdf-loop[plot]")
     observed = mdf_loop.run(DDM, trials=100, seed=1)
     data = {"evidence": np.sign(observed["evidence"]), "reaction_time": observed["reaction_time"]}
-    assert mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=20, seed=1).plot().get_xlabel() == "reaction_time"
+    found = mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=20, seed=1)
+    ax, other = found.plot(), found.plot("evidence")
+    assert (ax.get_xlabel(), other.get_xlabel()) == ("reaction_time", "evidence")
+    assert ax.get_title() == "not drawn: evidence; plot('evidence') draws it"
+    assert not other.get_title()
 
 
 def test_it_plots_what_was_observed_and_what_is_simulated():

@@ -105,9 +105,13 @@ class Estimates(dict[str, float]):
 
         if not self.data or (name is not None and name not in self.data):
             raise unknown_name("there are no observations of", name or "any output", self.data)
+        others = [] if name else [*self.data]
         name = name or max(self.data, key=lambda each: len(np.unique(self.data[each])))  # times rather than choices
         observed, simulated = self.data[name].astype(np.float64), self.simulated()[name].astype(np.float64)
         ax = new_axes() if ax is None else ax
+        if len(others) > 1:
+            others.remove(name)
+            ax.set_title(f"not drawn: {', '.join(others)}; plot({others[0]!r}) draws it", fontsize="small")
         if observed.ndim == simulated.ndim == 1:
             bins = np.histogram_bin_edges(np.concatenate([observed, simulated]), 30)
             ax.hist(observed, bins, density=True, alpha=0.5, label="observed")
