@@ -85,6 +85,13 @@ def test_a_file_of_results_that_is_not_there_is_a_missing_file(name, tmp_path):
         mdf_loop.open(tmp_path / name)
 
 
+def test_of_several_files_that_with_the_most_similar_ending_is_proposed(tmp_path):
+    for name in ("lca.onnx", "lca.yaml", "lca.json", "other.yml"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(MissingFile, match="did you mean 'lca.yaml'"):
+        mdf_loop.run(tmp_path / "lca.yml")
+
+
 @pytest.mark.parametrize("name", ["model.yaml", "model.onnx"])
 def test_a_model_that_is_not_there_is_a_missing_file(name, tmp_path):
     with pytest.raises(FileNotFoundError):

@@ -86,9 +86,11 @@ def opened(path: Path, what: str) -> Iterator[BinaryIO]:
 
 def like_file(path: Path, names: Iterable[str]) -> str:
     """``; did you mean 'x.yaml'?`` for a file that is not there: one whose name without its ending is much like it."""
-    stems = {Path(name).stem: name for name in names}
-    found = [path.stem] if path.stem in stems else close_to(path.stem, stems)
-    return f"; did you mean {stems[found[0]]!r}?" if found else ""
+    stems = {name: Path(name).stem for name in sorted(names)}
+    others = [name for name, stem in stems.items() if stem == path.stem]  # with another ending
+    by_stem = {stem: name for name, stem in stems.items()}
+    found = close_to(path.name, others) or others or [by_stem[stem] for stem in close_to(path.stem, by_stem)]
+    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 @contextlib.contextmanager
