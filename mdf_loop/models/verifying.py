@@ -150,11 +150,10 @@ def _compared(
 def warning_if_slow(drawn: Mapping[str, Any]) -> Iterator[None]:
     """Warn of runs that take long, with the inputs that were drawn: a loop may have no end with them."""
     values = ", ".join(f"{name} = {shortened(' '.join(str(value).split()), 40)}" for name, value in drawn.items())
-    cause = f" with {values}, drawn at random. If a loop has no end with them, give --set {next(iter(drawn), '')}=... or --input"
-    said = f"the model has run for {SLOW:g} s{cause if drawn else '. If it has no end, change its inputs'}"
-    timer = threading.Timer(SLOW, warn_user, [f"{said}; options(timeout=...) stops it"])
+    cure = f"If a loop has no end with them, give --set {next(iter(drawn), '')}=... or --input; options(timeout=...) stops it"
+    timer = threading.Timer(SLOW, warn_user, [f"the model has run for {SLOW:g} s with {values}, drawn at random. {cure}"])
     timer.daemon = True
-    if current_options().timeout is None:
+    if drawn and current_options().timeout is None:
         timer.start()
     try:
         yield
