@@ -88,7 +88,7 @@ def test_a_file_of_results_that_is_not_there_is_a_missing_file(name, tmp_path):
 def test_of_several_files_that_with_the_most_similar_ending_is_proposed(tmp_path):
     for name in ("lca.onnx", "lca.yaml", "lca.json", "other.yml"):
         (tmp_path / name).write_text("")
-    with pytest.raises(MissingFile, match="did you mean 'lca.yaml'"):
+    with pytest.raises(MissingFile, match=r"did you mean 'lca\.yaml'"):
         mdf_loop.run(tmp_path / "lca.yml")
 
 
