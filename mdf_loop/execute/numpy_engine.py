@@ -41,9 +41,9 @@ from mdf_loop.step.lower import lower_loop
 from mdf_loop.step.records import Region, Type
 from mdf_loop.system.threads import holding
 
-STEPS_OF_BATCHED, STEPS_OF_PRODUCTS, STEPS_OF_NUMBERS, OPEN_STEPS, MANY_STEPS = 576, 128, 1024, 1 << 12, 1 << 14
-"""Iterations that are run one by one, together with the nodes that would be batched; where these are products of matrices; where
-all values are numbers; where the end is computed; and where none would be batched."""
+STEPS_OF_BATCHED, STEPS_OF_NUMBERS, OPEN_STEPS, MANY_STEPS = 576, 1024, 1 << 12, 1 << 14
+"""Iterations that are run one by one, together with the nodes that would be batched; where all values are numbers; where the end
+is computed, and few would be batched; and where none would be."""
 
 SMALLEST, STEPPED = 32, 1 << 12
 """Iterations of a block that is given up rather than made smaller, and of the first one where each looks at the condition."""
@@ -113,10 +113,12 @@ class NumpyLoop(InterpretedLoop):
         if self.plan.refusal:
             return 0
         batched = [unit for part in self.plan.parts if isinstance(part, Batched) for unit in part.units]
-        if not batched or self.plan.condition != "given":
-            return OPEN_STEPS if batched else MANY_STEPS
+        if not batched:
+            return MANY_STEPS
+        if self.plan.condition != "given" and self.plan.is_mostly_stepped:
+            return OPEN_STEPS
         if any(not isinstance(unit, Node) or facts(unit).multiplies_matrices for unit in batched):
-            return STEPS_OF_PRODUCTS  # one call for all of them gains most there
+            return FEW_STEPS  # one call for all of them gains most there
         return max(FEW_STEPS, STEPS_OF_BATCHED // len(batched))
 
     @functools.cached_property
