@@ -132,7 +132,7 @@ WRONG = [
     ("body: body", "body: boddy", "boddy", "error", "reads 'boddy', which the node does not have; did you mean 'body'?"),
     ("      nodes:", "      nodez:", "nodez:", "error", "did you mean 'nodes'?"),
     (PARAMETERS, PORT.format("type: int64"), "spare:", "error", "its default is float64, declared is int64"),
-    (PARAMETERS, PORT.format("shape: [2]"), "spare:", "error", "has shape [], declared is [2]"),
+    (PARAMETERS, PORT.format("shape: [2]"), "spare:", "warning", "spare is declared with shape [2], and has the default 0.5"),
     ("enough: {value", "spare: {value: 1}\n            enough: {value", "spare:", "warning", "decay/spare: nothing reads it"),
     ("format:", "formt:", "formt:", "error", "did you mean 'format'?"),
     ("    collected:", "    colected:", "colected", "error", "unknown: colected"),

@@ -26,6 +26,7 @@ from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.inverted_conditions import INVERTED
 from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
+from mdf_loop.integrations.evaluator import OF_PYTHON
 from mdf_loop.integrations.input_places import InputPlaces, with_inputs
 from mdf_loop.integrations.required_inputs import missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
@@ -56,7 +57,7 @@ _ODD = re.compile("nan|infinite|is declared .*, and gets")
 
 _TYPES = re.compile(
     "has shape .* at first|begins as a boolean|whole numbers, which cuts it off|"
-    "gives one number, which all|one number is drawn for all"
+    f"gives one number, which all|one number is drawn for all|{OF_PYTHON}"
 )
 """What it warns of whatever the numbers are, or however many iterations there are."""
 
@@ -97,7 +98,8 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
     loops = [(node, each) for node in graph.nodes for each in (*node.parameters, *node.functions) if each.function in LOOPS]
     yield from trial.odd
     named = {f" '{node.id}.{each.id}'": (str(graph.id), node.id, each.id) for node, each in loops}
-    yield from _placed([] if constants else trial.told, named, str(graph.id))
+    nodes = {f"node {node.id!r}: ": (str(graph.id), node.id) for node in graph.nodes}
+    yield from _placed([] if constants else trial.told, named, nodes, str(graph.id))
     for node, thing in loops:
         if thing.function == "onnx::Loop" and (count := trial.iterations.get(f"{node.id}.{thing.id}", MOST)) <= 1:
             is_inverted = any(f"'{node.id}.{thing.id}'" in said for said in trial.inverted)
@@ -109,13 +111,17 @@ def wrong_when_run(graph: Any, given: Mapping[str, Any]) -> Iterator[Finding | L
             yield Finding(NOTE, f"{'/'.join(place)}: {said}: it ended at M, and a larger M lets it go on", place)
 
 
-def _placed(texts: Iterable[str], loops: Mapping[str, tuple[str, ...]], graph: str) -> Iterator[Finding]:
-    """What loops warn of, each with the place of the loop that it names, or of the only one."""
+Places = Mapping[str, tuple[str, ...]]
+"""Places in a model by what warnings call them."""
+
+
+def _placed(texts: Iterable[str], loops: Places, nodes: Places, graph: str) -> Iterator[Finding]:
+    """What a run warns of, each with the place of the node or loop that it names, or of the only loop."""
     only = next(iter(loops)) if len(loops) == 1 else ""
     for text in texts:
-        name = next((name for name in loops if name in text), only)
+        name = next((name for name in nodes if text.startswith(name)), "") or next((name for name in loops if name in text), only)
         port = re.match(r"(\w+)\.(\w+) is declared ", text)
-        place = loops.get(name, (graph,)) if port is None else (graph, *port.groups())
+        place = {**nodes, **loops}.get(name, (graph,)) if port is None else (graph, *port.groups())
         yield Finding(WARNING, f"{'/'.join(place)}: {text.replace(name, '', 1)}", place)
 
 

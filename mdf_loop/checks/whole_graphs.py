@@ -20,6 +20,7 @@ from mdf_loop.errors import LoopError, MalformedBody, NeverEnds
 from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
 from mdf_loop.integrations.graph_conditions import counts_of_zero, wrong_conditions
+from mdf_loop.integrations.input_warnings import wrong_default
 from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.integrations.unread import unread_in, words_of_conditions
@@ -29,7 +30,7 @@ from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import reached_from, refused_texts
 from mdf_loop.readers.mdf.input_ports import default_value_of, ports_of_many
 from mdf_loop.readers.mdf.names import needed_arguments, surplus, unknown_names
-from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.node import CONTROL, names_read
 from mdf_loop.readers.mdf.typed import is_typed
 
 
@@ -169,11 +170,16 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
         if default_value_of(port) is not None and not isinstance(default_value_of(port), dict):
             yield from (Finding(kind, f"{'/'.join(place)}: {said}", place) for kind, said in _of_default(port))
+            if said := wrong_default(port.id, port):
+                yield Finding(ERROR if is_typed(graph) else WARNING, f"{graph.id}/{node.id}: {said}", place)
     for parameter in node.parameters:
         place = (str(graph.id), node.id, parameter.id)
         for value in (parameter.value, parameter.default_initial_value):
             if isinstance(value, list) and (said := _of_list(value)):
                 yield Finding(ERROR, f"{'/'.join(place)}: {said}", place)
+        if parameter.default_initial_value is None and parameter.id in names_read(parameter.value) and not mechanism_of(node):
+            said = "its value reads itself, and begins at 0, as in MDF's engine"
+            yield Finding(NOTE, f"{'/'.join(place)}: {said}; write default_initial_value: ..., which may be 0", place)
         yield from _of_trip_count(parameter, node, place)
         try:
             refuse_decimal_comma(parameter.value, place)
@@ -206,9 +212,7 @@ def _of_default(port: Any) -> Iterator[tuple[str, str]]:
     if isinstance(default, list) and (said := _of_list(default)):
         yield ERROR, said
         return
-    value, shape = np.asarray(default), tuple(port.shape or ())
-    if shape and all(isinstance(n, int) for n in shape) and value.shape != shape:
-        yield ERROR, f"its default has shape {list(value.shape)}, declared is {list(shape)}"
+    value = np.asarray(default)
     if declared and not _fits(value, declared):
         yield ERROR, f"its default is {value.dtype}, declared is {declared}"
 

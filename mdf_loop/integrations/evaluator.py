@@ -8,6 +8,8 @@ here, wherever the text came from - a list, an argument, a result - is data.
 from __future__ import annotations
 
 import ast
+import contextlib
+import contextvars
 import functools
 import math
 import operator
@@ -20,14 +22,17 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.arrays.bounds import refuse_broadcast, refuse_elements, total
 from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.options import current_stream
-from mdf_loop.readers.expressions.expression_text import is_python, parse, refuse_length
+from mdf_loop.options import current_stream, start_run
+from mdf_loop.readers.expressions.expression_text import is_python, parse, refuse_length, tree_if_any
 from mdf_loop.readers.expressions.function_calls import OPERATORS as NUMPY_OPERATORS
 from mdf_loop.readers.expressions.function_calls import dotted, dtype_named, op_of
 from mdf_loop.readers.expressions.values import COMPARISONS, DOMAIN
 from mdf_loop.readers.expressions.walker import Walker
 
 RANDOM = "numpy.random."
+
+node_at_work: contextvars.ContextVar[str] = contextvars.ContextVar("mdf_loop_node_at_work", default="")
+"""The node that MDF's engine evaluates; empty between nodes."""
 
 
 def compute(text: str, scope: Mapping[str, Any]) -> Any:
@@ -82,7 +87,10 @@ class Evaluation(Walker[Any]):
 
     def operation(self, op: str, values: Sequence[Any], tree: ast.expr, out: str) -> Any:
         """What an operator gives."""
-        return arithmetic(op, *values) if len(values) > 1 else run(op, *values)
+        lists = [part for part, value in zip(_operands(tree), values, strict=False) if type(value) is list]
+        if not lists or _is_meant(op, lists):
+            return _calculated(op, values)
+        return on_lists(op, values, repr(ast.unparse(tree)), [part.id for part in lists if isinstance(part, ast.Name)])
 
     def logical(self, op: str, left: Any, right: Callable[[], Any], out: str) -> Any:
         """``left and right``, ``left or right``."""
@@ -173,6 +181,85 @@ def arithmetic(op: str, left: Any, right: Any) -> Any:
     elif op != "matmul":
         refuse_broadcast("a result", left, right)
     return run(op, left, right)
+
+
+def _calculated(op: str, values: Sequence[Any]) -> Any:
+    return arithmetic(op, *values) if len(values) > 1 else run(op, *values)
+
+
+def _operands(tree: ast.expr) -> list[ast.expr]:
+    """The operands of an operator."""
+    return [part for part in ast.iter_child_nodes(tree) if isinstance(part, ast.expr)]
+
+
+def _is_meant(op: str, lists: Sequence[ast.expr]) -> bool:
+    """Whether an expression surely means lists: it joins two that it writes out, or repeats one element, ``[0] * n``."""
+    written = [part for part in lists if isinstance(part, ast.List)]
+    return len(written) == len(lists) and (op == "add" or all(len(part.elts) < 2 for part in written))
+
+
+def combined(op: str, left: Any, right: Any, text: str) -> Any:
+    """What an operator gives of two values of a graph; ``text`` is what combines them."""
+    return on_lists(op, (left, right), text) if list in (type(left), type(right)) else arithmetic(op, left, right)
+
+
+def on_lists(op: str, values: Sequence[Any], text: str, names: Sequence[str] = ()) -> Any:
+    """What an operator gives of Python's lists, with a warning where it is not what it gives of the arrays that they may mean.
+
+    Parameters
+    ----------
+    op : str
+    values : sequence
+    text : str
+        What is computed, for the warning.
+    names : sequence of str
+        Those of the lists.
+    """
+    arrays = " and ".join(f"numpy.array({name})" for name in dict.fromkeys(names)) or "numpy.array(...) around the list"
+    cure = f"to compute with each element write {arrays}, or write the list as the value of a parameter"
+    try:
+        result = _calculated(op, values)
+    except TypeError as error:
+        raise TypeError(f"{error}; {cure}") from error
+    said = _REPEATED.get(op, "compares whole lists" if op in COMPARISONS and isinstance(result, bool) else "")
+    if said and isinstance(result, bool | list) and all(map(_is_of_numbers, values)):
+        place = f"node {node!r}: " if (node := node_at_work.get()) else ""
+        _warn(f"{place}{text} {said} {OF_PYTHON}; {cure}")
+    return result
+
+
+def _warn(message: str) -> None:
+    """Warn, once in the outermost run."""
+    run = start_run()
+    while run.enclosing is not None:
+        run = run.enclosing
+    run.warn_once(message, message)
+
+
+_REPEATED = {"multiply": "repeats a list", "add": "joins lists"}
+
+OF_PYTHON = "of Python, as MDF's engine does"
+"""What the warning says in any case."""
+
+
+def _is_of_numbers(value: Any) -> bool:
+    try:
+        return in_a_row([value]).dtype.kind in "biufc"
+    except ValueError:  # rows of several lengths
+        return False
+
+
+def warn_of_lists(text: str, scope: Mapping[str, Any]) -> None:
+    """Warn of lists that an expression repeats or joins, if Python evaluates it; only its names and numbers are looked at."""
+    if list not in map(type, scope.values()) or (tree := tree_if_any(text)) is None:
+        return
+    sums = [part for part in ast.walk(tree) if isinstance(part, ast.BinOp) and type(part.op) in (ast.Add, ast.Mult)]
+    for part in sums:
+        operands = [part.left, part.right]
+        names = [each.id for each in operands if isinstance(each, ast.Name) and type(scope.get(each.id)) is list]
+        if names and all(isinstance(each, ast.Constant) or getattr(each, "id", None) in scope for each in operands):
+            with contextlib.suppress(TypeError, OverflowError, ValueError):  # which Python's evaluation raises
+                Evaluation(scope).value(part)
 
 
 def _operator(name: str, op: str, values: list[Any]) -> Any:

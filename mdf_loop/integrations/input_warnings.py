@@ -36,7 +36,7 @@ class InputWarnings:
         named = [(name, each) for name, meant in places.named.items() for each in meant]
         self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
         ports = {f"{node.id}.{port.id}": port for node in places.graph.nodes for port in node.input_ports if _says_kind(port)}
-        self._defaults = [(port, said) for name, port in ports.items() if (said := _wrong_default(name, port))]
+        self._defaults = [(port, said) for name, port in ports.items() if (said := wrong_default(name, port))]
         self._of_edges: dict[str, None] = {}
         self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(places.graph)
 
@@ -93,7 +93,8 @@ def wrong_when_sent(name: str, value: Any, port: Any) -> str:
     return _wrong_kind(name, value.reshape(shape) if is_alike else value, port, "gets")
 
 
-def _wrong_default(name: str, port: Any) -> str:
+def wrong_default(name: str, port: Any) -> str:
+    """How the default of a port differs from what it declares; PsyNeuLink writes one number for axes of one element."""
     try:
         value = np.asarray(default_value_of(port))
     except ValueError:  # rows of several lengths, which reading it refuses
@@ -120,16 +121,16 @@ def _says_kind(port: Any) -> bool:
 def _wrong_kind(name: str, value: np.ndarray, port: Any, gets: str = "is given") -> str:
     """How a value differs from what its port declares, at which MDF does not look; empty where it does not.
 
-    A number, and an array of one element, may be of any shape.
+    A number, and an array of one element, may be of any shape where they are given.
     """
     flat = value.ravel()
     fractions = flat[np.mod(flat, 1) != 0] if _is_whole(port) and value.dtype.kind == "f" else flat[:0]
     if fractions.size:
         return f"{name} is declared {port.type}, and {gets} {fractions[0]}, which is used as it is"
-    shape = _shape_of(port)
-    if not shape or value.shape == shape or value.size == 1:
+    shape, is_default = _shape_of(port), gets == "has the default"
+    if not shape or value.shape == shape or (value.size == 1 and (not is_default or np.prod(shape) == 1)):
         return ""
-    got = f"an array of shape {[*value.shape]}" if gets != "has the default" else f"{value.tolist()}"
+    got = f"{value.tolist()}" if is_default else f"an array of shape {[*value.shape]}"
     return f"{name} is declared with shape {[*shape]}, and {gets} {got}, which is used as it is"
 
 

@@ -30,7 +30,7 @@ from mdf_loop.errors import (
     shortened,
     warn_user,
 )
-from mdf_loop.integrations.evaluator import arithmetic, compute
+from mdf_loop.integrations.evaluator import combined, compute, node_at_work, warn_of_lists
 from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
@@ -79,6 +79,11 @@ def engine_at_work(graph: Any, is_body: bool = False) -> Iterator[None]:
 def is_guarded() -> bool:
     """Whether what MDF's engine evaluates now has to be on the list."""
     return _work.get() in (MODEL, BODY)
+
+
+def is_at_work() -> bool:
+    """Whether MDF's engine runs on our behalf now, and not for the user."""
+    return _work.get() != NOTHING
 
 
 def runs_body() -> bool:
@@ -169,6 +174,8 @@ def _by_the_list(
     """``modelspec.utils.evaluate``, as MDF's engine calls it: by the list where the engine works on our behalf."""
     if not is_guarded() or "Tensor" in type(expr).__name__:
         known = {"np": np, "linalg": np.linalg} if _work.get() == TRUSTED else {}
+        if isinstance(expr, str) and parameters:
+            warn_of_lists(expr, parameters)
         return original(expr, {**known, **(parameters or {})} if known else parameters, *args, **kwargs)
     return evaluated(expr, parameters or {})
 
@@ -257,23 +264,31 @@ class Listed:
 def _weighing(original: Callable[..., Any], self: Any, edge: Any, *args: Any, **kwargs: Any) -> None:
     """``EvaluableGraph.evaluate_edge``: what a weight makes of a value has a bound."""
     weight = (edge.parameters or {}).get("weight", 1)
-    if not is_guarded() or (type(weight) in (int, float) and weight == 1):
-        return original(self, edge, *args, **kwargs)
     value = self.enodes[edge.sender].evaluable_outputs[edge.sender_port].curr_value
+    is_left = not (is_guarded() or list in (type(weight), type(value)))
+    if is_left or (type(weight) in (int, float) and weight == 1):
+        return original(self, edge, *args, **kwargs)
+    said = f"the weight of edge {edge.id!r}"
     try:
-        weighed = arithmetic("multiply", weight, value)
+        weighed = combined("multiply", weight, value, said)
     except Exception as error:
         let_through(error)
-        raise IterationError(f"the weight of edge {edge.id!r}: {_message(error)}") from error
+        raise IterationError(f"{said}: {_message(error)}") from error
     self.enodes[edge.receiver].evaluable_inputs[edge.receiver_port].set_input_value(weighed)
+
+
+WAS_SET = "was_set_from_outside"
+"""The attribute of an input in MDF's engine that was given a value, by an edge or by the user."""
 
 
 @around
 def _reducing(original: Callable[..., Any], self: Any, value: Any) -> None:
-    """``EvaluableInput.set_input_value``: what is added or multiplied at a port has a bound."""
+    """``EvaluableInput.set_input_value``: what is added or multiplied at a port has a bound, and what was set is known."""
+    setattr(self, WAS_SET, True)
     reduce, growing = getattr(self.input_port, "reduce", None), (int, str, list, tuple)
-    if is_guarded() and reduce in ("add", "multiply") and isinstance(self.curr_value, growing) and isinstance(value, growing):
-        arithmetic(reduce, self.curr_value, value)
+    is_left = not (is_guarded() or list in (type(self.curr_value), type(value)))
+    if not is_left and reduce in ("add", "multiply") and isinstance(self.curr_value, growing) and isinstance(value, growing):
+        combined(reduce, self.curr_value, value, f"reduce: {reduce} of port {self.input_port.id!r}")
     original(self, value)
 
 
@@ -311,19 +326,31 @@ def _naming_port(original: Callable[..., Any], self: Any, *args: Any, **kwargs: 
 def naming(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableNode.evaluate``: errors say in which node they came up."""
     try:
-        return original(self, *args, **kwargs)
+        with holding(node_at_work, self.node.id):
+            return original(self, *args, **kwargs)
     except LoopError as error:
         if _work.get() != NOTHING:
             in_node(error, self.node.id)
+            if isinstance(error, IterationError) and (hint := _of_texts(self.node, str(error))):
+                error.args = (f"{error}{hint}", *error.args[1:])
         raise
     except Exception as error:
         let_through(error)
         if _work.get() == NOTHING:
             raise
         what = _message(error) or type(error).__name__
+        what += _of_texts(self.node, what)
         failed = IterationError(f"MDF node {self.node.id!r} failed in MDF's engine: {what}")
         failed.mdf_node = self.node.id  # type: ignore[attr-defined]
         raise failed from error
+
+
+def _of_texts(node: Any, said: str) -> str:
+    """A hint where a node fails at what reads an input port whose default is a text."""
+    for port in node.input_ports:
+        if isinstance(text := number_or(port), str) and re.search(rf"(?<!\w){re.escape(port.id)}(?!\w)", said):
+            return f"; input {port.id!r} is the text {text[:40]!r}, not a number"
+    return ""
 
 
 def refuse_graph(graph: Any) -> None:

@@ -22,11 +22,11 @@ from modeci_mdf.mdf import InputPort
 from mdf_loop.convert.naming import ORIGINAL, REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, did_you_mean, warn_user
 from mdf_loop.functions.psyneulink import class_of
-from mdf_loop.integrations.no_eval import around, runs_body
+from mdf_loop.integrations.no_eval import WAS_SET, around, is_at_work, runs_body
 from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
-from mdf_loop.readers.mdf.typed import IMPORTED
+from mdf_loop.readers.mdf.typed import IMPORTED, is_typed
 
 
 def is_required(thing: Any) -> bool:
@@ -82,7 +82,10 @@ def refusing_missing_inputs(
         inputs = [(id, name, each) for id, node in self.enodes.items() for name, each in node.evaluable_inputs.items()]
         known = {f"{id}.{name}" for id, name, each in inputs if _is_set(each)}
         _warn_of_others(initializer or {}, {name for _, name, _ in inputs}, self.enodes)
-        refuse_missing_inputs(self.graph, {*(initializer or {}), *known})
+        given = {*(initializer or {}), *known}
+        refuse_missing_inputs(self.graph, given)
+        if not is_at_work() and not is_typed(self.graph):  # a run of ours has warned
+            warn_of_zeros(self.graph, given)
     return original(self, time_increment, array_format, initializer)
 
 
@@ -99,7 +102,8 @@ def _warn_of_others(initializer: Mapping[str, Any], ports: Iterable[str], nodes:
 def _is_set(evaluable: Any) -> bool:
     """Whether the input of a node was set from outside: MDF begins with an array of zeros, and has nothing afterwards."""
     value = evaluable.curr_value
-    return value is not None and not (isinstance(value, np.ndarray) and value.shape == () and value == 0)
+    begins = isinstance(value, np.ndarray) and not np.count_nonzero(value)
+    return value is not None and (hasattr(evaluable, WAS_SET) or not begins)
 
 
 def refuse_missing_inputs(graph: Any, given: Container[str] = ()) -> None:

@@ -146,6 +146,7 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
     """The work that is asked for."""
     _refuse_unknown(model, grid, inputs, said)
     _refuse_texts(model, grid)
+    _warn_of_numbers(model, grid)
     if said.on_error not in ("keep", "raise"):
         raise ArgumentError(f"on_error must be 'keep' or 'raise'; got {said.on_error!r}")
     if not isinstance(said.fill, int | float | np.number):
@@ -154,6 +155,19 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
     trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
     wish = Wish(said.steps, said.time_increment, said.collect, outputs=None if kept is None else frozenset(kept))
     return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
+
+
+def _warn_of_numbers(model: Model, grid: Grid) -> None:
+    """Say that values are single numbers where the model has an array: they may be meant as one vector, which is one value."""
+    types = {name.rpartition(".")[2]: port.type for name, port in model.inputs.items()}
+    for name, (dim, values) in grid.axes:
+        declared = types.get(name.rpartition(".")[2])
+        shape = () if declared is None else declared.shape or ()
+        if dim != "point" and {*shape} - {1} and all(isinstance(value, int | float | np.number) for value in values):
+            said = f"{name} is an array of shape {[*shape]} in the model, and gets one number at each of {len(values)} points"
+            written = [[*values]] if len(values) < 10 else "[[...]]"
+            cure = f"a vector is one value: over={{{name!r}: {written}}}, on the command line --over '{name}={written}'"
+            warn_user(f"{said}; {cure}")
 
 
 def _length_of(said: Said) -> int | None:
