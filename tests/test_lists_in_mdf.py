@@ -1,4 +1,4 @@
-"""Run and check warn of lists that an expression of MDF repeats or joins, and of other values that are not what they look like."""
+"""Run and check warn of lists that an expression of MDF repeats or joins, and of other values that are not what they seem."""
 
 import contextlib
 import io
