@@ -87,10 +87,12 @@ class Evaluation(Walker[Any]):
 
     def operation(self, op: str, values: Sequence[Any], tree: ast.expr, out: str) -> Any:
         """What an operator gives."""
-        lists = [part for part, value in zip(_operands(tree), values, strict=False) if type(value) is list]
-        if not lists or _is_meant(op, lists):
-            return _calculated(op, values)
-        return on_lists(op, values, repr(ast.unparse(tree)), [part.id for part in lists if isinstance(part, ast.Name)])
+        if list not in map(type, values):
+            return arithmetic(op, *values) if len(values) > 1 else run(op, *values)
+        operands = [part for part in ast.iter_child_nodes(tree) if isinstance(part, ast.expr)]
+        lists = [part for part, value in zip(operands, values, strict=False) if type(value) is list]
+        names = [part.id for part in lists if isinstance(part, ast.Name)]
+        return on_lists(op, values, repr(ast.unparse(tree)), names, _is_meant(op, lists))
 
     def logical(self, op: str, left: Any, right: Callable[[], Any], out: str) -> Any:
         """``left and right``, ``left or right``."""
@@ -183,15 +185,6 @@ def arithmetic(op: str, left: Any, right: Any) -> Any:
     return run(op, left, right)
 
 
-def _calculated(op: str, values: Sequence[Any]) -> Any:
-    return arithmetic(op, *values) if len(values) > 1 else run(op, *values)
-
-
-def _operands(tree: ast.expr) -> list[ast.expr]:
-    """The operands of an operator."""
-    return [part for part in ast.iter_child_nodes(tree) if isinstance(part, ast.expr)]
-
-
 def _is_meant(op: str, lists: Sequence[ast.expr]) -> bool:
     """Whether an expression surely means lists: it joins two that it writes out, or repeats one element, ``[0] * n``."""
     written = [part for part in lists if isinstance(part, ast.List)]
@@ -203,7 +196,7 @@ def combined(op: str, left: Any, right: Any, text: str) -> Any:
     return on_lists(op, (left, right), text) if list in (type(left), type(right)) else arithmetic(op, left, right)
 
 
-def on_lists(op: str, values: Sequence[Any], text: str, names: Sequence[str] = ()) -> Any:
+def on_lists(op: str, values: Sequence[Any], text: str, names: Sequence[str] = (), is_meant: bool = False) -> Any:
     """What an operator gives of Python's lists, with a warning where it is not what it gives of the arrays that they may mean.
 
     Parameters
@@ -214,15 +207,17 @@ def on_lists(op: str, values: Sequence[Any], text: str, names: Sequence[str] = (
         What is computed, for the warning.
     names : sequence of str
         Those of the lists.
+    is_meant : bool
+        Whether lists are surely meant.
     """
     arrays = " and ".join(f"numpy.array({name})" for name in dict.fromkeys(names)) or "numpy.array(...) around the list"
     cure = f"to compute with each element write {arrays}, or write the list as the value of a parameter"
     try:
-        result = _calculated(op, values)
+        result = arithmetic(op, *values) if len(values) > 1 else run(op, *values)
     except TypeError as error:
         raise TypeError(f"{error}; {cure}") from error
     said = _REPEATED.get(op, "compares whole lists" if op in COMPARISONS and isinstance(result, bool) else "")
-    if said and isinstance(result, bool | list) and all(map(_is_of_numbers, values)):
+    if said and not is_meant and isinstance(result, bool | list) and all(map(_is_of_numbers, values)):
         place = f"node {node!r}: " if (node := node_at_work.get()) else ""
         _warn(f"{place}{text} {said} {OF_PYTHON}; {cure}")
     return result
