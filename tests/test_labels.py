@@ -196,7 +196,7 @@ def is_there(found, name, rows):
 @pytest.mark.parametrize("name", TAKEN)
 def test_no_label_hides_an_output_of_a_run(name):
     outputs = {"x": [np.arange(3.0), np.arange(2.0)], name: np.array([7.0, 8.0]), "path": np.arange(8.0).reshape(2, 4)}
-    found = Results(outputs, About("m", trials=2, collected=("path",), dt=0.1)).to_xarray()
+    found = Results(outputs, About("m", trials=2, collected=("path",), steps={"path": 0.1})).to_xarray()
     assert is_there(found, name, outputs[name])
     assert is_there(found, "path", outputs["path"])
     assert found["length of x" if name == "x_length" else "x_length"].values.tolist() == [3, 2]

@@ -201,3 +201,108 @@ def test_a_function_reads_what_it_takes_by_name(tmp_path):
     )
     assert check(path) == []
     assert mdf_loop.run(path, A=[7.0])["w"] == 14.0
+
+
+def model_of(tmp_path, nodes, rest=""):
+    """A model of nodes in YAML."""
+    path = tmp_path / "model.yaml"
+    path.write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {{{nodes}}}{rest}}}}}}}")
+    return path
+
+
+EVENTS = """syn: {
+  parameters: {events: {value: [1.0, 2.0, 3.0]}, body: {value: {carried: {w: w + e}, scanned: [e], collected: {ws: w}}},
+    run: {function: 'onnx::Scan', args: {w: 0.0, e: events, num_scan_inputs: 1, body: body}}},
+  output_ports: {ws: {value: run.ws}}}"""
+CELL = """cell: {
+  parameters: {dt: {value: 0.5, metadata: {units: ms}}, body: {value: {carried: {v: v + dt}, collected: {spikes: v + 0}}},
+    run: {function: 'onnx::Loop', args: {M: LENGTH, cond: true, v: 0.0, body: body}}},
+  output_ports: {spikes: {value: run.spikes}}}"""
+
+
+@pytest.mark.parametrize("length", [3, 5])
+def test_rows_of_a_loop_that_reads_no_step_have_no_time(tmp_path, length):
+    path = model_of(tmp_path, f"{EVENTS}, {CELL.replace('LENGTH', str(length))}")
+    for found in (
+        mdf_loop.run(path, record=["syn.w"]).to_xarray(),
+        mdf_loop.run(path, trials=2).to_xarray(),
+        mdf_loop.sweep(path, {"events": [[1.0, 2.0, 3.0]]}),
+    ):
+        assert not any("time" in name for name in found.ws.coords)
+        (time,) = (found.coords[name] for name in found.spikes.coords if "time" in name)
+        np.testing.assert_allclose(time, 0.5 * np.arange(1, length + 1))
+        assert time.attrs["units"] == "ms"
+    assert "time" not in mdf_loop.sweep(path, {"events": [[1.0, 2.0, 3.0]]}, outputs=["ws"]).coords
+
+
+def test_axes_are_shared_by_rows_of_one_time(tmp_path):
+    pytest.importorskip("matplotlib", reason="plots need it")
+    found = mdf_loop.run(model_of(tmp_path, f"{EVENTS}, {CELL.replace('LENGTH', '3')}"))
+    for source in (found, found.to_xarray()):
+        labels = {mdf_loop.plot(source, name).get_xlabel() for name in ("ws", "spikes")}
+        assert "time (ms)" in labels or "spikes_time (ms)" in labels
+        assert any("iteration" in label for label in labels)
+    axes = found.plot().figure.axes
+    assert sorted(each.get_xlabel() for each in axes) == ["iteration", "time (ms)"]
+    assert all(len(each.lines) == 1 for each in axes)
+
+
+def test_the_step_of_one_node_among_several_is_that_which_is_given(tmp_path):
+    other = CELL.replace("cell", "slow").replace("spikes", "slow").replace("0.5", "2.0").replace("LENGTH", "4")
+    path = model_of(tmp_path, f"{CELL.replace('LENGTH', '4')}, {other}")
+    assert mdf_loop.run(path, **{"cell.dt": 0.25}).about.steps == {"spikes": 0.25, "slow": 2.0}
+    found = mdf_loop.run(path).to_xarray()
+    np.testing.assert_allclose(found.spikes.time, found.spikes)
+    np.testing.assert_allclose(found.slow.slow_time, found.slow)
+
+
+STEPPED = """acc: {metadata: {loop: {iterations_per_execution: 4}}, input_ports: {dt: {default_value: 0.01}},
+  parameters: {body: {value: {carried: {x: x + dt, t: t + dt}, while: x < 0.95}},
+    run: {function: 'onnx::Loop', args: {M: 100, cond: true, x: 0.0, t: 0.0, body: body}}},
+  output_ports: {x: {value: run.x}, t: {value: run.t}}}"""
+TERMINATION = ", conditions: {termination: {environment_state_update: {type: AfterNPasses, kwargs: {n: 6}}}}"
+
+
+def test_rows_of_passes_have_no_time(tmp_path):
+    every_second = (
+        "a: {parameters: {k: {value: k + 1, default_initial_value: 0}}, output_ports: {k: {value: k}}}, "
+        "b: {parameters: {dt: {value: 0.1}, t: {value: t + dt, default_initial_value: 0.0}}, output_ports: {t: {value: t}}}"
+    )
+    specific = ", conditions: {node_specific: {b: {type: EveryNCalls, kwargs: {dependencies: a, n: 2}}}, " + TERMINATION[15:]
+    for nodes, rest, name in ((STEPPED, TERMINATION, "acc.x"), (every_second, specific, "b.t")):
+        found = mdf_loop.run(model_of(tmp_path, nodes, rest), record=[name])
+        assert found.about.iterations == 6
+        assert found.about.steps == {} == dict(mdf_loop.run(model_of(tmp_path, nodes), record=[name]).about.steps)
+        assert "time" not in found.to_xarray().coords
+
+
+BODIES = {
+    "nothing reads it": ("{carried: {v: v + 1}, collected: {path: v}}", False),
+    "a let hides it": ("{let: {dt: 0.1}, carried: {v: v + 1}, collected: {path: v}}", False),
+    "only the condition reads it": ("{carried: {v: v + 1}, collected: {path: v}, while: v * dt < 100}", True),
+    "a derivative reads it": ("{derivatives: {v: -v}, collected: {path: v}}", True),
+    "through a parameter": ("{carried: {v: v * decay}, collected: {path: v}}", True),
+}
+
+
+@pytest.mark.parametrize("case", BODIES)
+def test_only_a_loop_that_reads_the_step_goes_through_time(tmp_path, case):
+    body, is_timed = BODIES[case]
+    node = f"""n: {{parameters: {{dt: {{value: 0.1}}, decay: {{value: 1 - dt}}, body: {{value: {body}}},
+        run: {{function: 'onnx::Loop', args: {{M: 4, cond: true, v: 1.0, body: body}}}}}},
+        output_ports: {{path: {{value: run.path}}}}}}"""
+    path = model_of(tmp_path, node)
+    found = mdf_loop.run(path, record=["n.v"])
+    assert found.about.steps == ({"path": 0.1, "n.v": 0.1} if is_timed else {})
+
+
+def test_the_iterations_around_a_loop_through_time_have_none():
+    text = ONNX.replace("kept = Identity (later)", "INNER kept = Identity (later)").replace(
+        "INNER",
+        "s = Loop <body = inner (int64 j, bool g, double u) => (bool g_out, double u_out) "
+        "{ g_out = Identity (g) u_out = Add (u, dt) }> (M, yes, t)",
+    )
+    found = mdf_loop.prepare(onnx.parser.parse_model(text))(
+        M=np.int64(4), start=np.float64(0), dt=np.float64(0.5), record=["last.t"]
+    )
+    assert found.about.steps == {}

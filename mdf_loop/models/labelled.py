@@ -32,11 +32,12 @@ def dataset(results: Results) -> Any:
     parts = {"recorded": about.recorded, "outputs": results}
     labels = labels_of(parts)
     found = {(part, name): rectangular(value) for part, values in parts.items() for name, value in values.items()}
-    axes = Axes(lead, [array.shape for (part, _), (array, _) in found.items() if part == "recorded"], about.every, about.dt)
+    axes = Axes(lead, [array.shape for (part, _), (array, _) in found.items() if part == "recorded"], about.every)
     for (part, name), (array, lengths) in found.items():
         label, is_recorded = labels[part, name], part == "recorded"
         is_at_start = is_recorded and name in about.at_start
-        dims = axes.of(label, array.shape, is_recorded or name in about.collected, is_recorded, is_at_start=is_at_start)
+        has_rows, step = is_recorded or name in about.collected, about.steps.get(name)
+        dims = axes.of(label, array.shape, has_rows, is_recorded, is_at_start=is_at_start, step=step)
         variables[label] = dims, array
         lengths = about.lengths.get(name, lengths) if is_recorded is (name in about.recorded) else lengths
         if lengths is not None:
@@ -83,8 +84,8 @@ DIMENSIONS = ("trial", "iteration", "point")
 class Axes:
     """Names for the axes of values: ``iteration`` for those that have a row for each, and one of its own for each further one.
 
-    Values of loops that ran for different numbers of iterations cannot share an axis: it is that of the longest recording, or
-    of the first value, and others have ``<name>_iteration``.
+    Values of loops that ran for different numbers of iterations, or whose iterations last for different times, cannot share an
+    axis: it is that of the longest recording, or of the first value, and others have ``<name>_iteration``.
 
     Parameters
     ----------
@@ -94,16 +95,12 @@ class Axes:
         Those of what was recorded.
     every : int
         From how many iterations one was recorded.
-    dt : float, optional
-        How long an iteration takes in the time of the model.
     """
 
-    def __init__(
-        self, lead: tuple[str, ...] = (), recorded: Sequence[tuple[int, ...]] = (), every: int = 1, dt: Any = None
-    ) -> None:
+    def __init__(self, lead: tuple[str, ...] = (), recorded: Sequence[tuple[int, ...]] = (), every: int = 1) -> None:
         self.lead, self.every, self.coordinates = lead, every, dict[str, np.ndarray]()
         self._moments = dict[str, dict[bool, list[str]]]()
-        self.dt = dt if isinstance(dt, int | float) and np.isfinite(dt) else None
+        self._steps = dict[str, float | None]()
         lengths = [shape[len(lead)] for shape in recorded if len(shape) > len(lead)]
         self.length: int | None = max(lengths, default=None)
         self.step = every if lengths else 1
@@ -116,29 +113,29 @@ class Axes:
         is_recorded: bool = False,
         more: tuple[str, ...] = (),
         is_at_start: bool = False,
+        step: float | None = None,
     ) -> tuple[str, ...]:
         """The dimensions of a value.
 
         ``has_rows`` says whether there is one for each iteration, ``more`` lead as well, ``is_at_start`` says whether a row
-        belongs to the start of its iteration.
+        belongs to the start of its iteration, ``step`` how long that takes in the time of the model.
         """
         dims = (*self.lead, *more)
         rest = shape[len(dims) :]
         if has_rows and rest:
-            dims = (*dims, dim := self._rows(name, rest[0], self.every if is_recorded else 1))
+            dims = (*dims, dim := self._rows(name, rest[0], self.every if is_recorded else 1, step))
             self._moments.setdefault(dim, {}).setdefault(is_at_start, []).append(name)
         return (*dims[: len(shape)], *(f"{name}_{k}" for k in range(len(shape) - len(dims))))
 
     def times(self, taken: Container[str]) -> dict[str, Any]:
         """The coordinate ``time`` beside ``iteration``; ``start_time`` and ``end_time`` where values belong to both."""
         found = dict[str, Any]()
-        if self.dt is None:
-            return found
         for dim, moments in self._moments.items():
+            step = self._steps[dim]
             for is_at_start in moments:
                 name = _time_name(dim, is_at_start, len(moments) > 1)
-                if name not in taken:
-                    found[name] = dim, times(self.coordinates[dim], self.dt, is_at_start)
+                if step is not None and name not in taken:
+                    found[name] = dim, times(self.coordinates[dim], step, is_at_start)
         return found
 
     def said_times(self) -> dict[str, str]:
@@ -159,11 +156,12 @@ class Axes:
         self.coordinates[dim] = found
         return dim
 
-    def _rows(self, name: str, length: int, step: int) -> str:
+    def _rows(self, name: str, length: int, every: int, step: float | None) -> str:
         if self.length is None:
             self.length = length
-        dim = "iteration" if (length, step) == (self.length, self.step) else f"{name}_iteration"
-        self.coordinates[dim] = step * np.arange(length)
+        is_shared = (length, every) == (self.length, self.step) and self._steps.setdefault("iteration", step) == step
+        dim = "iteration" if is_shared else f"{name}_iteration"
+        self.coordinates[dim], self._steps[dim] = every * np.arange(length), step
         return dim
 
 

@@ -39,12 +39,13 @@ from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.once import NotOnce, OnceGraph, Request, Runner
 from mdf_loop.models.recordings.recorded_names import at_start_in_body, at_start_in_graph
 from mdf_loop.models.recordings.recording import recorded_run
+from mdf_loop.models.recordings.steps_of_rows import Step, has_passes, steps_in_body, steps_of_rows
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
+from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
-from mdf_loop.readers.mdf.equation_bodies import own_steps
 from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.node import is_stateful
 from mdf_loop.readers.mdf.signature import output_ports, said_names
@@ -222,17 +223,24 @@ class MdfModel(Model):
                 raise unknown_name("the model has no input and no constant called", name, [*self.inputs, *self.constants])
         return given, inside
 
-    def step_of(self, inputs: Mapping[str, Any]) -> float | None:
-        """How long an iteration takes: what the bodies of derivatives say, or the parameter ``dt``."""
-        steps = self._own_steps
-        if steps <= {""}:
-            return super().step_of(inputs)
-        return number_in(next(iter(steps))) if len(steps) == 1 else None
+    def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Step]:
+        """The outputs and recorded values that have a time, and what says how long an iteration takes."""
+        if self.typed is not None:
+            ids = {name: id for id, name in names_of(self.graph).items()}
+            return steps_in_body(self.typed.body, {name: ids.get(name, name) for name in record}, ids.get(STEP, STEP))
+        return steps_of_rows(self.graph, {} if self.once is None else self.once.anything.collected, record)
 
-    @cached_property
-    def _own_steps(self) -> set[str]:
-        """What its bodies say of that."""
-        return own_steps(self.graph)
+    def step_length(self, step: Step, inputs: Mapping[str, Any]) -> Any:
+        """How long that is; what is no number has no length."""
+        if isinstance(step, str) or self.typed is not None:
+            return number_in(step) if isinstance(step, str) else super().step_length(step, inputs)
+        if any(isinstance(value, dict) for value in inputs.values()):  # another body, which may have another step
+            return None
+        free = [each for each in self.places.free if each.place == step]
+        default = next((getattr(each.owner, each.attribute) for each in free), None)
+        said = [value for name, value in inputs.items() if any(each.place == step for each in self.places.of(name))]
+        value = [default, *said][-1]
+        return number_in(value) if isinstance(value, str) else value
 
     @cached_property
     def _warnings(self) -> InputWarnings:
@@ -301,14 +309,14 @@ class MdfModel(Model):
         """The outputs that have a row for each iteration of a loop, or for each step."""
         if wish.steps is not None:
             return tuple(self.outputs) if wish.collect else ()
-        return () if self.once is None else self.once.anything.collected
+        return () if self.once is None else tuple(self.once.anything.collected)
 
     def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those names of what is recorded that mean values at the start of an iteration."""
         if self.typed is not None:
             ids = {name: id for id, name in names_of(self.graph).items()}
             return at_start_in_body(self.typed.body, {name: ids.get(name, name) for name in names})
-        return () if has_conditions(self.graph) else at_start_in_graph(self.graph, names)
+        return () if has_passes(self.graph) else at_start_in_graph(self.graph, names)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -14,17 +13,12 @@ from mdf_loop.errors import (
     ArgumentError,
     KindError,
     LoopError,
-    LoopInterrupted,
-    LoopStopped,
-    LoopTimeout,
     in_words,
-    is_from_outside,
     keeps_results,
 )
-from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.ir import record
 from mdf_loop.models.html_tables import model_html
-from mdf_loop.models.results import About, Results
+from mdf_loop.models.results import About, Results, stopped_by
 from mdf_loop.options import Run, in_force, public, start_run
 from mdf_loop.readers.arguments import how_to_give, suggest_argument
 from mdf_loop.settings.counts import is_count
@@ -35,6 +29,8 @@ from mdf_loop.types.ports import Input, Output
 
 if TYPE_CHECKING:
     from mdf_loop.pictures.drawing import Drawing
+
+T = TypeVar("T")
 
 MOST = 8
 """For how many recordings it is kept what was made for them."""
@@ -196,9 +192,9 @@ class Model:
     def about(self, found: Found, inputs: Mapping[str, Any], run: Run, wish: Wish) -> About:
         """What is known of a run."""
         ended, chosen = (found.iterations, found.stop, run.stream.seed), dict(run.options.chosen)
-        dt = None if wish.steps is not None else self.step_of(inputs)
+        steps = self.lengths_of_steps(inputs, wish)
         inputs = {name: copy.copy(value) if isinstance(value, np.ndarray | list) else value for name, value in inputs.items()}
-        about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), dt=dt)
+        about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), steps=steps)
         about.units, about.at_start = self.units, self._at_start(wish)
         return about
 
@@ -207,15 +203,23 @@ class Model:
         """The units of inputs and outputs, where they are said."""
         return {}
 
-    def step_of(self, inputs: Mapping[str, Any]) -> float | None:
-        """How long an iteration takes in the time of the model: the value of its input ``dt``; None where it has none."""
-        value = inputs.get("dt", self._step)
-        return float(value) if isinstance(value, int | float | np.number) else None
+    def lengths_of_steps(self, inputs: Mapping[str, Any], wish: Wish) -> dict[str, float]:
+        """How long an iteration takes, for the outputs and recorded values that have a row for each of a loop through time."""
+        if wish.steps is not None:
+            return {}
+        known = self._of_record("steps_of_recorded", wish.record, self.steps_of_rows) or {}
+        found = {name: self.step_length(step, inputs) for name, step in known.items()}
+        numbers = {name: float(step) for name, step in found.items() if isinstance(step, int | float | np.number)}
+        return {name: step for name, step in numbers.items() if np.isfinite(step)}
 
-    @cached_property
-    def _step(self) -> Any:
-        """The same where it is not given."""
-        return port.default if (port := self.inputs.get("dt")) is not None else None
+    def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Any]:
+        """The outputs and recorded values that have a time, and what says how long an iteration takes."""
+        return {}
+
+    def step_length(self, step: Any, inputs: Mapping[str, Any]) -> Any:
+        """How long that is: the value of the input ``dt``."""
+        port = self.inputs.get("dt")
+        return inputs.get("dt", port.default if port is not None else None)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
@@ -235,10 +239,14 @@ class Model:
         """What is recorded and belongs to the start of an iteration; nothing where a name means nothing."""
         if not wish.record or wish.steps is not None:
             return ()
+        return self._of_record("recorded_at_start", wish.record, self.at_start) or ()
+
+    def _of_record(self, use: str, record: tuple[str, ...], made: Callable[[tuple[str, ...]], T]) -> T | None:
+        """What is known of values to record; None where a name means nothing."""
         try:
-            found: tuple[str, ...] = self.made_for("recorded_at_start", MOST).of(wish.record, lambda: self.at_start(wish.record))
+            found: T = self.made_for(use, MOST).of(record, lambda: made(record))
         except ArgumentError:  # the run says it
-            return ()
+            return None
         return found
 
     def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -435,12 +443,3 @@ def _finished(results: Results, wish: Wish) -> Results:
 
 
 PLAIN = Wish()
-
-
-STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "callback"), (LoopInterrupted, "interrupted"))
-"""What ``stop`` is of a run that an error ended."""
-
-
-def stopped_by(error: BaseException) -> str:
-    """What ``stop`` is of a run that was broken off."""
-    return next((stop for kind, stop in STOPS if isinstance(error, kind)), "interrupted" if is_from_outside(error) else "error")

@@ -12,8 +12,10 @@ from mdf_loop.integrations.input_places import refuse_options
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.recordings.recorded_names import at_start_in_body
 from mdf_loop.models.recordings.recording import recorded_rep
+from mdf_loop.models.recordings.steps_of_rows import steps_in_body
 from mdf_loop.models.results import of_outermost
 from mdf_loop.options import Run, in_run
+from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.types.ports import Input, Output, Ports, inputs_of_graph
 
 
@@ -70,6 +72,10 @@ class NetworkModel(Model):
     def at_start(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those names of what is recorded that mean values at the start of an iteration."""
         return at_start_in_body(self.prepared.body, dict(zip(names, names, strict=True)))
+
+    def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Any]:
+        """The recorded values that have a time."""
+        return steps_in_body(self.prepared.body, dict(zip(record, record, strict=True)), STEP)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""

@@ -263,21 +263,22 @@ class OnceEvaluation(BetweenLoops):
         Its outputs are those of the graph, then what is recorded.
     inputs : tuple of Place
         The places in the graph that its inputs are the values of.
-    collected : tuple of str
-        The outputs of the graph that a loop collected.
+    collected : dict of str to str
+        The outputs of the graph that a loop collected, and ``node.id`` of the loop.
     """
 
     def __init__(self, once: OnceGraph, body: Body, inputs: Sequence[Place], defaults: Given) -> None:
         super().__init__(InterpretedBody(body))
         self.once, self.body, self.inputs, self._defaults = once, body, inputs, defaults
         self._has_more = any(node.loop is None for node in body.nodes)
-        self.collected = tuple(name for name, output in zip(once.places, body.outputs, strict=False) if self._is_rows(output))
+        loops = {name: self._collected_by(output) for name, output in zip(once.places, body.outputs, strict=False)}
+        self.collected = {name: loop for name, loop in loops.items() if loop}
 
-    def _is_rows(self, output: str) -> bool:
-        """Whether an output of the body is what a loop collected."""
+    def _collected_by(self, output: str) -> str:
+        """The loop that collected an output of the body, if one did."""
         k, place = result_in(self.body, output) or (None, 0)
         record = None if k is None else self.body.nodes[k].loop
-        return record is not None and place >= len(record.carried) + len(record.last)
+        return "" if k is None or record is None or place < len(record.carried) + len(record.last) else self.body.nodes[k].name
 
     def values(self, given: Given) -> list[Any]:
         """What the body is run with."""

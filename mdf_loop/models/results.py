@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MissingOutput, did_you_mean
+from mdf_loop.errors import IterationLimit as Limit
+from mdf_loop.errors import (
+    LoopInterrupted,
+    LoopStopped,
+    LoopTimeout,
+    MissingOutput,
+    did_you_mean,
+    is_from_outside,
+)
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.models.html_tables import results_html, results_text
 from mdf_loop.options import Run, public
@@ -47,8 +55,9 @@ class About:
         output and a recorded value have the same name, the length of the recorded value.
     collected : sequence of str
         The outputs that have a value for each iteration of a loop, or for each step.
-    dt : float or None
-        The time of an iteration in the model, if the model has it.
+    steps : mapping of str to float
+        The time of an iteration in the model, for the outputs and recorded values that have a row for each iteration of a
+        loop through time.
     at_start : sequence of str
         The recorded values that belong to the time at which an iteration starts, ``k * dt``; see :func:`times`.
     units : mapping of str to str
@@ -68,15 +77,21 @@ class About:
     trials: int | None = None
     lengths: Mapping[str, Any] = field(default_factory=dict)
     collected: Sequence[str] = ()
-    dt: float | None = None
+    steps: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     at_start: Sequence[str] = ()
     may_decide: bool = False
 
-    def times(self, iterations: np.ndarray, is_at_start: bool) -> np.ndarray:
-        """The times to which values of some iterations belong; the model has a ``dt``."""
-        assert self.dt is not None
-        return times(iterations, self.dt, is_at_start)
+    def times(self, name: str, iterations: np.ndarray, is_at_start: bool) -> np.ndarray | None:
+        """The times to which values of some iterations belong; None where they have none."""
+        step = self.steps.get(name)
+        return None if step is None else times(iterations, step, is_at_start)
+
+    @property
+    def dt(self) -> float | None:
+        """The time of an iteration, if it is one for all values that have it."""
+        found = {*self.steps.values()}
+        return found.pop() if len(found) == 1 else None
 
 
 def times(iterations: np.ndarray, dt: float, is_at_start: bool) -> np.ndarray:
@@ -147,10 +162,10 @@ class Results(dict[str, Any]):
         """Return the outputs and recorded values as an ``xarray.Dataset``.
 
         Dimensions are ``trial``, ``iteration``, and ``<name>_0``, ``<name>_1``, ... for other axes.  Values of a loop with
-        another number of iterations have the dimension ``<name>_iteration``.  If the model has a step ``dt``, there is a
-        coordinate ``time``; if some values belong to the start of an iteration and others to its end, there are ``start_time``
-        and ``end_time``, and the attribute ``time`` of a value names its own.  Attributes have the model, the version of
-        mdf_loop, the seed and the options.
+        another number of iterations have the dimension ``<name>_iteration``.  Rows of a loop whose body reads a step ``dt``
+        have a coordinate ``time``; if some values belong to the start of an iteration and others to its end, there are
+        ``start_time`` and ``end_time``, and the attribute ``time`` of a value names its own.  Attributes have the model, the
+        version of mdf_loop, the seed and the options.
 
         Returns
         -------
@@ -265,3 +280,12 @@ def summed_up(ended: Iterable[tuple[str, int, str]]) -> tuple[Any, Any]:
     if len(loops) == 1:
         return loops[0][1], loops[0][2]
     return {place: done for place, done, _ in loops}, {place: stop for place, _, stop in loops}
+
+
+STOPS = ((LoopTimeout, "timeout"), (Limit, "max_iterations"), (LoopStopped, "callback"), (LoopInterrupted, "interrupted"))
+"""What ``stop`` is of a run that an error ended."""
+
+
+def stopped_by(error: BaseException) -> str:
+    """What ``stop`` is of a run that was broken off."""
+    return next((stop for kind, stop in STOPS if isinstance(error, kind)), "interrupted" if is_from_outside(error) else "error")

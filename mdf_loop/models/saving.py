@@ -111,7 +111,7 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         "options": dict(about.options),
         "trials": about.trials,
         "collected": list(about.collected),
-        **({} if about.dt is None else {"dt": about.dt}),
+        **({"steps": dict(about.steps)} if about.steps else {}),
         **({"units": dict(about.units)} if about.units else {}),
         **({"at_start": list(about.at_start)} if about.at_start else {}),
         **({"may_decide": True} if about.may_decide else {}),

@@ -151,6 +151,8 @@ def of_one_scale(lines: Iterable[Series]) -> list[list[Series]]:
 
 
 def _belong_together(lines: Sequence[Series]) -> bool:
+    if len({series.label(ITERATION) for series in lines}) > 1:  # the time of one loop, the iterations of another
+        return False
     units = {series.unit for series in lines}
     if units != {None}:
         return len(units) == 1

@@ -130,8 +130,8 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
         return Series(name, dims, values, {}, labels, unit, is_logical=_is_logical(value))
     along = every * np.arange(values.shape[dims.index(ITERATION)])
     is_at_start = name in about.at_start and name in about.recorded
-    if about.dt is not None:
-        along, labels[ITERATION] = about.times(along, is_at_start), with_unit(TIME, about.units.get("dt"))
+    if (times := about.times(name, along, is_at_start)) is not None:
+        along, labels[ITERATION] = times, with_unit(TIME, about.units.get("dt"))
     return Series(name, dims, values, {ITERATION: along}, labels, unit, is_at_start, is_logical=_is_logical(value))
 
 

@@ -47,7 +47,7 @@ def found_in(graph: Any, names: Sequence[str]) -> dict[str, Key]:
 def _iterated(graph: Any) -> set[str]:
     """The names (``node.name``) of what loops compute in each iteration; what passes step, ports have from pass to pass."""
     names = set[str]()
-    for node, thing, body in _loops(graph):
+    for node, thing, body in each_loop(graph):
         if not is_stepped(node, thing):
             begin = 2 if thing.function == "onnx::Loop" else 0  # the iteration number and the condition are not computed
             outside = {*body.inputs[:begin], *body.constants, *body.captures}
@@ -58,7 +58,7 @@ def _iterated(graph: Any) -> set[str]:
 def _collected(graph: Any) -> dict[str, tuple[str, str, Way]]:
     """What equations collect under names that no value of the body has, such as ``path: x``: the loop and the way to it."""
     found = dict[str, tuple[str, str, Way]]()
-    for node, thing, body in _loops(graph):
+    for node, thing, body in each_loop(graph):
         said = equations_of(node, thing)
         names = [] if said is None or is_stepped(node, thing) else [*said.collected]
         for name, value in zip(names, body.outputs[len(body.outputs) - len(names) :], strict=True):
@@ -96,12 +96,12 @@ def _inside(loops: Loops) -> Iterator[str]:
 def loops_of(graph: Any) -> Loops:
     """The loops of a graph whose bodies are there before anything runs."""
     found: dict[str, dict[str, Body]] = {}
-    for node, thing, body in _loops(graph):
+    for node, thing, body in each_loop(graph):
         found.setdefault(node.id, {})[thing.id] = body
     return found
 
 
-def _loops(graph: Any) -> Iterator[tuple[Any, Any, Body]]:
+def each_loop(graph: Any) -> Iterator[tuple[Any, Any, Body]]:
     """The same with their nodes, and the parameters or functions that they are."""
     for node in graph.nodes:
         for thing in (*node.parameters, *node.functions):
@@ -129,7 +129,7 @@ def at_start_in_graph(graph: Any, names: Sequence[str]) -> tuple[str, ...]:
     """Those names of what is recorded in the loops of an MDF graph that mean values at the start of an iteration."""
     bodies: dict[Key, Any] = {
         (node.id, thing.id): (thing, body, equations_of(node, thing))
-        for node, thing, body in _loops(graph)
+        for node, thing, body in each_loop(graph)
         if not is_stepped(node, thing)
     }
     found = list[str]()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations
 
 
@@ -15,9 +14,3 @@ def equations_in_nodes(graph: Any) -> Iterator[tuple[Any, Any, Any]]:
         for parameter in node.parameters:
             if isinstance(parameter.value, Mapping) and is_equations(parameter.value):
                 yield node, parameter, equations_in(parameter.value)
-
-
-def own_steps(graph: Any) -> set[str]:
-    """The texts of the ``dt`` that bodies have; an empty one where a body with derivatives reads that of its node."""
-    bodies = [said for *_, said in equations_in_nodes(graph)]
-    return {said.let.get(STEP, "") for said in bodies if said.derivatives or STEP in said.let}

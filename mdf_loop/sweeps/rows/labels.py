@@ -49,6 +49,8 @@ class Labels:
         What is made of the trials of a point, output by output: None for a function of the caller's.
     may_decide : bool
         Whether the condition of the only loop may end it before its trip count.
+    steps : mapping of str to float
+        How long an iteration takes, for the outputs that have a time.
     """
 
     dims: Sequence[str]
@@ -61,6 +63,7 @@ class Labels:
     fill: float = np.nan
     reduces: Mapping[str, Any] = field(default_factory=dict)
     may_decide: bool = False
+    steps: Mapping[str, float] = field(default_factory=dict)
 
     def label(self, name: str) -> str:
         """What an output is called in a Dataset."""
@@ -118,15 +121,15 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
     names = [name for name in task.names if reduce is None or name in reduce]
     reduces = {} if reduce is None else {name: made_of(reduce[name]) for name in names}
     is_timed = task.wish.steps is None and all(name.rpartition(".")[2] != "dt" for name, _ in grid.axes)
-    dt = task.model.step_of(task.inputs) if is_timed else None
-    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen), dt=dt)
+    steps = task.model.lengths_of_steps(task.inputs, task.wish) if is_timed else {}
+    about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen), steps=steps)
     attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
     for name in ("iterations", "stop", "every"):
         attrs.pop(name)
     rows = [name for name in names if name in collected and (reduce is None or keeps_rows(reduce[name]))]
     attrs |= {"units": json.dumps(units)} if (units := task.model.units) else {}
     decides = may_decide(task.model, task.wish)
-    return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces, decides)
+    return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces, decides, steps)
 
 
 def lost(_: np.ndarray) -> Any:
@@ -139,7 +142,7 @@ def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
     arrays, ragged = table.finish()
     lead, shape = tuple(labels.dims), tuple(labels.shape)
     variables: dict[str, Any] = {}
-    axes = Axes(lead, dt=labels.attrs.get("dt"))
+    axes = Axes(lead)
     for name in labels.names:
         rows = arrays.get(name)
         if rows is None:
@@ -148,7 +151,7 @@ def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
         rows = rows.reshape((*shape, *rows.shape[1:]))
         levels = labels.reduces.get(name)
         more = () if not isinstance(levels, list) or rows.ndim == len(shape) else (axes.along(QUANTILE, levels, label),)
-        variables[label] = axes.of(label, rows.shape, name in labels.by_iteration, more=more), rows
+        variables[label] = axes.of(label, rows.shape, name in labels.by_iteration, more=more, step=labels.steps.get(name)), rows
         if name in ragged:
             variables[labels.length_label(name)] = lead, ragged[name].reshape(shape)
     units = json.loads(labels.attrs.get("units", "{}"))
