@@ -281,6 +281,7 @@ BODIES = {
     "a let hides it": ("{let: {dt: 0.1}, carried: {v: v + 1}, collected: {path: v}}", False),
     "only the condition reads it": ("{carried: {v: v + 1}, collected: {path: v}, while: v * dt < 100}", True),
     "a derivative reads it": ("{derivatives: {v: -v}, collected: {path: v}}", True),
+    "a carried value hides a parameter": ("{carried: {v: v + decay, decay: decay + 1}, collected: {path: v}}", False),
     "through a parameter": ("{carried: {v: v * decay}, collected: {path: v}}", True),
 }
 
@@ -289,9 +290,9 @@ BODIES = {
 def test_only_a_loop_that_reads_the_step_goes_through_time(tmp_path, case):
     body, is_timed = BODIES[case]
     node = f"""n: {{parameters: {{dt: {{value: 0.1}}, decay: {{value: 1 - dt}}, body: {{value: {body}}},
-        run: {{function: 'onnx::Loop', args: {{M: 4, cond: true, v: 1.0, body: body}}}}}},
+        run: {{function: 'onnx::Loop', args: {{M: 4, cond: true, v: 1.0, MOREbody: body}}}}}},
         output_ports: {{path: {{value: run.path}}}}}}"""
-    path = model_of(tmp_path, node)
+    path = model_of(tmp_path, node.replace("MORE", "decay: 1.0, " if "decay: decay" in body else ""))
     found = mdf_loop.run(path, record=["n.v"])
     assert found.about.steps == ({"path": 0.1, "n.v": 0.1} if is_timed else {})
 

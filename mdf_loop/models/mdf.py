@@ -44,7 +44,6 @@ from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import is_equations
-from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
 from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.readers.mdf.node import is_stateful
@@ -224,23 +223,13 @@ class MdfModel(Model):
         return given, inside
 
     def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Step]:
-        """The outputs and recorded values that have a time, and what says how long an iteration takes."""
+        """The outputs and recorded values that have a time, and how long an iteration takes."""
         if self.typed is not None:
             ids = {name: id for id, name in names_of(self.graph).items()}
-            return steps_in_body(self.typed.body, {name: ids.get(name, name) for name in record}, ids.get(STEP, STEP))
-        return steps_of_rows(self.graph, {} if self.once is None else self.once.anything.collected, record)
-
-    def step_length(self, step: Step, inputs: Mapping[str, Any]) -> Any:
-        """How long that is; what is no number has no length."""
-        if isinstance(step, str) or self.typed is not None:
-            return number_in(step) if isinstance(step, str) else super().step_length(step, inputs)
-        if any(isinstance(value, dict) for value in inputs.values()):  # another body, which may have another step
-            return None
-        free = [each for each in self.places.free if each.place == step]
-        default = next((getattr(each.owner, each.attribute) for each in free), None)
-        said = [value for name, value in inputs.items() if any(each.place == step for each in self.places.of(name))]
-        value = [default, *said][-1]
-        return number_in(value) if isinstance(value, str) else value
+            in_graph, port = {name: ids.get(name, name) for name in record}, self.inputs.get(STEP)
+            return steps_in_body(self.typed.body, in_graph, ids.get(STEP, STEP), None if port is None else port.default)
+        collected = {} if self.once is None else self.once.anything.collected
+        return steps_of_rows(self.graph, self.places, collected, record)
 
     @cached_property
     def _warnings(self) -> InputWarnings:

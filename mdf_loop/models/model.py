@@ -205,21 +205,18 @@ class Model:
 
     def lengths_of_steps(self, inputs: Mapping[str, Any], wish: Wish) -> dict[str, float]:
         """How long an iteration takes, for the outputs and recorded values that have a row for each of a loop through time."""
-        if wish.steps is not None:
+        if wish.steps is not None or dict in map(type, inputs.values()):  # another body, which may have another step
             return {}
         known = self._of_record("steps_of_recorded", wish.record, self.steps_of_rows) or {}
-        found = {name: self.step_length(step, inputs) for name, step in known.items()}
+        found = {
+            name: next((inputs[given] for given in names if given in inputs), default) for name, (names, default) in known.items()
+        }
         numbers = {name: float(step) for name, step in found.items() if isinstance(step, int | float | np.number)}
         return {name: step for name, step in numbers.items() if np.isfinite(step)}
 
     def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Any]:
-        """The outputs and recorded values that have a time, and what says how long an iteration takes."""
+        """The outputs and recorded values that have a time; which inputs say how long an iteration takes, or what it is."""
         return {}
-
-    def step_length(self, step: Any, inputs: Mapping[str, Any]) -> Any:
-        """How long that is: the value of the input ``dt``."""
-        port = self.inputs.get("dt")
-        return inputs.get("dt", port.default if port is not None else None)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""

@@ -74,7 +74,7 @@ class NetworkModel(Model):
         return at_start_in_body(self.prepared.body, dict(zip(names, names, strict=True)))
 
     def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Any]:
-        """The recorded values that have a time."""
+        """The recorded values that have a time, and how long an iteration takes."""
         return steps_in_body(self.prepared.body, dict(zip(record, record, strict=True)), STEP)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:

@@ -10,18 +10,19 @@ from typing import Any
 
 from mdf_loop.convert.inner_values import fitting, place_of
 from mdf_loop.convert.scheduled.conditions import INSIDE
-from mdf_loop.integrations.input_places import Place
+from mdf_loop.integrations.input_places import InputPlaces, Place
 from mdf_loop.ir import Body, Node
 from mdf_loop.models.recordings.recorded_names import each_loop, found_in
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import Equations
+from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.by_place import equations_of
 from mdf_loop.readers.mdf.node import names_read
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import has_conditions
 
-Step = str | Place
-"""How long an iteration takes: the text that a body says, or the place that has its value."""
+Step = tuple[tuple[str, ...], Any]
+"""How long an iteration takes: the inputs that say so, one of which may be given, and what it is if none is."""
 
 
 def has_passes(graph: Any) -> bool:
@@ -29,7 +30,7 @@ def has_passes(graph: Any) -> bool:
     return has_conditions(graph) or has_stepped_loops(graph)
 
 
-def steps_of_rows(graph: Any, collected: Mapping[str, str], record: tuple[str, ...]) -> dict[str, Step]:
+def steps_of_rows(graph: Any, places: InputPlaces, collected: Mapping[str, str], record: tuple[str, ...]) -> dict[str, Step]:
     """How long an iteration takes, for those outputs and recorded values of an MDF graph that have a time.
 
     ``collected`` are the outputs that loops collected, with ``node.id`` of the loop.
@@ -39,23 +40,30 @@ def steps_of_rows(graph: Any, collected: Mapping[str, str], record: tuple[str, .
     ArgumentError
         There is nothing of a name to record.
     """
-    steps = {} if has_passes(graph) else _steps_of_loops(graph)
+    steps = {} if has_passes(graph) else _steps_of_loops(graph, places)
     keys = found_in(graph, record) if steps and record else {}
     loops = {**collected, **{name: f"{key[1]}.{key[2]}" if key[0] == INSIDE else "" for name, key in keys.items()}}
     return {name: steps[loop] for name, loop in loops.items() if loop in steps}
 
 
-def _steps_of_loops(graph: Any) -> dict[str, Step]:
+def _steps_of_loops(graph: Any, places: InputPlaces) -> dict[str, Step]:
     """The same for its loops, by ``node.id``."""
     found = dict[str, Step]()
     for node, thing, body in each_loop(graph):
         said = equations_of(node, thing)
         if said is not None and STEP in said.let:
             if _reads_own_step(said):
-                found[f"{node.id}.{thing.id}"] = said.let[STEP]
-        elif STEP not in body.inputs and is_through_time(body, _made_of_step(node)):
-            found[f"{node.id}.{thing.id}"] = node.id, STEP
+                found[f"{node.id}.{thing.id}"] = (), number_in(said.let[STEP])
+        elif is_through_time(body, _made_of_step(node).intersection(body.captures)):
+            found[f"{node.id}.{thing.id}"] = _step_at((node.id, STEP), places)
     return found
+
+
+def _step_at(place: Place, places: InputPlaces) -> Step:
+    """What a place of a graph says; one with an edge says nothing before it has run."""
+    value = next((getattr(each.owner, each.attribute) for each in places.free if each.place == place), None)
+    names = tuple(name for name, meant in places.named.items() if any(each.place == place for each in meant))
+    return names, number_in(value) if isinstance(value, str) else value
 
 
 def _reads_own_step(said: Equations) -> bool:
@@ -67,7 +75,9 @@ def _reads_own_step(said: Equations) -> bool:
 def _made_of_step(node: Any) -> set[str]:
     """The ``dt`` of a node, and the parameters that are computed from it, such as ``decay: exp(-dt / tau)``."""
     names = {STEP}
-    names.update(each.id for each in node.parameters if each.function is None and not names.isdisjoint(names_read(each.value)))
+    for each in node.parameters:
+        is_fixed = each.function is None and each.default_initial_value is None
+        names.update([each.id] if is_fixed and not names.isdisjoint(names_read(each.value)) else ())
     return names
 
 
@@ -93,8 +103,8 @@ def _nodes_of(body: Body) -> Iterator[Node]:
             yield from _nodes_of(branch)
 
 
-def steps_in_body(body: Body, record: Mapping[str, str], step: str) -> dict[str, Step]:
-    """The same for what is recorded in loops of a graph of operators, whose input ``step`` is ``dt``."""
+def steps_in_body(body: Body, record: Mapping[str, str], step: str, default: Any = None) -> dict[str, Step]:
+    """The same for what is recorded in loops of a graph of operators, whose input ``step`` is ``dt``, by itself ``default``."""
     found = dict[str, Step]()
     for name, text in record.items():
         way = next(iter(fitting(body, text)), ())
@@ -102,5 +112,5 @@ def steps_in_body(body: Body, record: Mapping[str, str], step: str) -> dict[str,
         if node is not None and node.loop is not None:
             invariant = zip(node.loop.invariant, node.loop.split(node.inputs)[4], strict=True)
             inside = {step, *(inner for inner, outer in invariant if outer == step)}
-            found |= {name: ("", STEP)} if is_through_time(node.loop.body, inside) else {}
+            found |= {name: ((STEP,), default)} if is_through_time(node.loop.body, inside) else {}
     return found
