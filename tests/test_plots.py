@@ -401,3 +401,15 @@ def test_recorded_values_that_a_plot_leaves_out_are_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results.plot("w")
+
+
+@pytest.mark.parametrize("dtype", [bool, int, float])
+@pytest.mark.parametrize("steps", [1, 9])
+def test_the_band_of_shares_stays_between_0_and_1(dtype, steps):
+    chosen = np.zeros((20, steps), dtype)
+    chosen[:2], chosen[:, -1] = 1, np.arange(20) > 0
+    ax = Results({"choice": chosen}, About("m", trials=20, collected=["choice"])).plot("choice")
+    ends = np.concatenate([path.vertices for drawn in ax.collections for path in drawn.get_paths()])[:, 1]
+    assert 0 <= ends.min() < ends.max() <= 1
+    ax = Results({"x": 2.0 * chosen}, About("m", trials=20, collected=["x"])).plot("x")
+    assert max(path.vertices[:, 1].max() for drawn in ax.collections for path in drawn.get_paths()) > 2

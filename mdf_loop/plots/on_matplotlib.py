@@ -186,11 +186,14 @@ def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None 
     has_points = is_vector or len(along) == 1
     form = {"marker": "o", "linestyle": ""} if has_points else {}
     (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **form, **style})
-    if spread is not None and has_points:
-        ax.errorbar(_places(along), series.values, spread, linestyle="", color=line.get_color(), capsize=3)
-    elif spread is not None:
-        low, high = series.values - spread, series.values + spread
-        ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+    if spread is not None:
+        ends = np.array([series.values - spread, series.values + spread])
+        low, high = ends.clip(0, 1) if series.is_share else ends
+        if has_points:
+            reach = [series.values - low, high - series.values]
+            ax.errorbar(_places(along), series.values, reach, linestyle="", color=line.get_color(), capsize=3)
+        else:
+            ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
     _ticks(ax.xaxis, along)
     _said(ax, series.label(series.dims[0]), series.label(series.name))
 

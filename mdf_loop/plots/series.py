@@ -37,6 +37,8 @@ class Series:
         Of which trials they are the mean.
     is_logical : bool
         Whether values are true and false, as 1 and 0.
+    is_share : bool
+        Whether values are means of trials that have 0 or 1, which lie between these.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Series:
     is_at_start: bool = False
     note: str = ""
     is_logical: bool = False
+    is_share: bool = False
 
     def label(self, name: str) -> str:
         """What to write at the axis of a dimension, or for the values."""
@@ -85,7 +88,8 @@ class Series:
         least = trials / 2 if any(dim.endswith(ITERATION) for dim in dims) else 1
         is_shown = left.squeeze(axis) >= least
         note = f"of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
-        return replace(self.part(dims, np.where(is_shown, mean.squeeze(axis), np.nan)), note=note), spread
+        values, is_share = np.where(is_shown, mean.squeeze(axis), np.nan), bool(np.isin(self.values[there], (0, 1)).all())
+        return replace(self.part(dims, values), note=note, is_share=is_share), spread
 
 
 def series_of(source: Any) -> dict[str, Callable[[], Series]]:
