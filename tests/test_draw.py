@@ -414,3 +414,16 @@ def test_an_initial_value_and_a_parameter_beside_equations_are_not_cut_either():
 def test_a_prepared_model_draws_itself(how):
     path = ROOT / "examples" / "leaky_accumulator.yaml"
     assert mdf_loop.prepare(path).draw(**how).dot == mdf_loop.draw(path, **how).dot
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_node_with_a_stepped_loop_says_how_many_iterations_a_pass_has(wrong):
+    body = {"carried": {"x": "x + 1"}}
+    loop = mdf.Parameter(id="run", function="onnx::Loop", args={"M": 9, "cond": True, "x": 0.0, "body": "body"})
+    said = {"loop": {"iterations_per_execution": "four" if wrong else 4}}
+    for on_node in (True, False):
+        loop.metadata = {} if on_node else said
+        node = mdf.Node(id="acc", metadata=said if on_node else {}, parameters=[mdf.Parameter(id="body", value=body), loop])
+        node.output_ports.append(mdf.OutputPort(id="x", value="run.x"))
+        drawn = mdf_loop.draw(mdf.Graph(id="g", nodes=[node])).dot
+        assert ("acc (iterations of run in each pass: 4)" in drawn) is not wrong

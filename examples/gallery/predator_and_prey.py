@@ -18,7 +18,7 @@ MODEL = Path(__file__).with_suffix(".yaml")
 mdf_loop.draw(MODEL)  # a notebook shows the drawing
 
 # %%
-# Collected values have a time coordinate, because the model has a step ``dt``.
+# Collected values have a time coordinate, because their loop reads a step ``dt``.
 found = mdf_loop.run(MODEL).to_xarray()
 fig, ax = plt.subplots()
 ax.plot(found.time, found.preys, label="prey")

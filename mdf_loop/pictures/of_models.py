@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import LoopError
+from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.explaining import condition_text, node_lines, short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, VALUES, Cluster, Picture
@@ -18,6 +18,7 @@ from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES, named_results, node_by_name, signature_of
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.stepped_loops import stepped_loop
 from mdf_loop.readers.onnx.loop_records import as_loop
 
 MOST_GROUPS = 8
@@ -91,7 +92,8 @@ def _node(
         senders |= {(node.id, port.id): key for port in node.output_ports}
         receivers |= {(node.id, port.id): key for port in node.input_ports}
         return
-    around = drawer.cluster(top, f"{node.id}{f' ({when})' if when else ''}")
+    how = "; ".join(filter(None, (when, _in_each_pass(node))))
+    around = drawer.cluster(top, f"{node.id} ({how})" if how else node.id)
     scope = {port.id: drawer.box(around, port.id, _default(port), kind=INPUT, tip=port.type or "") for port in node.input_ports}
     receivers |= {(node.id, name): key for name, key in scope.items()}
     held = {parameter.id: parameter for parameter in node.parameters if parameter not in loops}
@@ -109,6 +111,15 @@ def _node(
     whole = {id: next(iter(outputs.values())) for id, outputs in found.items() if outputs} | results
     for port in node.output_ports:
         senders[node.id, port.id] = _port(drawer, port, around, scope, whole, results)
+
+
+def _in_each_pass(node: Any) -> str:
+    """How many iterations of its stepped loop a node runs in a pass."""
+    try:
+        steps = stepped_loop(node)
+    except MalformedBody:  # running the model raises it
+        return ""
+    return "" if steps is None else f"iterations of {steps.id} in each pass: {steps.iterations}"
 
 
 def _parameters(
