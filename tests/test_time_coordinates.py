@@ -264,6 +264,7 @@ TERMINATION = ", conditions: {termination: {environment_state_update: {type: Aft
 
 
 def test_rows_of_passes_have_no_time(tmp_path):
+    pytest.importorskip("matplotlib", reason="plots need it")
     every_second = (
         "a: {parameters: {k: {value: k + 1, default_initial_value: 0}}, output_ports: {k: {value: k}}}, "
         "b: {parameters: {dt: {value: 0.1}, t: {value: t + dt, default_initial_value: 0.0}}, output_ports: {t: {value: t}}}"
@@ -273,7 +274,18 @@ def test_rows_of_passes_have_no_time(tmp_path):
         found = mdf_loop.run(model_of(tmp_path, nodes, rest), record=[name])
         assert found.about.iterations == 6
         assert found.about.steps == {} == dict(mdf_loop.run(model_of(tmp_path, nodes), record=[name]).about.steps)
-        assert "time" not in found.to_xarray().coords
+        labelled = found.to_xarray()
+        assert "time" not in labelled.coords
+        assert labelled.iteration.attrs["long_name"] == "pass"
+        found.save(tmp_path / "r.npz")
+        for source in (found, labelled, mdf_loop.open(tmp_path / "r.npz")):
+            assert mdf_loop.plot(source, name).get_xlabel() == "pass"
+    model = model_of(tmp_path, every_second)
+    for labelled in (
+        mdf_loop.run(model, steps=3, collect=True).to_xarray(),
+        mdf_loop.sweep(model, {"dt": [1.0]}, steps=3, collect=True),
+    ):
+        assert labelled.iteration.attrs["long_name"] == "step"
 
 
 BODIES = {

@@ -46,7 +46,7 @@ def dataset(results: Results) -> Any:
     made = xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about))
     for name, time in axes.said_times().items():
         made[name].attrs["time"] = time
-    return with_units(made, about.units)
+    return with_words(made, about.units, about.row)
 
 
 def named_arrays(results: Results) -> dict[str, np.ndarray]:
@@ -55,8 +55,11 @@ def named_arrays(results: Results) -> dict[str, np.ndarray]:
     return {label: rectangular(parts[part][name])[0] for (part, name), label in labels_of(parts).items()}
 
 
-def with_units(made: Any, units: Mapping[str, str]) -> Any:
-    """A Dataset whose variables have the attribute ``units`` where the model says units."""
+def with_words(made: Any, units: Mapping[str, str], row: str) -> Any:
+    """A Dataset whose variables have the attribute ``units`` where the model says units; rows of passes say what they are."""
+    for dim in made.dims if row != "iteration" else ():
+        if dim in made.coords and str(dim).endswith("iteration"):
+            made[dim].attrs["long_name"] = row
     for name in map(str, made.variables if units else ()):
         is_time = name in made.coords and any(name in _time_names(str(dim)) for dim in made[name].dims)
         unit = units.get(name.removeprefix("output "), units.get("dt") if is_time else None)

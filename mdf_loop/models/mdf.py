@@ -222,6 +222,12 @@ class MdfModel(Model):
                 raise unknown_name("the model has no input and no constant called", name, [*self.inputs, *self.constants])
         return given, inside
 
+    def row(self, wish: Wish) -> str:
+        """What a row of what a run collects or records is."""
+        if self.typed is None and has_passes(self.graph):
+            return "pass"
+        return "iteration" if wish.steps is None else "step"
+
     def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Step]:
         """The outputs and recorded values that have a time, and how long an iteration takes."""
         if self.typed is not None:

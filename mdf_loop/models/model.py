@@ -195,7 +195,7 @@ class Model:
         steps = self.lengths_of_steps(inputs, wish)
         inputs = {name: copy.copy(value) if isinstance(value, np.ndarray | list) else value for name, value in inputs.items()}
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), steps=steps)
-        about.units, about.at_start = self.units, self._at_start(wish)
+        about.units, about.at_start, about.row = self.units, self._at_start(wish), self.row(wish)
         return about
 
     @property
@@ -231,6 +231,10 @@ class Model:
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""
         return ()
+
+    def row(self, wish: Wish) -> str:
+        """What a row of what a run collects or records is."""
+        return "iteration"
 
     def _at_start(self, wish: Wish) -> tuple[str, ...]:
         """What is recorded and belongs to the start of an iteration; nothing where a name means nothing."""

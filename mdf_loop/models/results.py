@@ -60,6 +60,8 @@ class About:
         loop through time.
     at_start : sequence of str
         The recorded values that belong to the time at which an iteration starts, ``k * dt``; see :func:`times`.
+    row : str
+        What a row is: ``"iteration"`` of a loop, ``"pass"`` of a scheduled model, or ``"step"``, one of its evaluations.
     units : mapping of str to str
         Units by name, if the model has them.  The unit of ``dt`` is the unit of time.
     may_decide : bool
@@ -78,6 +80,7 @@ class About:
     lengths: Mapping[str, Any] = field(default_factory=dict)
     collected: Sequence[str] = ()
     steps: Mapping[str, float] = field(default_factory=dict)
+    row: str = "iteration"
     units: Mapping[str, str] = field(default_factory=dict)
     at_start: Sequence[str] = ()
     may_decide: bool = False

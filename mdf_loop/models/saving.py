@@ -112,6 +112,7 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         "trials": about.trials,
         "collected": list(about.collected),
         **({"steps": dict(about.steps)} if about.steps else {}),
+        **({"row": about.row} if about.row != "iteration" else {}),
         **({"units": dict(about.units)} if about.units else {}),
         **({"at_start": list(about.at_start)} if about.at_start else {}),
         **({"may_decide": True} if about.may_decide else {}),

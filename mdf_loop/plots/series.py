@@ -132,6 +132,7 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     labels = {name: with_unit(name, unit), **({own[0]: f"element of {name}"} if len(own) == 1 else {})}
     if ITERATION not in dims:
         return Series(name, dims, values, {}, labels, unit, is_logical=_is_logical(value))
+    labels[ITERATION] = about.row
     along = every * np.arange(values.shape[dims.index(ITERATION)])
     is_at_start = name in about.at_start and name in about.recorded
     if (times := about.times(name, along, is_at_start)) is not None:
@@ -158,7 +159,8 @@ def _of_variable(variable: Any) -> Series:
     units = {key: variable.coords[at].attrs.get("units") for key, at in named.items() if at in variable.coords}
     units[name] = variable.attrs.get("units")
     own = str(variable.attrs.get(TIME, ""))
-    labels = {key: with_unit(TIME if at == own else at, units.get(key)) for key, at in named.items()}
+    words = {at: variable.coords[at].attrs.get("long_name", at) for at in named.values() if at in variable.coords}
+    labels = {key: with_unit(TIME if at == own else words.get(at, at), units.get(key)) for key, at in named.items()}
     made = Series(name, dims, _numbers(name, variable.values), coordinates, labels, units[name], own.endswith("start_time"))
     return replace(made, is_logical=_is_logical(variable.values))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import LoopError
 from mdf_loop.models.ended_runs import at_m_in_words
-from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_units, xarray
+from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_words, xarray
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.merging import Merging, table_of
@@ -51,6 +51,8 @@ class Labels:
         Whether the condition of the only loop may end it before its trip count.
     steps : mapping of str to float
         How long an iteration takes, for the outputs that have a time.
+    row : str
+        What a row of them is, as in ``About``.
     """
 
     dims: Sequence[str]
@@ -64,6 +66,7 @@ class Labels:
     reduces: Mapping[str, Any] = field(default_factory=dict)
     may_decide: bool = False
     steps: Mapping[str, float] = field(default_factory=dict)
+    row: str = "iteration"
 
     def label(self, name: str) -> str:
         """What an output is called in a Dataset."""
@@ -129,7 +132,20 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
     rows = [name for name in names if name in collected and (reduce is None or keeps_rows(reduce[name]))]
     attrs |= {"units": json.dumps(units)} if (units := task.model.units) else {}
     decides = may_decide(task.model, task.wish)
-    return Labels(dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill), reduces, decides, steps)
+    return Labels(
+        dims,
+        shape,
+        coordinates,
+        names,
+        rows,
+        task.trials,
+        attrs,
+        float(task.fill),
+        reduces,
+        decides,
+        steps,
+        task.model.row(task.wish),
+    )
 
 
 def lost(_: np.ndarray) -> Any:
@@ -160,4 +176,4 @@ def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
         attrs["ended"] = at_m_in_words(table.at_m, f"{table.complete:,} runs")
     times = axes.times({*variables, *labels.coordinates})
     attrs.pop("units", None)
-    return with_units(xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs), units)
+    return with_words(xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs), units, labels.row)
