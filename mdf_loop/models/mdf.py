@@ -224,9 +224,12 @@ class MdfModel(Model):
 
     def row(self, wish: Wish) -> str:
         """What a row of what a run collects or records is."""
-        if self.typed is None and has_passes(self.graph):
-            return "pass"
-        return "iteration" if wish.steps is None else "step"
+        return "pass" if self._has_passes else "iteration" if wish.steps is None else "step"
+
+    @cached_property
+    def _has_passes(self) -> bool:
+        """Whether a row is a pass, in which some nodes may not run."""
+        return self.typed is None and has_passes(self.graph)
 
     def steps_of_rows(self, record: tuple[str, ...]) -> Mapping[str, Step]:
         """The outputs and recorded values that have a time, and how long an iteration takes."""
@@ -311,7 +314,7 @@ class MdfModel(Model):
         if self.typed is not None:
             ids = {name: id for id, name in names_of(self.graph).items()}
             return at_start_in_body(self.typed.body, {name: ids.get(name, name) for name in names})
-        return () if has_passes(self.graph) else at_start_in_graph(self.graph, names)
+        return () if self._has_passes else at_start_in_graph(self.graph, names)
 
     def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""
