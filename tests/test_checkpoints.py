@@ -238,8 +238,11 @@ def with_noise(tmp_path):
         ({"fill": 0}, "its fill is nan, here it is 0.0"),
         ({"noise": 0.5}, "it has no inputs.noise, which is 0.5 here"),
         ({"outputs": "evidence"}, "its outputs is evidence, reaction_time, here it is evidence"),
-        ({"over": {"drift": [0.5, 1.5], "bound": [0.3, 0.6, 0.7]}}, "bound: 0.3, 0.6, 0.7"),
-        ({"over": {"drift": [0.5], "bound": [0.3, 0.5, 0.7]}}, "its grid is drift: 0.5, 1.5; bound: 0.3, 0.5, 0.7 (6 points)"),
+        ({"over": {"drift": [0.5, 1.5], "bound": [0.3, 0.6, 0.7]}}, "here it has 6: bound[1] is 0.5, here it is 0.6"),
+        (
+            {"over": {"drift": [0.5], "bound": [0.3, 0.5, 0.7]}},
+            "its grid has 6 points, here it has 3: drift has 2 values, here 1",
+        ),
         ({"reduce": [0.1, 0.9]}, "it has no reduce.levels"),
         ({"reduce": "mean"}, "its reduce is None, here it is mean"),
         ({"common_noise": True}, "its common_noise is False, here it is True"),

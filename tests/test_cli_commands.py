@@ -24,6 +24,7 @@ from mdf_loop.backends.llvm.linking.object_code import disk
 from mdf_loop.cli import app
 from mdf_loop.cli.console import bars
 from mdf_loop.cli.installation import in_words
+from mdf_loop.cli.parameters import value_in
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.equations import read_equations
 from mdf_loop.readers.expressions.formula_names import functions_of_equations
@@ -393,10 +394,21 @@ def test_a_model_is_never_converted_into_itself(tmp_path, monkeypatch, capsys):
     assert run_main("convert", "decay.yaml", "copy.json") == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [("[.1, -.2]", "[0.1, -0.2]"), ("nan", "nan"), ("[+1, inf]", "[1, inf]"), ('"nan, .1"', "'nan, .1'")]
+)
+def test_values_may_be_written_as_in_python(text, value):
+    assert repr(value_in(text)) == value
+
+
 SAID = [
     (["decay.yaml", "--set", "rate=007"], "--set rate: '007' is not a value"),
     (["decay.yaml", "--set", "rate=."], "--set rate: '.' is not a value"),
-    (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is not a value; there are numbers (NaN and Infinity too)"""),
+    (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is not a value; there are numbers (nan and inf too)"""),
+    (
+        ["decay.yaml", "--set", "rate=(1,.2)"],
+        "'(1,.2)' is not a value; there are numbers (nan and inf too), true, false, [1, 2], and texts in quotes; write [1,.2]",
+    ),
     (["decay.yaml", "--set", "rate=abc"], """a text is --set 'rate="abc"' in a shell"""),
     (["decay.yaml", "--set", 'rate="abc"'], "a product needs numbers; one of them is a text"),
     (["decay.yaml", "rate=2"], "'rate=2' has no option: write --set rate=2;"),

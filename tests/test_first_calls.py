@@ -10,7 +10,7 @@ from fuzz.outcome import compare, to_the_bit
 from fuzz.outcome import outcome as outcome_of
 from fuzzed import first_call, fuzzed_loops
 
-from mdf_loop import backend, loop, options
+from mdf_loop import backend, loop, options, run
 from mdf_loop.calls import prepared
 from mdf_loop.execute import graphs, programs, specialised
 from mdf_loop.execute.programs import Programs, watched_programs
@@ -394,3 +394,16 @@ def test_what_took_long_is_run_again_by_a_program_if_it_has_no_effect(request, m
     assert (loop_.last_program is None) == (operator != "Add" or tried < 0)
     assert loop_.lasted == 41
     assert len(counted) == (0 if operator == "Add" else 41)
+
+
+def test_the_first_call_counts_its_iterations_where_a_program_begins_it_once_more(monkeypatch):
+    begun = []
+    was = first_iterations.ended_by
+    monkeypatch.setattr(first_iterations, "TRIED", SOON)
+    monkeypatch.setattr(paying, "WRITING", 0.0)
+    monkeypatch.setattr(paying, "OF_NODE", 0.0)
+    monkeypatch.setattr(first_iterations, "ended_by", lambda *given: begun.append(was(*given)) or begun[-1])
+    for M in (5003, 5004):
+        found = run("examples/drift_diffusion.yaml", max_steps=M, bound=50, drift=0)
+        assert (found.iterations, found.stop) == (M, "trip count")
+    assert any(begun)

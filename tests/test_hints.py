@@ -71,6 +71,22 @@ def test_truth_values_are_names_in_onnx_text():
     assert mdf_loop.loop(3, True, False, body=text)
 
 
+@pytest.mark.parametrize(
+    ("body", "meant"),
+    [
+        ("x: x + 1\nwhile: true", "; it is written True"),
+        ("x: x + xi", "; noise() draws a number"),
+        ("x: x / (20 * ms)", "write the number, and ms into metadata: {units: ms}"),
+        ("x[i]: 1", "; an equation has a colon: x: 1"),
+        ("x[t] = x[t - 1] * 2", "; an equation has a colon: x: x * 2"),
+        ("x(t): 1", "; an equation has a colon: x: 1"),
+        ("x <- x + 1\ny <- y", "; an equation has a colon: x: x + 1"),
+    ],
+)
+def test_equations_in_other_notations_lead_to_ours(body, meant):
+    assert meant in str(raised(3, True, x=1.0, body=body))
+
+
 def test_an_attribute_that_never_was_one_has_no_such_advice():
     text = "b (int64 i, bool c, double[n] x) => (bool c, double[n] y) { y = Neg <axes = [0]> (x) }"
     assert "Since version" not in str(raised(3, True, [1.0, 2.0], body=text))

@@ -372,3 +372,11 @@ def test_no_half_of_a_line_is_printed(capsys):
     with pytest.raises(TracedBranch, match="print runs once, while the body is read; to see w, return it behind the carried"):
         read(prints_values)
     assert not capsys.readouterr().out
+
+
+def test_a_name_that_is_not_there_leads_to_a_parameter():
+    def reads(i, go, v):
+        return True, gain * v  # noqa: F821
+
+    with pytest.raises(NameError, match=r"line \d+: .*: name 'gain' is not defined; .*: def reads\(i, go, \.\.\., \*, gain\)$"):
+        mdf_loop.loop(1, True, 2.0, body=mdf_loop.body(reads))

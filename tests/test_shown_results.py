@@ -82,3 +82,14 @@ def test_the_command_shows_them_too_and_says_what_it_wrote(tmp_path, capsys):
     assert written == f"mdf-loop: written to {str(target)!r}"
     assert inputs.startswith("mdf-loop: inputs in it: a (default 2.0); onnxruntime lists those with a default in")
     assert constants == "mdf-loop: constants in it: start, tolerance (--as-input start makes one an input)"
+
+
+def test_one_run_says_that_it_ended_at_m(capsys):
+    found = mdf_loop.run(DECISION, drift=0, bound=50)
+    said = "drift_diffusion, ended at M, not earlier by its condition"
+    assert found.stop == "trip count"
+    assert all(said in text for text in (repr(found), found._repr_html_()))
+    assert "ended at M" not in repr(mdf_loop.run(DECISION, drift=3.0, bound=0.1))
+    assert "ended at M" not in repr(mdf_loop.run("examples/accumulate.yaml", x=[10, 20], y=0))
+    assert run_main("run", DECISION, "--set", "drift=0", "--set", "bound=50") == 0
+    assert "ended at M" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 from onnx import parser
 
 pytest.importorskip("xarray")
@@ -288,3 +288,23 @@ def test_values_that_nothing_may_compute_with_are_not_taken_for_constants():
 def test_errors_say_what_came(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_nan_in_theta_that_ends_a_loop_is_a_warning():
+    f = mdf_loop.simulator(DDM, ["drift", "bound"], ["reaction_time"])
+    with pytest.warns(LoopWarning, match="compares x, which is nan"):
+        f([[np.nan, 1.0]])
+
+
+def test_an_output_port_that_an_edge_reads_is_recorded(tmp_path):
+    nodes = [
+        Node("a", parameters=[Parameter("k", value=2.0)], output_ports=[OutputPort("w", value="k")]),
+        Node("b", input_ports=[InputPort("x")], output_ports=[OutputPort("z", value="x")]),
+    ]
+    model = Graph("g", nodes=nodes, edges=[Edge("e", sender="a", receiver="b", sender_port="w", receiver_port="x")])
+    says = r"no output called 'w'; an edge reads a\.w, so it is no output: give record=\['a\.w'\]"
+    with pytest.raises(KeyError, match=says):
+        mdf_loop.run(model)["w"]
+    with pytest.raises(ArgumentError, match=says):
+        mdf_loop.simulator(model, ["a.k"], ["w"])
+    assert mdf_loop.run(model, record=["a.w"]).recorded["a.w"] == [2.0]

@@ -365,7 +365,7 @@ def test_what_is_there_and_is_something_else_is_not_replaced(place, tmp_path):
         LoopError, match="is a store for 6 points with 4 trials each, here there are 6 with 8; you cannot add to a store"
     ):
         swept(store=place, trials=8)
-    with pytest.raises(LoopError, match="is the store of another sweep: its grid is"):
+    with pytest.raises(LoopError, match="is the store of another sweep: its grid has"):
         swept(store=place, over={"drift": [0.5, 1.5], "bound": [0.3, 0.5, 0.8]})
     with pytest.raises(LoopError, match=r"is the store of a sweep: continue it with store="):
         swept(checkpoint=place)

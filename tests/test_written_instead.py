@@ -38,6 +38,12 @@ def counts(i, go, v):
     return True, v
 
 
+def counts_whole(i, go, v):
+    for _ in range(int(v)):
+        pass
+    return True, v
+
+
 def larger(i, go, v):
     return True, max(v, 0.25)
 
@@ -183,6 +189,7 @@ HINTS = [
     (as_float, "leave float() out: write v", 0.5),
     (as_int, "write np.trunc(v), or v where it is whole", 0.5),
     (counts, "a loop of v iterations inside a body is mdf_loop.loop(v, True, x, body=...)", 2),
+    (counts_whole, "mdf_loop.loop(np.trunc(v).astype(int), True, x, body=...)", 2.5),
     (larger, "write np.maximum(v, 0.25)", 0.5),
     (largest, "write np.max(v)", TWO),
     (total, "write np.sum(v)", TWO),
@@ -234,6 +241,7 @@ FOLLOWED = [
     lambda i, go, v, *, WEIGHTS=WEIGHTS: (True, v + WEIGHTS[i]),
     lambda i, go, v: (True, np.sum(np.where(np.arange(3) == i, v, np.zeros(3)))),
     lambda i, go, v: (True, mdf_loop.loop(2, True, v, body=lambda k, go, x: (go, x + k))),
+    lambda i, go, v: (True, mdf_loop.loop(np.trunc(v).astype(int), True, v, body=lambda k, go, x: (go, x + k))),
     lambda i, go, v: (True, mdf_loop.loop(None, v < 9, v, body=lambda k, go, x: (x * 2 < 9, x * 2))),
     lambda i, go, v: (True, mdf_loop.scan(0.0, np.stack([v, v]), body=lambda s, x: s + x, num_scan_inputs=1)),
 ]

@@ -351,7 +351,7 @@ def named_in(body: Body) -> list[str]:
 
 def _not_computed(body: Body, missing: Sequence[str]) -> str:
     """A hint where nothing was meant to be captured: outputs that no node of a body computes, and what looks like a constant."""
-    if missing[0].lower() in ("true", "false"):
+    if missing[0].lower() in ("true", "false") and body.name != EQUATIONS:
         value = int(missing[0].lower() == "true")
         return (
             f"; {missing[0]} is a name like any other here: <bool {missing[0]} = {{{value}}}> in front of the nodes makes it one"

@@ -31,8 +31,8 @@ from mdf_loop.integrations.input_places import InputPlaces, with_inputs
 from mdf_loop.integrations.required_inputs import missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.ir import Body
-from mdf_loop.models.mdf import MdfModel
-from mdf_loop.models.model import PLAIN, Found
+from mdf_loop.models.mdf import MdfModel, never_run
+from mdf_loop.models.model import PLAIN
 from mdf_loop.models.once import Request, part_of_model
 from mdf_loop.models.results import of_outermost
 from mdf_loop.ops.registry import facts
@@ -42,7 +42,6 @@ from mdf_loop.readers.expressions.expression_text import excerpt, number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of, source_of
 from mdf_loop.readers.mdf.engine_body import reached_from
 from mdf_loop.readers.mdf.node import CONTROL
-from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
 
 MOST, SECONDS = 1000, 2.0
@@ -166,8 +165,7 @@ class Trial:
             self._is_cut = False
             results = self._shortened(request.prepared, request.arguments, inner)
             self.iterations[request.place], stop = of_outermost(inner)
-            may_end = request.arguments.go is not None and not request.prepared.endless.may_be_sure
-            if may_end and stop == "trip count" and not self._is_cut:
+            if stop == "trip count" and not self._is_cut and request.may_decide(run):
                 self.at_m.add(request.place)
             self._is_cut |= was_cut
             return results
@@ -196,7 +194,9 @@ class Trial:
         if has_conditions(model.graph) and not any(each.function in LOOPS for each in things):
             try:
                 found = model.in_other_ways(given, start_run(), PLAIN)
-                self.odd += _never_run(model.graph, found)
+                passes, id = f"{found.iterations} passes of the run that check tries", str(model.graph.id)
+                never = never_run(model.graph, found.outputs, passes)
+                self.odd += [Finding(NOTE, f"{id}/{node}: {said}", (id, node)) for node, said in never.items()]
                 return
             except LoopError as error:
                 if isinstance(error, IterationLimit | LoopTimeout):
@@ -220,15 +220,6 @@ class Trial:
             self.inverted.append(said)
         elif said not in self.told and (_TYPES.search(said) or (_ODD.search(said) and not self._is_cut)):
             self.told.append(said)
-
-
-def _never_run(graph: Any, found: Found) -> Iterator[Finding]:
-    """Nodes with a condition whose outputs have no value in the end."""
-    missing = [node for name, (node, _) in output_ports(graph).items() if found.outputs.get(name, 0) is None]
-    for node in dict.fromkeys(missing):
-        said = f"it did not run in the {found.iterations} passes of the run that check tries, and its outputs are None"
-        why = "its condition, or that of a node before it, was never true"
-        yield Finding(NOTE, f"{graph.id}/{node}: {said}; {why}", (str(graph.id), node))
 
 
 def _by_matrices(graph: Any) -> list[tuple[Any, tuple[int, ...]]]:

@@ -130,32 +130,47 @@ def _assignment(text: str) -> tuple[str, Any]:
     try:
         return name, value_in(value)
     except (ValueError, RecursionError) as error:
-        known = "numbers (NaN and Infinity too), true, false, [1, 2], and texts in quotes"
+        known = "numbers (nan and inf too), true, false, [1, 2], and texts in quotes"
         meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
-        if value in ("True", "False") or "," in value:
-            meant = f"; write {value.lower() if ',' not in value else '[' + value.strip('[]') + ']'}"
+        listed = value.translate(str.maketrans("()", "[]"))
+        written = next(filter(_is_value, (value.lower(), listed, f"[{listed.strip('[]')}]")), "")
+        meant = f"; write {written}" if written else meant
         raise MalformedBody(f"--set {name}: {value!r} is not a value; there are {known}{meant}") from error
+
+
+def _is_value(text: str) -> bool:
+    try:
+        value_in(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 _NUMBER = re.compile(r"([-+]?)(\d*)\.?(\d*)([eE][-+]?\d+)?", re.ASCII)
 
 
+_PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s\[\]{},:"]+')
+"""Texts in quotes, and what is between brackets and commas."""
+
+_WORDS = {"nan": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
+
+
 def value_in(text: str) -> Any:
-    """The value that a text is: JSON, and numbers as YAML has them too, such as ``.5``, ``5.`` and ``+1``.
+    """The value that a text is: JSON, with numbers as Python and YAML have them too: ``.5``, ``+1``, ``nan``, ``inf``.
 
     Raises
     ------
     ValueError, RecursionError
         It is none.
     """
-    return json.loads(_as_json(text.strip()))
+    return json.loads(_PARTS.sub(lambda part: _as_json(part[0]), text.strip()))
 
 
 def _as_json(text: str) -> str:
-    """A number with what JSON asks for: a digit on both sides of its point, and no plus; any other text as it is."""
+    """A number as JSON has it, with a digit on both sides of its point, and no plus; any other text as it is."""
     found = _NUMBER.fullmatch(text)
     if found is None or not (found[2] or found[3]):
-        return text
+        return _WORDS.get(text, text)
     point = f".{found[3] or 0}" if "." in text else ""
     return f"{found[1].strip('+')}{found[2] or 0}{point}{found[4] or ''}"
 

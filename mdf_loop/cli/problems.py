@@ -89,7 +89,7 @@ def report(error: BaseException, as_json: bool, options: Collection[str] = ()) -
     """Tell of an error: a paragraph, or one JSON object; ``options`` are those of the command, by their names in Python."""
     file = getattr(error, "file", None)
     line = _line(file, error) if file is not None else None
-    notes = [note for note in getattr(error, "__notes__", ()) if line is None or note != f"in {file}"]
+    notes = [note for note in getattr(error, "__notes__", ()) if line is None or not note.startswith(f"in {file}")]
     notes = list(dict.fromkeys([*hints_of(error), *notes]))
     said = _said(error)
     if file is not None:

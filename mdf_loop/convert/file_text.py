@@ -263,6 +263,8 @@ def _other_elsewhere(node: yaml.ScalarNode) -> str:
         digits, exponent = re.split("[eE]", text)
         point, sign = "" if "." in digits else ".0", "" if exponent[0] in "+-" else "+"
         written = f"{digits}{point}e{sign}{exponent}"
+        number = float(text)
+        written += f", or {number:.0f} for an integer" if number.is_integer() and abs(number) < 2**53 else ""
         return f"{text} is a text in YAML 1.1, which other programs read; here it is the number: write {written}"
     value = json.dumps(yaml.safe_load(text))
     if kind == "int" and ":" not in text:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mdf_loop.convert.file_text import line_of, parse, places_in
 from mdf_loop.convert.weights import SUFFIXES
-from mdf_loop.errors import MalformedBody, MissingCapture, let_through
+from mdf_loop.errors import LoopError, MalformedBody, MissingCapture, let_through
 from mdf_loop.readers.expressions.equation_texts import COLLECTED, KEYS
 from mdf_loop.readers.model_files import read_bytes
 
@@ -51,6 +51,18 @@ def line_of_error(path: Path, error: BaseException) -> int | None:
         return line
     place = _in_equations(content, error) or _followed(content, _names(error))
     return line_of(text, _of_argument(content, place, str(error))) if place else None
+
+
+def note_place(source: str, error: BaseException) -> None:
+    """Note the file that an error is about, and the line of it where that can be found, unless the error says the file."""
+    if not source or any(source in said for said in (str(error), *getattr(error, "__notes__", ()))):
+        return
+    try:
+        line = line_of_error(Path(source), error)
+    except (LoopError, ValueError, OSError) as other:  # the file is what is wrong
+        let_through(other)
+        line = None
+    error.add_note(f"in {source}{'' if line is None else f', line {line}'}")
 
 
 def without_line(said: str, path: Path, line: int | None) -> str:

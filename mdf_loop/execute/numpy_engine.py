@@ -311,7 +311,11 @@ class NumpyLoop(InterpretedLoop):
         self.lasted = self.lasted or session.moment.iteration  # as far as is known
         if not self._is_for_a_program(given, hidden, run, False, pays=True):
             return False
-        return first_iterations.ended_by(functools.partial(self._by_program, given, hidden, run, False), session, drawn)
+        if not first_iterations.ended_by(functools.partial(self._by_program, given, hidden, run, False), session, drawn):
+            return False
+        going = given.trip_count is not None and self.lasted >= given.trip_count
+        session.progress.moment = session.moment._replace(iteration=self.lasted, going=going)
+        return True
 
     def _run_blocks(self, session: Session, until: int | None, pace: float) -> None:
         """Run blocks of iterations; ``pace`` is how many seconds one took that was interpreted."""

@@ -17,6 +17,9 @@ Simulated = Mapping[str, np.ndarray]
 FEWEST, SHORT = 5, 20
 """So many observed trials at least for standard errors; fewer values of a time course are looked at one by one."""
 
+MANY = 10
+"""So many observed trials for each parameter, where there are several: fewer say little of all of them together."""
+
 Objective = Callable[[Simulated], np.ndarray]
 """What is made small: a number for each row."""
 
@@ -115,6 +118,11 @@ class Distance:
         if not counts and self.observed.size <= free:
             return f"{self.observed.size} observed value{'s' * (self.observed.size > 1)} for {free} parameter{'s' * (free > 1)}"
         return f"{min(counts)} observations" if counts and min(counts) < FEWEST else ""
+
+    def rough(self, free: int) -> str:
+        """What is enough for standard errors of so many parameters, and too little for precise ones; empty if there is more."""
+        few = min((summary.count for summary in self.summaries), default=0)
+        return f"{few} observations for {free} parameters" if 0 < few < MANY * free and free > 1 else ""
 
     def chi_square(self, rows: np.ndarray) -> np.ndarray | None:
         """The misfit of each row in units of that of the first; None if that fits exactly, or observations are of trials."""

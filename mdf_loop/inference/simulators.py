@@ -16,6 +16,7 @@ from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options, public, start_run
+from mdf_loop.plan.comparisons import has_nan
 from mdf_loop.readers.arguments import suggest_argument
 from mdf_loop.settings.counts import counted
 from mdf_loop.step.failing import FallBack
@@ -168,7 +169,7 @@ class Simulator:
             raise ArgumentError("theta has no row")
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
-        is_left = run.watch is not None or run.options.how.by_jax
+        is_left = run.watch is not None or run.options.how.by_jax or any(map(has_nan, batch.columns.values()))  # a sweep warns
         program = None if is_left else self._program(batch, run)
         if program is not None:
             found = self._by_columns(program, batch, streams, run)

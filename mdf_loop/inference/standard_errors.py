@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from mdf_loop.errors import warn_user
-from mdf_loop.inference.distances import Distance, Objective
+from mdf_loop.inference.distances import MANY, Distance, Objective
 from mdf_loop.inference.simulators import Simulator
 
 STEP = 0.03
@@ -60,6 +60,10 @@ class StandardErrors:
             if few := self.objective.too_few(len(x)):
                 warn_user(f"there are too few data for standard errors: {few}")
                 return np.where(np.isinf(found), np.inf, np.nan)
+            if rough := self.objective.rough(len(x)):
+                warn_user(
+                    f"{rough} are few: estimates and standard errors are rough; {MANY} or more for each parameter are better"
+                )
         if self.simulator.trials != 1 or not np.isfinite(found).all() or self._is_smooth(x, covariance):
             return found
         warn_user(

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.convert.scheduled.conditions import SYMBOLS, name_of
+from mdf_loop.convert.scheduled.conditions import ON_LOOPS, SYMBOLS, name_of
 from mdf_loop.errors import MalformedBody, did_you_mean, in_words
+from mdf_loop.readers.mdf.stepped_loops import not_stepped, stepped_loop
 
 _TIME = re.compile(r"\s*[-+]?[\d.]+([eE][-+]?\d{1,3})?\s*\w*\s*")
 
@@ -107,6 +108,15 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
     _refuse_keywords(kind, found, given, path)
     if kind == "Threshold":
         _refuse_parameter(given, path, nodes)
+    node = _node_of(given, nodes) if kind in ON_LOOPS else None
+    if node is not None and stepped_loop(node) is None:
+        raise MalformedBody(not_stepped(kind, node.id), path)
+
+
+def _node_of(given: Mapping[str, Any], nodes: Mapping[str, Any]) -> Any:
+    """The node that a condition depends on; None where there is no such node."""
+    dependency = given.get("dependency", given.get("dependencies"))
+    return nodes.get(str(getattr(dependency, "id", dependency)))
 
 
 def _refuse_parameter(given: Mapping[str, Any], path: tuple[str, ...], nodes: Mapping[str, Any]) -> None:
@@ -116,8 +126,7 @@ def _refuse_parameter(given: Mapping[str, Any], path: tuple[str, ...], nodes: Ma
         meant = {"=": "==", "<>": "!="}.get(symbol) or next((each for each in SYMBOLS if sorted(each) == sorted(symbol)), "")
         near = f"; did you mean {meant!r}?" if meant else ""
         raise MalformedBody(f"comparator of Threshold must be one of {', '.join(SYMBOLS)}; got {symbol!r}{near}", path)
-    dependency, name = given.get("dependency"), given.get("parameter")
-    node = nodes.get(str(getattr(dependency, "id", dependency)))
+    node, name = _node_of(given, nodes), given.get("parameter")
     kinds = ("input_ports", "parameters", "functions", "output_ports")
     names = [thing.id for kind in kinds for thing in getattr(node, kind, ())]
     if node is not None and name_of(node, name) not in names:

@@ -20,7 +20,7 @@ from graph_scheduler.time import TimeScale
 
 from mdf_loop.errors import ArgumentError, KindError
 from mdf_loop.integrations.scheduler import SteppedLoop, stepped_loop_of
-from mdf_loop.readers.mdf.stepped_loops import ITERATIONS, STEPPED
+from mdf_loop.readers.mdf.stepped_loops import not_stepped
 
 
 class LoopFinished(Condition):
@@ -129,9 +129,5 @@ def _watched(of: Condition, node: Any, scheduler: Any) -> SteppedLoop:
     """The stepped loop that a condition is about."""
     loop = stepped_loop_of(node, scheduler)
     if loop is None:
-        name = getattr(node, "id", node)
-        raise ArgumentError(
-            f"{type(of).__name__} depends on {name!r}, which is not a node with a stepped loop: an onnx::Loop in a graph that "
-            f"MDF's engine evaluates, with metadata {{{STEPPED}: {{{ITERATIONS}: <n>}}}}"
-        )
+        raise ArgumentError(not_stepped(type(of).__name__, getattr(node, "id", node)))
     return loop

@@ -23,7 +23,9 @@ def trials_in_words(trials: int) -> str:
 
 
 def cut_off(about: Any) -> str:
-    """How many trials ended at M, if the condition could have ended them before: those have no decision."""
+    """How many trials, or whether the only run, ended at M, if a condition could have ended them before: without a decision."""
+    if about.trials is None:
+        return ", ended at M, not earlier by its condition" if about.may_decide and about.stop == "trip count" else ""
     count = int(ended_at_m(about.stop).sum()) if np.ndim(about.stop) else 0
     if not count or (count == about.trials and not about.may_decide):
         return ""

@@ -60,8 +60,8 @@ def results_text(results: Any) -> str:
 
 
 def _title(about: Any) -> str:
-    trials = "" if about.trials is None else cut_off(about) or f", {trials_in_words(about.trials)}"
-    return f"results of {about.model or 'a model'}{trials}"
+    trials = "" if about.trials is None else f", {trials_in_words(about.trials)}"
+    return f"results of {about.model or 'a model'}{cut_off(about) or trials}"
 
 
 def spread(value: Any) -> str:

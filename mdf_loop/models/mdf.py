@@ -263,6 +263,11 @@ class MdfModel(Model):
             name: found[place] for name, place in named.items() if place in found
         }
 
+    @cached_property
+    def sent(self) -> Sequence[str]:  # type: ignore[override]
+        """The output ports that edges read."""
+        return tuple(dict.fromkeys(f"{edge.sender}.{edge.sender_port}" for edge in self.graph.edges))
+
     @property
     def drawn(self) -> Any:
         """The graph."""
@@ -362,17 +367,19 @@ class MdfModel(Model):
             self._warnings.sent = {}  # perhaps it cannot be recorded, but passed on
             return self.evaluated_once(inputs, run, call, record)
         ended: list[tuple[str, int, str]] = []
+        may_decide: list[bool] = []
 
         def noting(request: Request, run: Run) -> Any:
             results = call(request, run)
             done = iterations_of(run)
             ended.append((request.place, done, stop_of(done, request.arguments.trip_count)))
+            may_decide.append(request.may_decide(run))
             return results
 
         with malformed("this graph cannot be run", (self.graph.id,)):
             outputs, recorded = evaluation.evaluate(given, run, noting)
         self._warnings.warn_of_sent(sent, recorded[len(record) :], run)
-        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=False)))
+        return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=False)), may_decide == [True])
 
     def full_name(self, name: str) -> str:
         """An input with its node, where a name means one."""
@@ -394,6 +401,8 @@ class MdfModel(Model):
             outputs, passes, _ = self.scheduled.run(
                 inputs, how, run, steps is None, lambda lowered: self.warn_of_sent(lowered, run)
             )
+            for node, said in never_run(graph, outputs, f"{passes} passes").items() if not wish.collect else ():
+                run.warn_once((id(graph), node), f"{graph.id}/{node}: {said}")
             if steps is None:
                 return Found(outputs, passes, "condition")
             self._warn_of_steps(steps, wish.collect)
@@ -408,6 +417,15 @@ class MdfModel(Model):
 def _has_loop(graph: Any) -> bool:
     """Whether a node of a graph is a loop."""
     return any(thing.function in LOOPS for node in graph.nodes for thing in (*node.parameters, *node.functions))
+
+
+def never_run(graph: Any, outputs: Mapping[str, Any], passes: str) -> dict[str, str]:
+    """By their ids, the nodes with a condition whose outputs have no value in the end, and what to say of that."""
+    if all(value is not None for value in outputs.values()):
+        return {}
+    why = "its condition, or that of a node before it, was never true"
+    missing = [node for name, (node, _) in output_ports(graph).items() if outputs.get(name, 0) is None]
+    return dict.fromkeys(missing, f"it did not run in the {passes}, and its outputs are None; {why}")
 
 
 def _units_of_results(node: Any) -> dict[str, str]:

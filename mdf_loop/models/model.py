@@ -77,6 +77,7 @@ class Found:
     iterations: Any = None
     stop: Any = None
     recorded: dict[str, Any] = field(default_factory=dict)
+    may_decide: bool = False
 
 
 class Model:
@@ -175,7 +176,9 @@ class Model:
         except BaseException as error:
             if not isinstance(error, LoopError) and not keeps_results(error):
                 raise
-            self._say_where(error)
+            from mdf_loop.convert.locating import note_place
+
+            note_place(self.source, error)
             if isinstance(error, ArgumentError):
                 for name in [name for name in inputs if name not in self.inputs]:
                     suggest_argument(error, name, [*HOW, "seed"])
@@ -196,12 +199,18 @@ class Model:
         inputs = {name: copy.copy(value) if isinstance(value, np.ndarray | list) else value for name, value in inputs.items()}
         about = About(self.name, *ended, inputs, found.recorded, wish.every, chosen, collected=self.collected(wish), steps=steps)
         about.units, about.at_start, about.row = self.units, self._at_start(wish), self.row(wish)
+        about.may_decide, about.sent = found.may_decide, self.sent
         return about
 
     @property
     def units(self) -> Mapping[str, str]:
         """The units of inputs and outputs, where they are said."""
         return {}
+
+    @property
+    def sent(self) -> Sequence[str]:
+        """The output ports that edges read, so that they are no outputs: ``node.port``."""
+        return ()
 
     def lengths_of_steps(self, inputs: Mapping[str, Any], wish: Wish) -> dict[str, float]:
         """How long an iteration takes, for the outputs and recorded values that have a row for each of a loop through time."""
@@ -429,11 +438,6 @@ class Model:
                 f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record lists the values to record"
             )
         return Wish(record=tuple(record), **said)
-
-    def _say_where(self, error: BaseException) -> None:
-        """Name the file that an error is about."""
-        if self.source and self.source not in str(error) and f"in {self.source}" not in getattr(error, "__notes__", ()):
-            error.add_note(f"in {self.source}")
 
 
 def _finished(results: Results, wish: Wish) -> Results:

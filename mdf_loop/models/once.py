@@ -69,6 +69,11 @@ class Request(NamedTuple):
         """Run it as a part of a run of the whole model."""
         return results_of(self.prepared, self.arguments, part_of_model(run))
 
+    def may_decide(self, run: Run) -> bool:
+        """Whether the condition may end it before its trip count."""
+        is_obeyed = self.arguments.go is not None or run.options.obey_body_condition
+        return is_obeyed and not self.prepared.endless.may_be_sure
+
 
 def part_of_model(run: Run) -> Run:
     """A run of a loop inside the run of a model: the same options, stream and time."""

@@ -65,7 +65,9 @@ class About:
     units : mapping of str to str
         Units by name, if the model has them.  The unit of ``dt`` is the unit of time.
     may_decide : bool
-        Whether the condition of the loop may end it before its trip count, as far as is known of trials.
+        Whether the condition of the only loop may end it before its trip count, as far as is known.
+    sent : sequence of str
+        The output ports that are no outputs, since edges read them: ``node.port``.
     """
 
     model: str = ""
@@ -84,6 +86,7 @@ class About:
     units: Mapping[str, str] = field(default_factory=dict)
     at_start: Sequence[str] = ()
     may_decide: bool = False
+    sent: Sequence[str] = ()
 
     def times(self, name: str, iterations: np.ndarray, is_at_start: bool) -> np.ndarray | None:
         """The times to which values of some iterations belong; None where they have none."""
@@ -95,6 +98,12 @@ class About:
         """The time of an iteration, if it is one for all values that have it."""
         found = {*self.steps.values()}
         return found.pop() if len(found) == 1 else None
+
+
+def read_by_edge(name: str, sent: Sequence[str]) -> str:
+    """What to do about an output port that is no output since an edge reads it; empty for other names."""
+    found = next((each for each in sent if name in (each, each.rpartition(".")[2])), "")
+    return f"; an edge reads {found}, so it is no output: give record=[{found!r}], and it is in .recorded" if found else ""
 
 
 def times(iterations: np.ndarray, dt: float, is_at_start: bool) -> np.ndarray:
@@ -128,7 +137,7 @@ class Results(dict[str, Any]):
 
     @public
     def __missing__(self, name: Any) -> Any:
-        meant = did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
+        meant = read_by_edge(name, self.about.sent) or did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
         raise MissingOutput(f"the results have no output called {name!r}{meant}")
 
     def __getattr__(self, name: str) -> Any:

@@ -14,6 +14,7 @@ from mdf_loop.integrations.input_places import refuse_options
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish
 from mdf_loop.models.opening import prepare
+from mdf_loop.models.results import read_by_edge
 from mdf_loop.options import Run, current_options, options, part_of, start_run
 from mdf_loop.progress import Bar, Tally
 from mdf_loop.readers.arguments import is_over, names_in, suggest_argument
@@ -250,7 +251,9 @@ def outputs_of(model: Model, outputs: Any) -> tuple[str, ...] | None:
     names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     for name in names:
         if name not in model.outputs:
-            raise unknown_name("the model has no output called", str(name), model.outputs)
+            what = "the model has no output called"
+            said = read_by_edge(str(name), model.sent)
+            raise ArgumentError(f"{what} {name!r}{said}") if said else unknown_name(what, str(name), model.outputs)
     return names
 
 

@@ -180,7 +180,7 @@ _ON_EVALUATIONS = {
     "AfterNEnvironmentStateUpdates": "greater_equal",
 }
 _ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
-_ON_LOOPS = {"LoopFinished": 0, "AfterNLoopIterations": 0, "EveryNLoopIterations": 1}
+ON_LOOPS = {"LoopFinished": 0, "AfterNLoopIterations": 0, "EveryNLoopIterations": 1}
 """Conditions on stepped loops, and the least number of iterations that they may be given."""
 _STARTS: dict[str, Condition] = {
     "AtEnvironmentStateUpdateStart": Count((("passes", UPDATE),), "equal", 0),
@@ -247,7 +247,7 @@ class ConditionReader:
             return usable(self._dependency(kind, arguments), self.owner, self._number(kind, arguments))
         if kind == "JustRan":
             return JustRan(self._dependency(kind, arguments))
-        if kind in _ON_LOOPS:
+        if kind in ON_LOOPS:
             return self._on_loop(kind, arguments)
         if kind in _ON_ALL:
             return self._on_all(kind, self._dependencies(kind, arguments), self._scale(arguments))
@@ -278,7 +278,7 @@ class ConditionReader:
             raise self.refused(f"is {kind} of {node!r}, which is not a node with a stepped loop")
         if kind == "LoopFinished":
             return ended(node)
-        n, least = self._number(kind, arguments), _ON_LOOPS[kind]
+        n, least = self._number(kind, arguments), ON_LOOPS[kind]
         if not isinstance(n, int) or n < least:
             raise self.refused(f"is {kind} with n = {n!r}, which is not a whole number from {least} on")
         is_since = kind == "EveryNLoopIterations" and self.owner

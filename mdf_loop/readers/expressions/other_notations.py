@@ -66,6 +66,7 @@ _NAMES = {
     "t": "; a time is carried: t: t + dt",
     "infinity": "; it is written inf",
     "na": "; it is written nan",
+    "xi": "; noise() draws a number, and in a derivative it is white noise",
     "noise": "; noise() draws a number",
     "uniform": "; uniform() draws a number",
 }
@@ -83,8 +84,21 @@ def meant_by_name(name: str, known: Collection[str]) -> str:
     if name in known:  # what is carried or of a let can be read
         return of_collected(name)
     meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else _NAMES.get(name, "")
-    meant = of_another_iteration(name, known) or meant or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
+    meant = (
+        of_another_iteration(name, known) or meant or _of_unit(name) or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
+    )
     return meant or (f"; {name} is a function: write {name}(...)" if name in BUILTINS or op_of(f"numpy.{name}") else "")
+
+
+_UNIT = re.compile(r"[numpkMG](?:V|S|A|F|Hz)|[num]s|[nmu]M|[cmu]m|volt|ohm|amp|siemens|second|meter")
+"""Units that have names in Brian."""
+
+
+def _of_unit(name: str) -> str:
+    """What to do about a unit, as Brian has them in equations."""
+    if not _UNIT.fullmatch(name):
+        return ""
+    return f"; equations have no units: write the number, and {name} into metadata: {{units: {name}}}"
 
 
 def meant_by(text: str, problem: str) -> str:

@@ -37,6 +37,14 @@ class Steps:
         return f"{self.id}_iteration", f"{self.id}_finished"
 
 
+def not_stepped(kind: str, name: str) -> str:
+    """What is wrong with a condition on the loop of a node that has no stepped one."""
+    return (
+        f"{kind} depends on {name!r}, which is not a node with a stepped loop: an onnx::Loop in a graph that "
+        f"MDF's engine evaluates, with metadata {{{STEPPED}: {{{ITERATIONS}: <n>}}}}"
+    )
+
+
 def stepped_loop(node: Any) -> Steps | None:
     """The stepped loop of a node, if it has one.
 

@@ -45,7 +45,10 @@ _TYPES = {
 _INFIX = re.compile(r"=\s*(-?[\w.]+)\s*(\*\*|<=|>=|==|[-+*/%@<>&|])\s*(-?[\w.]+)(?![\w.]|\s*=)")
 _LITERAL = re.compile(r"(\w+)\s*(?:<[^<>]*>\s*)?\([^(){}=]*?(?<![\w.])(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*[,)]")
 _TYPED = re.compile(r"(?<![\w.])(" + "|".join(_TYPES) + r")(?=\s*(?:\[[^\]]*\]\s*)?\s+\w)")
-_ASSIGNED = re.compile(r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)\s*(\*\*|//|[-+*/%@])?=(?!=)\s*([^\n]+)")
+_ASSIGNED = re.compile(
+    r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)(?:\[[^\[\]]*\]|\(\w+\))?\s*"
+    r"(?:(\*\*|//|[-+*/%@])?=(?!=)|<-|(?<=[\])]):)\s*([^\n]+)"
+)
 _COPY = re.compile(r"=\s*([A-Za-z_]\w*)\s*(?:\n|$|\}|[A-Za-z_]\w*\s*=)")
 
 _KEYLESS = re.compile(r"\s*(while|collect \w+|let \w+)[ \t]+([^\n{]+)")
@@ -56,12 +59,16 @@ def as_equation(text: str) -> str:
 
     >>> as_equation("x += dt * v")
     '; an equation has a colon: x: x + dt * v'
+    >>> as_equation("x[i] = x[i-1] + 1")
+    '; an equation has a colon: x: x + 1'
     """
     found = None if "=>" in text else _ASSIGNED.match(text)
     if found is None:
         keyless = _KEYLESS.match(text)
         return f"; an equation has a colon: {keyless[1]}: {keyless[2]}" if keyless else as_derivative(text, in_text=True)
     name, operator, value = found.groups()
+    own = name.split()[-1]
+    value = re.sub(rf"\b{own}[\[(]\s*[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?[\])]", own, value)
     return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value.strip()[:60]}"
 
 

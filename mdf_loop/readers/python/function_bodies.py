@@ -27,7 +27,7 @@ from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.instead import in_python
 from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current
-from mdf_loop.readers.python.two_readings import refuse_changing
+from mdf_loop.readers.python.two_readings import line_of, refuse_changing
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
 
@@ -196,6 +196,8 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
                 returned = function(*(TracedVariable(Value(name), trace) for name in inputs), **given)
         except Exception as error:
             let_through(error)
+            if type(error) is NameError and str(error).startswith("name "):
+                error.args = (f"{trace.place(line_of(trace, error))}: {error}; {_GIVEN.format(_name(function), error.name)}",)
             if trace.refusal is None or isinstance(error, LoopError):
                 raise
         if trace.refusal is not None:
@@ -209,6 +211,9 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
 
     made, trace = findings.settled(read)
     return check_body(replace(made, defaults=defaults), (_name(function),)), trace
+
+
+_GIVEN = "a value that the loop is given by name is a parameter: def {0}(i, go, ..., *, {1})"
 
 
 def _refuse_changes(function: Any, before: surroundings.Snapshot, trace: Trace, again: Callable[[], Any]) -> None:

@@ -23,7 +23,8 @@ _LENGTH = "a length is known before the loop: write a number in the place of {0}
 
 CALLS = {
     "float": "leave float() out: write {0}",
-    "int": "write np.trunc({0}), or {0} where it is whole already, as the iteration number is",
+    "int": "write np.trunc({0}), or {0} where it is whole already, as the iteration number is; "
+    "an index is np.trunc({0}).astype(int)",
     "bool": "write {0} != 0",
     "complex": "write {0} + 0j",
     "print": f"print runs once, while the body is read; {_COLLECTED}",
@@ -137,7 +138,10 @@ def instead(frame: FrameType) -> str:
         return ""
     around = [each for each in ast.walk(tree) if _holds(each, (start or 0, first or 0), (end or 0, last or 0))][::-1]
     if dis.opname[frame.f_code.co_code[instruction(frame)]].startswith(("CALL", "PRECALL")):
-        return _of_call(around[0], frame) if around and isinstance(around[0], ast.Call) else ""
+        call, outside = (*around, None, None)[:2]
+        if isinstance(call, ast.Call) and isinstance(outside, ast.Call) and ast.unparse(outside.func) == "range":
+            call = outside
+        return _of_call(call, frame) if isinstance(call, ast.Call) else ""
     for part, outside in itertools.pairwise([*around, None]):
         is_part = isinstance(part, _CONDITIONS) and isinstance(outside, (*_CONDITIONS, ast.If, ast.IfExp, ast.While))
         if part is not None and not is_part and (said := _said(part, frame)):
@@ -191,7 +195,7 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
 def _of_call(tree: ast.Call, frame: FrameType) -> str:
     name = ast.unparse(tree.func).replace("numpy.", "np.")
     args = [each for each in tree.args if not isinstance(each, ast.Constant)] if name == "print" else tree.args
-    written = [*map(ast.unparse, args)]
+    written = [_whole(each) if name == "range" else ast.unparse(each) for each in args]
     known = (OF_ONE.get(name) if len(written) == 1 else None) or CALLS.get(name)
     if name == "np.take" and written:
         return _of_index(ast.Subscript(tree.args[0], tree.args[-1], ast.Load()), frame)
@@ -200,6 +204,16 @@ def _of_call(tree: ast.Call, frame: FrameType) -> str:
     module, _, function = name.rpartition(".")
     is_numpys = module in ("math", "") and op_of(f"numpy.{function}") is not None
     return f"write np.{function}({', '.join(written)})" if is_numpys and function != "abs" else ""
+
+
+def _whole(tree: ast.expr) -> str:
+    """A count as text, as an integer where it is what a function rounds."""
+    match tree:
+        case ast.Call(func=ast.Name(id="int" | "round" | "float" as name), args=[of, *_]):
+            return f"np.{'round' if name == 'round' else 'trunc'}({ast.unparse(of)}).astype(int)"
+        case ast.Call():
+            return f"{ast.unparse(tree)}.astype(int)"
+    return ast.unparse(tree)
 
 
 def _of_index(tree: ast.Subscript, frame: FrameType) -> str:

@@ -32,13 +32,13 @@ def refuse_changing(made: Body, trace: Trace, read_again: Callable[[], Body]) ->
         let_through(error)
         if isinstance(error, LoopError):
             raise
-        raise trace.refused(f"{CHANGES} ({type(error).__name__} in the second call)", _line_of(trace, error)) from error
+        raise trace.refused(f"{CHANGES} ({type(error).__name__} in the second call)", line_of(trace, error)) from error
     if not same(made, again):
         line = trace.lines.get(first_difference(made, again), 0)
         raise trace.refused(f"{CHANGES}; for random numbers {in_python(trace.text(line))}", line)
 
 
-def _line_of(trace: Trace, error: Exception) -> int:
+def line_of(trace: Trace, error: Exception) -> int:
     """The line of the function in which an error came up."""
     here, line = error.__traceback__, 0
     while here is not None:

@@ -158,7 +158,7 @@ class Checkpoint:
         self._see_kind(said["layout"])
         found, labels, grid = differences(said["lines"], self._lines), said["labels"], self.task.grid
         if not found and (grid.size < labels.points or digest_of_points(grid, 0, labels.points) != said["digest"]):
-            found = f"its grid is {labels.grid}, here it is {self.labels.grid}"
+            found = labels.other_points(self.labels)
         if found:
             raise LoopError(
                 f"{str(self.place)!r} is the {self.WHAT} of another sweep: {found}; name another file, or remove this one"

@@ -21,9 +21,6 @@ from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.sources import may_decide
 from mdf_loop.sweeps.task import Task
 
-MOST = 10
-"""Values of an input that are named in words."""
-
 
 @dataclass(frozen=True)
 class Labels:
@@ -101,12 +98,20 @@ class Labels:
         first = {run // self.trials if self.reduces else run: run for run in sorted(errors, reverse=True)}
         return [errors[run] for run in sorted(first.values())]
 
+    def other_points(self, here: Labels) -> str:
+        """What is other in the points of a sweep here, in words: how many there are, and the first value that differs."""
+        there, now = self._axes, here._axes
+        name = next((name for name in [*there, *now] if there.get(name) != now.get(name)), "")
+        was, given = there.get(name, []), now.get(name, [])
+        k = next((k for k, (one, other) in enumerate(zip(was, given, strict=False)) if one != other), None)
+        first = f": {name}[{k}] is {was[k]}, here it is {given[k]}" if k is not None else ""
+        lengths = f": {name} has {len(was)} value{'s' * (len(was) != 1)}, here {len(given)}" if len(was) != len(given) else first
+        return f"its grid has {self.points} points, here it has {here.points}{lengths if name else ', of other values'}"
+
     @property
-    def grid(self) -> str:
-        """The points in words."""
-        axes = {name: np.asarray(values).tolist() for name, (dim, values) in self.coordinates.items() if name != "trial"}
-        said = "; ".join(f"{name}: {', '.join(map(str, values[:MOST]))}" for name, values in axes.items())
-        return f"{said} ({self.points} points)" if said else "one point"
+    def _axes(self) -> dict[str, list[str]]:
+        named = self.coordinates.items()
+        return {name: [*map(str, np.asarray(values).tolist())] for name, (_, values) in named if name != "trial"}
 
 
 def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool = True) -> Labels:
