@@ -24,7 +24,6 @@ from mdf_loop.backends.llvm.linking.object_code import disk
 from mdf_loop.cli import app
 from mdf_loop.cli.console import bars
 from mdf_loop.cli.installation import in_words
-from mdf_loop.cli.parameters import value_in
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.equations import read_equations
 from mdf_loop.readers.expressions.formula_names import functions_of_equations
@@ -392,13 +391,6 @@ def test_a_model_is_never_converted_into_itself(tmp_path, monkeypatch, capsys):
         assert "IN and OUT are one file, 'decay.yaml'" in capsys.readouterr().err
     assert (tmp_path / "decay.yaml").read_text() == before
     assert run_main("convert", "decay.yaml", "copy.json") == 0
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("[.1, -.2]", "[0.1, -0.2]"), ("nan", "nan"), ("[+1, inf]", "[1, inf]"), ('"nan, .1"', "'nan, .1'")]
-)
-def test_values_may_be_written_as_in_python(text, value):
-    assert repr(value_in(text)) == value
 
 
 SAID = [

@@ -8,7 +8,7 @@ import pytest
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.cli.parameters import given_inputs
+from mdf_loop.cli.parameters import given_inputs, value_in
 from mdf_loop.cli.sweeping import axis
 from mdf_loop.errors import ArgumentError, LoopInterrupted
 from mdf_loop.sweeps import pieces
@@ -235,3 +235,10 @@ def test_numbers_are_read_as_yaml_has_them(text, value):
     assert axis(f"drift={text},1") == ("drift", [value, 1])
     given = given_inputs([f"drift={text}"], None)
     assert (given, type(given["drift"])) == ({"drift": value}, type(value))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("[.1, -.2]", "[0.1, -0.2]"), ("nan", "nan"), ("[+1, inf]", "[1, inf]"), ('"nan, .1"', "'nan, .1'")]
+)
+def test_values_may_be_written_as_in_python(text, value):
+    assert repr(value_in(text)) == value

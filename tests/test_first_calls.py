@@ -1,6 +1,7 @@
 """What the first calls of a model cost: one lowering for all programs, machine code in a hurry first, and in one place alone."""
 
 import threading
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -396,14 +397,15 @@ def test_what_took_long_is_run_again_by_a_program_if_it_has_no_effect(request, m
     assert len(counted) == (0 if operator == "Add" else 41)
 
 
-def test_the_first_call_counts_its_iterations_where_a_program_begins_it_once_more(monkeypatch):
-    begun = []
+def test_the_first_call_counts_its_iterations_where_a_program_begins_it_once_more(monkeypatch, tmp_path):
+    text, begun = Path("examples/drift_diffusion.yaml").read_text(), []
+    (tmp_path / "m.yaml").write_text(text.replace("Add (drift_step, noise_step)", "Add (noise_step, drift_step)"))
     was = first_iterations.ended_by
     monkeypatch.setattr(first_iterations, "TRIED", SOON)
     monkeypatch.setattr(paying, "WRITING", 0.0)
     monkeypatch.setattr(paying, "OF_NODE", 0.0)
     monkeypatch.setattr(first_iterations, "ended_by", lambda *given: begun.append(was(*given)) or begun[-1])
     for M in (5003, 5004):
-        found = run("examples/drift_diffusion.yaml", max_steps=M, bound=50, drift=0)
+        found = run(tmp_path / "m.yaml", max_steps=M, bound=50, drift=0)
         assert (found.iterations, found.stop) == (M, "trip count")
     assert any(begun)
