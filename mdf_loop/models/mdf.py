@@ -401,7 +401,7 @@ class MdfModel(Model):
             outputs, passes, _ = self.scheduled.run(
                 inputs, how, run, steps is None, lambda lowered: self.warn_of_sent(lowered, run)
             )
-            for node, said in never_run(graph, outputs, f"{passes} passes").items() if not wish.collect else ():
+            for node, said in never_run(graph, outputs, f"{passes} passes").items() if steps is None else ():
                 run.warn_once((id(graph), node), f"{graph.id}/{node}: {said}")
             if steps is None:
                 return Found(outputs, passes, "condition")
