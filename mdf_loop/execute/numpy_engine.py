@@ -31,7 +31,7 @@ from mdf_loop.execute.tiers import first_iterations
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, room_of
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
-from mdf_loop.execute.warnings import WARNINGS, Compared, SetElements, warn_of_shapes_before
+from mdf_loop.execute.warnings import Compared, EndedLoop, SetElements, warn_of, warn_of_shapes_before
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
@@ -166,8 +166,7 @@ class NumpyLoop(InterpretedLoop):
             warn_of_shapes_before(error, self, given, run, drawn)
             raise
         self.compared.warn_of_nan(results, given, run, self.lasted)
-        for warn in (*WARNINGS, self.set_elements.warn):
-            warn(self, results, given, run, drawn, self.lasted)
+        warn_of(EndedLoop(self, results, given, run, drawn, self.lasted), self.set_elements)
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:

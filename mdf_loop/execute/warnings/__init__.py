@@ -1,13 +1,39 @@
 """What a run warns of when it is over: values that look like a mistake of the model."""
 
+from typing import Any
+
+from mdf_loop.errors import PartialResults
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.execute.warnings.inverted_conditions import warn_of_inverted
 from mdf_loop.execute.warnings.nan_warnings import Compared, warn_of_new_nan
 from mdf_loop.execute.warnings.set_elements import SetElements
-from mdf_loop.execute.warnings.shape_warnings import warn_of_new_shapes, warn_of_shapes_before
+from mdf_loop.execute.warnings.shape_warnings import warn_of_new_shapes
 from mdf_loop.execute.warnings.shared_draws import warn_of_shared_draws
 from mdf_loop.execute.warnings.wrapped_numbers import warn_of_wrapped_numbers
+from mdf_loop.options import Run
 
-__all__ = ["WARNINGS", "Compared", "SetElements", "warn_of_shapes_before"]
+__all__ = ["Compared", "EndedLoop", "SetElements", "warn_of", "warn_of_shapes_before"]
 
-WARNINGS = warn_of_new_nan, warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers, warn_of_inverted
-"""Each is given the executor of a loop, its results, what it was given, the run, its random stream before, and its iterations."""
+UNDECLARED = warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers, warn_of_inverted
+"""What is said of bodies that declare no types: those of ONNX say what they mean."""
+
+
+def warn_of(ended: EndedLoop, set_elements: SetElements) -> None:
+    """Warn of all that looks like a mistake in a loop that has run."""
+    warn_of_new_nan(ended)
+    for warn in (*UNDECLARED, set_elements.warn) if _is_looked_at(ended) else ():
+        warn(ended)
+
+
+def warn_of_shapes_before(error: PartialResults, executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> None:
+    """Warn of shapes in a loop that an error ended, which another shape may be the cause of."""
+    if error.progress is not None and error.progress.owner is executor:
+        moment = error.progress.moment
+        ended = EndedLoop(executor, moment.carried, given, run, drawn, moment.iteration)
+        if _is_looked_at(ended):
+            warn_of_new_shapes(ended)
+
+
+def _is_looked_at(ended: EndedLoop) -> bool:
+    return bool(ended.lasted) and ended.run.tells and not ended.loop.body.typed

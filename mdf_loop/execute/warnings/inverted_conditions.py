@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
-from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, truth
-from mdf_loop.execute.warnings.run_again import is_inner
+from mdf_loop.execute.interpret import InterpretedBody, InterpretedLoop, truth
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Loop
-from mdf_loop.options import Run
 from mdf_loop.plan.invariants import is_pure
 
 INVERTED = "is the condition to go on, and false at the beginning, so only one iteration runs; if it is meant to end the loop, "
@@ -21,28 +18,20 @@ INVERTED = "is the condition to go on, and false at the beginning, so only one i
 _conditions = weakref.WeakKeyDictionary[InterpretedLoop, InterpretedBody | None]()
 
 
-def warn_of_inverted(
-    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-) -> None:
-    """Say that a condition ended a loop behind its first iteration, and was false of the initial values too.
-
-    Parameters
-    ----------
-    executor, results, given, run, drawn, lasted
-        As of ``warn_of_new_nan``.
-    """
-    loop, count = executor.loop, given.trip_count
-    if lasted != 1 or loop.body.typed or (count is not None and count <= 1) or loop.scanned or not run.tells:
+def warn_of_inverted(ended: EndedLoop) -> None:
+    """Say that a condition ended a loop behind its first iteration, and was false of the initial values too."""
+    loop, run, count = ended.loop, ended.run, ended.given.trip_count
+    if ended.lasted != 1 or (count is not None and count <= 1) or loop.scanned:
         return
-    if executor not in _conditions:
-        _conditions[executor] = _of_carried(loop)
-    condition = _conditions[executor]
+    if ended.executor not in _conditions:
+        _conditions[ended.executor] = _of_carried(loop)
+    condition = _conditions[ended.executor]
     if (id(loop.body), "nan") in run.warned:  # for which no comparison holds
         return
-    if condition is None or is_inner(executor, run) or _goes_on(condition, loop, given, run):
+    if condition is None or ended.is_inner or _goes_on(condition, ended):
         return
     what = f"while {INVERTED}write while: not (...)" if loop.body.ends else f"what the body returns first {INVERTED}negate it"
-    run.warn_once((id(loop.body), "inverted"), f"{loop.name or loop.body.name}: {loop.body.at(loop.keep_going)}{what}")
+    run.warn_once((id(loop.body), "inverted"), f"{ended.name}: {loop.body.at(loop.keep_going)}{what}")
 
 
 def _of_carried(loop: Loop) -> InterpretedBody | None:
@@ -56,12 +45,13 @@ def _of_carried(loop: Loop) -> InterpretedBody | None:
     return made if is_known and all(map(is_pure, made.body.nodes)) else None
 
 
-def _goes_on(condition: InterpretedBody, loop: Loop, given: Arguments, run: Run) -> bool:
+def _goes_on(condition: InterpretedBody, ended: EndedLoop) -> bool:
     """Whether the condition is true of the initial values, or not known of them."""
+    loop, given = ended.loop, ended.given
     known = dict(zip(loop.body.captures, given.captured, strict=True))
     known |= {name: value for c, value in zip(loop.carried, given.carried, strict=True) for name in (c.input, c.output)}
     try:
         with np.errstate(all="ignore"):
-            return truth(condition([known[name] for name in condition.body.inputs], (), run)[0], "the condition")
+            return truth(condition([known[name] for name in condition.body.inputs], (), ended.run)[0], "the condition")
     except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
         return True

@@ -20,7 +20,7 @@ from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, Session
 from mdf_loop.execute.program import Hidden
-from mdf_loop.execute.warnings.run_again import begun_again, is_inner
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, shows_inf, shows_nan, writes_nan
@@ -151,28 +151,13 @@ SECONDS = 1.0
 _spent = weakref.WeakKeyDictionary[InterpretedLoop, float]()
 
 
-def warn_of_new_nan(
-    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-) -> None:
+def warn_of_new_nan(ended: EndedLoop) -> None:
     """Say that carried values became nan, if all that the loop was given is finite.
 
     Also that carried or collected values became infinite, but of a body of ONNX: those count with the logarithm of 0.
-
-    Parameters
-    ----------
-    executor : InterpretedLoop
-        What ran the loop; one like it runs again as far as is needed to find the iteration.
-    results : sequence
-        What the loop gave, its carried values first.
-    given : Arguments
-    run : Run
-    drawn : object
-        How far the random stream had come before, if the loop draws.
-    lasted : int
-        How many iterations there were.
     """
-    loop, count = executor.loop, sum(not isinstance(value, Hidden) for value in given.carried)
-    sees_inf = not loop.body.typed
+    loop, given, run, results = ended.loop, ended.given, ended.run, ended.results
+    count, sees_inf = sum(not isinstance(value, Hidden) for value in given.carried), not loop.body.typed
     for k, value in enumerate(results):
         if (k < count and shows_nan(value)) or (sees_inf and shows_inf(value)):
             break
@@ -180,20 +165,20 @@ def warn_of_new_nan(
         return
     key = (id(loop.body), "nan")
     everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
-    if is_inner(executor, run) or key in run.warned or not all(map(_is_finite, everything)):
+    if ended.is_inner or key in run.warned or not all(map(_is_finite, everything)):
         return
     of_carried, what, is_odd, found = next(each for each in _odd_values(results, count, sees_inf) if each[-1])
     if writes_nan(loop.body) or writes_nan(loop.body, is_odd):
         return
-    first, behind = 0, lasted
+    first, behind = 0, ended.lasted
     if of_carried and run.tells:
-        first, behind = _first(executor, found, is_odd, given, run, drawn, lasted)
-    elif not of_carried and all(np.ndim(results[k]) and len(results[k]) == lasted for k in found):
+        first, behind = _first(ended, found, is_odd)
+    elif not of_carried and all(np.ndim(results[k]) and len(results[k]) == behind for k in found):
         first = min(next(row for row, value in enumerate(results[k]) if is_odd(value)) for k in found)
         behind = first + 1
     names = ", ".join(_name(loop, k, count) for k in found)
     when = f"iteration {first}" if behind - first == 1 else f"between iterations {first} and {behind - 1}"
-    place, causes = f"{when} of {loop.name or loop.body.name}", "a division by zero (a time constant of 0), the root or logarithm"
+    place, causes = f"{when} of {ended.name}", "a division by zero (a time constant of 0), the root or logarithm"
     run.warn_once(
         key,
         f"{place}: {names} became {what}, though the loop was given finite numbers; look for {causes} of a negative number, and "
@@ -220,31 +205,20 @@ def _odd_values(
     yield False, "infinite", has_inf, [k for k, value in enumerate(results) if k >= count and shows_inf(value)]
 
 
-def _first(
-    executor: InterpretedLoop,
-    found: Sequence[int],
-    is_odd: Callable[[Any], bool],
-    given: Arguments,
-    run: Run,
-    drawn: Any,
-    lasted: int,
-) -> tuple[int, int]:
+def _first(ended: EndedLoop, found: Sequence[int], is_odd: Callable[[Any], bool]) -> tuple[int, int]:
     """Behind how many iterations no value is odd, and behind how many one is: as close as the time allows."""
-    begun, low, high = time.monotonic(), 0, lasted
+    executor, begun, low, high = ended.executor, time.monotonic(), 0, ended.lasted
     end = begun + SECONDS - _spent.get(executor, 0.0)
-    if begun >= end or not all(map(is_repeatable, executor.loop.body.nodes)):
+    if begun >= end or not all(map(is_repeatable, ended.loop.body.nodes)):
         return low, high
-    again = type(executor)(executor.loop, executor.unseen)
-
-    def begin() -> Session:
-        return begun_again(again, given, run, drawn)
+    again = type(executor)(ended.loop, executor.unseen)
 
     def is_odd_after(session: Session, count: int) -> bool:
         again.advance(session, count)
         return any(is_odd(session.moment.carried[k]) for k in found)
 
     with contextlib.suppress(LoopError):
-        session, ahead = begin(), 1
+        session, ahead = ended.begun_again(again), 1
         while ahead < high and time.monotonic() < end:
             if is_odd_after(session, ahead):
                 high = ahead
@@ -252,7 +226,7 @@ def _first(
                 low, ahead = ahead, 2 * ahead
         while high - low > 1 and time.monotonic() < end:
             middle = (low + high) // 2
-            low, high = (low, middle) if is_odd_after(begin(), middle) else (middle, high)
+            low, high = (low, middle) if is_odd_after(ended.begun_again(again), middle) else (middle, high)
     _spent[executor] = _spent.get(executor, 0.0) + time.monotonic() - begun
     return low, high
 

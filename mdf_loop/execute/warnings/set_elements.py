@@ -6,13 +6,12 @@ fractions off, and a sum of booleans is a boolean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Body, Carried
 from mdf_loop.options import Run
 
@@ -45,21 +44,18 @@ class SetElements:
         ranks = tuple([getattr(x, "ndim", 0) for x in (*given.carried, *given.captured, *given.scanned)])
         if ranks in self._ranks:
             return
-        for _ in first_iterations(executor, given, run, run.stream.save(), 1):  # the iteration itself sees to it
+        begun = EndedLoop(executor, (), given, run, run.stream.save(), 0)
+        for _ in begun.first_iterations(1):  # the iteration itself sees to it
             self._ranks.add(ranks)
 
-    def warn(
-        self, executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-    ) -> None:
+    def warn(self, ended: EndedLoop) -> None:
         """Say that a fraction was cut off, or that a sum stayed a boolean, if that happened."""
-        if self.body.typed or not lasted or not run.tells:
-            return
-        for carried, before, after in zip(executor.loop.carried, given.carried, results, strict=False):
+        for carried, before, after in zip(ended.loop.carried, ended.given.carried, ended.results, strict=False):
             kind = _kind(before)
             if kind == "b" and _kind(after) == "b":
-                self._warn_of_boolean(carried, run)
-            elif kind in _WHOLE and self._sets and _kind(after) == kind and not is_inner(executor, run):
-                return self._warn_of_fractions(executor, given, run, drawn, lasted)
+                self._warn_of_boolean(carried, ended.run)
+            elif kind in _WHOLE and self._sets and _kind(after) == kind and not ended.is_inner:
+                return self._warn_of_fractions(ended)
         return None
 
     def _warn_of_boolean(self, carried: Carried, run: Run) -> None:
@@ -71,11 +67,12 @@ class SetElements:
             )
             run.warn_once((id(self.body), "boolean", carried.input), said)
 
-    def _warn_of_fractions(self, executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any, lasted: int) -> None:
+    def _warn_of_fractions(self, ended: EndedLoop) -> None:
+        given = ended.given
         kinds = tuple(map(_kind, (*given.carried, *given.captured, *given.scanned)))
         if kinds in self._whole:
             return
-        for session, program in first_iterations(executor, given, run, drawn, min(lasted, LOOKED_AT)):
+        for session, program in ended.first_iterations(min(ended.lasted, LOOKED_AT)):
             triples = [(node, *(session.env[program.slot(name)] for name in node.inputs[:2])) for node in self._sets]
             pairs = [(node, np.asarray(new)) for node, old, new in triples if _kind(old) in _WHOLE and _kind(new) == "f"]
             if not pairs:  # types stay as they are
@@ -87,7 +84,7 @@ class SetElements:
                         f"{self.body.at(node.outputs[0])}a fraction is set into an array of whole numbers, which cuts it off; "
                         "begin with 0.0"
                     )
-                    run.warn_once((id(self.body), "fraction"), said)
+                    ended.run.warn_once((id(self.body), "fraction"), said)
                     return
 
 

@@ -12,78 +12,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mdf_loop.errors import PartialResults
 from mdf_loop.execute.collect import Gathered, shape_of
-from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.execute.warnings.shared_draws import is_of_elements
 from mdf_loop.ir import Body, Node
-from mdf_loop.options import Run
 
 Shape = tuple[int, ...]
 
 
-def warn_of_new_shapes(
-    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-) -> None:
-    """Say that a carried value got another shape than it began with, if that looks like a mistake.
-
-    Parameters
-    ----------
-    executor, results, given, run, drawn, lasted
-        As of ``warn_of_new_nan``.
-    """
-    loop = executor.loop
-    if loop.body.typed or not lasted or not run.tells:
-        return
-    for before, after in zip(given.carried, results, strict=False):  # nearly always all that is done, in short loops too
+def warn_of_new_shapes(ended: EndedLoop) -> None:
+    """Say that a carried value got another shape than it began with, if that looks like a mistake."""
+    loop, begun, results = ended.loop, ended.given.carried, ended.results
+    for before, after in zip(begun, results, strict=False):  # nearly always all that is done, in short loops too
         if getattr(before, "shape", None) != getattr(after, "shape", None):
             break
     else:
         return
-    if is_inner(executor, run):
+    if ended.is_inner:
         return
-    where = f"{loop.name or loop.body.name}: "
-    for carried, before, after in zip(loop.carried, given.carried, results, strict=False):
+    for carried, before, after in zip(loop.carried, begun, results, strict=False):
         if isinstance(after, list) and shape_of(before) is not None:
-            run.warn_once((id(loop.body), "shape", carried.input), _of_list(carried.input, len(after), where))
-    shapes = [(shape_of(before), shape_of(after)) for before, after in zip(given.carried, results, strict=False)]
-    hints = [_hint(*shape, loop.body, loop.carried[k].output, given, lasted) for k, shape in enumerate(shapes)]
+            said = _of_list(carried.input, len(after))
+            ended.run.warn_once((id(loop.body), "shape", carried.input), f"{ended.name}: {said}")
+    _warn_of_shapes(ended, [(shape_of(before), shape_of(after)) for before, after in zip(begun, results, strict=False)])
+
+
+def _warn_of_shapes(ended: EndedLoop, shapes: Sequence[tuple[Any, Any]]) -> None:
+    """The same of numbers and arrays, with their shapes before and after."""
+    loop, last = ended.loop, ended.lasted - 1
+    hints = [_hint(*shape, ended, loop.carried[k].output) for k, shape in enumerate(shapes)]
     looked_at = [k for k, hint in enumerate(hints) if hint or _may_grow(*shapes[k], loop.body, loop.carried[k].output)]
-    first = _behind_first(executor, results, given, run, drawn, lasted) if looked_at else ()
+    first = _behind_first(ended) if looked_at else ()
     for k in looked_at:
         before, after = shapes[k]
-        name, place = loop.carried[k].input, f"{where}{loop.body.at(loop.carried[k].output)}"
+        name, place = loop.carried[k].input, f"{ended.name}: {loop.body.at(loop.carried[k].output)}"
         then = None if first is None else first[k]
-        if then is not None and grows(before, then, after, lasted):
+        if then is not None and grows(before, then, after, ended.lasted):
             shapes_of = f"has shape {[*before]} at first, then {[*then]} and {[*after]}"
-            said = f"iterations 0 to {lasted - 1} of {place}{name} {shapes_of}; {_GROWS}"
+            said = f"iterations 0 to {last} of {place}{name} {shapes_of}; {_GROWS}"
         elif not hints[k] or (then != after and len(before) == len(after)):
             continue  # it grows in later iterations too, as a list does, or it is not known whether it does
         else:
-            when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {lasted - 1}", after)
+            when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {last}", after)
             said = f"{when} of {place}{name} has shape {[*before]} at first and becomes {[*became]}; {hints[k]}"
-        run.warn_once((id(loop.body), "shape", name), said)
+        ended.run.warn_once((id(loop.body), "shape", name), said)
 
 
-def _behind_first(
-    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-) -> Sequence[Any] | None:
+def _behind_first(ended: EndedLoop) -> Sequence[Any] | None:
     """The shapes of carried values behind the first iteration; None if they are not known."""
-    if lasted == 1:
-        return [shape_of(value) for value in results]
-    if given.carried and isinstance(given.carried[-1], Gathered):  # of a function, which is not called again
-        shapes = given.carried[-1].first
-        return None if shapes is None else shapes[-len(executor.loop.carried) + 1 :]
-    found = next(first_iterations(executor, given, run, drawn, 1), None)
+    begun = ended.given.carried
+    if ended.lasted == 1:
+        return [shape_of(value) for value in ended.results]
+    if begun and isinstance(begun[-1], Gathered):  # of a function, which is not called again
+        shapes = begun[-1].first
+        return None if shapes is None else shapes[-len(ended.loop.carried) + 1 :]
+    found = next(ended.first_iterations(1), None)
     return None if found is None else [shape_of(value) for value in found[0].moment.carried]
-
-
-def warn_of_shapes_before(error: PartialResults, executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> None:
-    """The same of a loop that an error ended, which another shape may be the cause of."""
-    if error.progress is not None and error.progress.owner is executor:
-        moment = error.progress.moment
-        warn_of_new_shapes(executor, moment.carried, given, run, drawn, moment.iteration)
 
 
 _HINT = (
@@ -98,20 +82,21 @@ _GROWS = (
 )
 
 
-def _of_list(name: str, length: int, where: str) -> str:
+def _of_list(name: str, length: int) -> str:
     cure = "return an array, such as np.array([a, b]), or begin with a list of arrays"
-    return f"{where}{name} begins as an array and becomes a list of {length}, and 2 * {name} of a list repeats it; {cure}"
+    return f"{name} begins as an array and becomes a list of {length}, and 2 * {name} of a list repeats it; {cure}"
 
 
-def _hint(before: Shape | None, after: Shape | None, body: Body, output: str, given: Arguments, lasted: int) -> str:
+def _hint(before: Shape | None, after: Shape | None, ended: EndedLoop, output: str) -> str:
     """What to do about another shape if it looks like a mistake; empty if not."""
+    body, given = ended.loop.body, ended.given
     if before == () and after and output in body.places and _is_elementwise(body, output):
-        count = lasted if given.trip_count is None else given.trip_count
+        count = ended.lasted if given.trip_count is None else given.trip_count
         series = [name for name, value in zip(body.captures, given.captured, strict=True) if shape_of(value) == after]
         if series and after[0] == count > 1:
             name = series[0]
             return f"{name} has as many elements as there are iterations: for the one of an iteration write {name}[i]"
-    return _HINT if _may_be_odd(before, after, body, output, lasted) else ""
+    return _HINT if _may_be_odd(before, after, body, output, ended.lasted) else ""
 
 
 def _may_be_odd(before: Shape | None, after: Shape | None, body: Body, output: str, lasted: int) -> bool:

@@ -11,12 +11,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.execute.collect import is_number
-from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
+from mdf_loop.execute.interpret import InterpretedLoop
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import lookup
-from mdf_loop.options import Run
 from mdf_loop.plan.invariants import draws
 
 LIKE = "numpy.zeros_like"
@@ -30,37 +29,29 @@ CURE = (
 _shared = weakref.WeakKeyDictionary[InterpretedLoop, dict[tuple[bool, ...], dict[str, str]]]()
 
 
-def warn_of_shared_draws(
-    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-) -> None:
-    """Say that all elements of an array have one drawn number.
-
-    Parameters
-    ----------
-    executor, results, given, run, drawn, lasted
-        As of ``warn_of_new_nan``.
-    """
-    body, count = executor.loop.body, len(executor.loop.carried)
-    if drawn is None or body.typed or not lasted or not run.tells or is_inner(executor, run):
+def warn_of_shared_draws(ended: EndedLoop) -> None:
+    """Say that all elements of an array have one drawn number."""
+    executor, results, count = ended.executor, ended.results, len(ended.loop.carried)
+    if ended.drawn is None or ended.is_inner:
         return
     rows = [value[0] if getattr(value, "ndim", 0) and len(value) else 0 for value in results[count:]]
-    arrays = tuple([getattr(value, "size", 1) > 1 for value in (*given.carried, *results[:count], *rows)])
+    arrays = tuple([getattr(value, "size", 1) > 1 for value in (*ended.given.carried, *results[:count], *rows)])
     known = _shared.setdefault(executor, {})
     if arrays not in known:
-        known[arrays] = _shared_draws(executor, given, run, drawn) if any(arrays) else {}
+        known[arrays] = _shared_draws(ended) if any(arrays) else {}
     for name, said in known[arrays].items():
-        run.warn_once((id(body), "draw", name), said)
+        ended.run.warn_once((id(ended.loop.body), "draw", name), said)
 
 
-def _shared_draws(executor: InterpretedLoop, given: Arguments, run: Run, drawn: Any) -> dict[str, str]:
+def _shared_draws(ended: EndedLoop) -> dict[str, str]:
     """What to say, by the carried values, or by the equations of others."""
-    body, found = executor.loop.body, dict[str, str]()
-    carried = {body.places[c.output]: c.input for c in executor.loop.carried if c.output in body.places}
-    for session, program in first_iterations(executor, given, run, drawn, 1):
+    body, found = ended.loop.body, dict[str, str]()
+    carried = {body.places[c.output]: c.input for c in ended.loop.carried if c.output in body.places}
+    for session, program in ended.first_iterations(1):
         values = {
             node.outputs[0]: session.env[program.slot(node.outputs[0])] for node in body.nodes if node.outputs and node.outputs[0]
         }
-        growing = {node.outputs[0]: name for node, name in _of_growing(executor, values, given, session.moment.carried)}
+        growing = {node.outputs[0]: name for node, name in _of_growing(ended, values, session.moment.carried)}
         for output, name in growing.items():
             said = f"{body.at(output)}one number is drawn for all elements in iteration 0, as {name} begins as a number"
             found[f"{name} begins"] = f"{said}; begin with an array that has as many elements as {name} gets"
@@ -87,12 +78,10 @@ def _sharing(body: Body, values: Mapping[str, Any], others: Container[str]) -> I
             yield node
 
 
-def _of_growing(
-    executor: InterpretedLoop, values: Mapping[str, Any], given: Arguments, after: Sequence[Any]
-) -> Iterator[tuple[Node, str]]:
+def _of_growing(ended: EndedLoop, values: Mapping[str, Any], after: Sequence[Any]) -> Iterator[tuple[Node, str]]:
     """What draws as many numbers as a value has that begins as a number, and is an array from then on; with that value."""
-    body, begun = executor.loop.body, dict[str, str]()
-    for carried, first, value in zip(executor.loop.carried, given.carried, after, strict=True):
+    body, begun = ended.loop.body, dict[str, str]()
+    for carried, first, value in zip(ended.loop.carried, ended.given.carried, after, strict=True):
         if getattr(value, "size", 1) > 1 and is_number(first):
             begun[carried.input] = carried.input
     for node in body.nodes if begun else ():

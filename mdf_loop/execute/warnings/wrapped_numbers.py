@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopInterrupted, let_through
-from mdf_loop.execute.interpret import Arguments, InterpretedLoop
-from mdf_loop.execute.warnings.run_again import first_iterations, is_inner
-from mdf_loop.options import Run
+from mdf_loop.execute.interpret import InterpretedLoop
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
 
 LOOKED_AT = 200
 """Iterations that run again: products leave 64 bits behind 63 of them, Fibonacci's sums behind 92."""
@@ -27,41 +26,31 @@ LARGE, END = 2**40, 2.0**63
 _looks = weakref.WeakKeyDictionary[InterpretedLoop, int]()
 
 
-def warn_of_wrapped_numbers(
-    executor: InterpretedLoop, results: Sequence[Any], given: Arguments, run: Run, drawn: Any, lasted: int
-) -> None:
-    """Say that carried whole numbers wrapped around: with fractions in their place they leave 64 bits.
-
-    Parameters
-    ----------
-    executor, results, given, run, drawn, lasted
-        As of ``warn_of_new_nan``.
-    """
-    loop = executor.loop
-    if loop.body.typed or lasted < 2 or not run.tells:
+def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
+    """Say that carried whole numbers wrapped around: with fractions in their place they leave 64 bits."""
+    loop, begun = ended.loop, ended.given.carried
+    if ended.lasted < 2:
         return
-    odd = [k for k, (before, after) in enumerate(zip(given.carried, results, strict=False)) if _may_have_wrapped(before, after)]
-    if not odd or is_inner(executor, run) or _looks.setdefault(executor, 0) == LOOKS:
+    odd = [k for k, (before, after) in enumerate(zip(begun, ended.results, strict=False)) if _may_have_wrapped(before, after)]
+    if not odd or ended.is_inner or _looks.setdefault(ended.executor, 0) == LOOKS:
         return
-    carried = [np.asarray(value, np.float64) if k in odd else value for k, value in enumerate(given.carried)]
-    as_fractions = dataclasses.replace(given, carried=carried)
-    k, count = _first_beyond(executor, odd, as_fractions, run, drawn, min(lasted, LOOKED_AT))
+    carried = [np.asarray(value, np.float64) if k in odd else value for k, value in enumerate(begun)]
+    as_fractions = dataclasses.replace(ended, given=dataclasses.replace(ended.given, carried=carried))
+    k, count = _first_beyond(as_fractions, odd, min(ended.lasted, LOOKED_AT))
     if k is None:
-        _looks[executor] += 1
+        _looks[ended.executor] += 1
         return
-    name, place = loop.carried[k].input, f"iteration {count} of {loop.name or loop.body.name}"
-    run.warn_once(
+    name, place = loop.carried[k].input, f"iteration {count} of {ended.name}"
+    ended.run.warn_once(
         (id(loop.body), "wrapped"),
         f"{place}: {loop.body.at(loop.carried[k].output)}{name} became larger than 64 bits hold; whole numbers wrap around "
         f"there. Begin with a fraction ({name} = 1.0) if its size counts, and not each digit",
     )
 
 
-def _first_beyond(
-    executor: InterpretedLoop, places: Sequence[int], given: Arguments, run: Run, drawn: Any, count: int
-) -> tuple[int | None, int]:
+def _first_beyond(ended: EndedLoop, places: Sequence[int], count: int) -> tuple[int | None, int]:
     """Which value leaves 64 bits first, and in which iteration."""
-    iterations = first_iterations(executor, given, run, drawn, count)
+    iterations = ended.first_iterations(count)
     try:
         with np.errstate(all="ignore"), closing(iterations):
             for k, (session, _) in enumerate(iterations):
