@@ -18,6 +18,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedBody, part_starts, 
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.program import describe_value, no_boolean
 from mdf_loop.ir import Loop, Node
+from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.ops.registry import Kernel, register, say
 from mdf_loop.ops.rows import Bound
 from mdf_loop.options import Run
@@ -55,13 +56,9 @@ def _meant(given: np.ndarray) -> str:
     if given.dtype == bool:
         return "; the condition comes behind it: loop(M, cond, ...), or M: and cond: in args"
     number = given.item() if given.dtype.kind == "f" and given.size == 1 else math.nan
-    if not abs(number) < EXACT or not math.isclose(number, near := round(number), rel_tol=1e-9):
+    if not abs(number) < EXACT64 or not math.isclose(number, near := round(number), rel_tol=1e-9):
         return ""
     return f"; write {near}" if near == number else f"; write {near}, or round(...) around what computes it"
-
-
-EXACT = 2.0**53
-"""Up to here fractions are as close as whole numbers."""
 
 
 def _countable(count: int) -> int:

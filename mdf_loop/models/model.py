@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from mdf_loop.convert.locating import note_place
 from mdf_loop.errors import (
     ArgumentError,
     KindError,
@@ -176,8 +177,6 @@ class Model:
         except BaseException as error:
             if not isinstance(error, LoopError) and not keeps_results(error):
                 raise
-            from mdf_loop.convert.locating import note_place
-
             note_place(self.source, error)
             if isinstance(error, ArgumentError):
                 for name in [name for name in inputs if name not in self.inputs]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.readers.arguments import names_in
 
 
@@ -126,13 +127,10 @@ def _listed(name: Any, values: Any) -> tuple[Any, ...]:
 
 def _alike(values: list[Any]) -> tuple[Any, ...]:
     """Values of one input: whole numbers among fractions are fractions, as in an array of them."""
-    if {*map(type, values)} == {int, float} and all(abs(value) <= LARGEST for value in values if type(value) is int):
+    if {*map(type, values)} == {int, float} and all(abs(value) <= EXACT64 for value in values if type(value) is int):
         return tuple(map(float, values))
     return tuple(values)
 
-
-LARGEST = 1 << 53
-"""Whole numbers up to which all are float64 as well."""
 
 PLAIN = np.float64, np.int64, np.bool_
 """Numbers of numpy that Python has as well."""

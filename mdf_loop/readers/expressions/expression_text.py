@@ -20,7 +20,7 @@ from typing import Any
 from mdf_loop.errors import MalformedBody, UnsupportedOp, did_you_mean, shortened
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, dotted, op_of
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, DRAWS, MODULES, dotted, op_of
 from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by, meant_by_list
 from mdf_loop.readers.expressions.values import DOMAIN
 
@@ -291,21 +291,17 @@ def _called(node: ast.Call) -> str:
         return _called(plain) if bare_function(plain) else ""
     if isinstance(node.func, ast.Attribute):
         return _as_function(node.func, node.args)
-    if isinstance(node.func, ast.Name) and node.func.id in _DRAWS and len(node.args) < 2:
+    if isinstance(node.func, ast.Name) and node.func.id in DRAWS and len(node.args) < 2:
         like = [
             ast.unparse(each)
             if isinstance(each, ast.Constant) and isinstance(each.value, int)
             else f"numpy.shape({ast.unparse(each)})"
             for each in node.args
         ]
-        return f"; write {_DRAWS[node.func.id]}({', '.join(['0, 1', *like])})"
+        return f"; write {DRAWS[node.func.id][1]}({', '.join(['0, 1', *like])})"
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
-
-
-_DRAWS = {"noise": "numpy.random.normal", "uniform": "numpy.random.uniform", "random": "numpy.random.uniform"}
-"""What equations call draws, one or as many as an array has, and what draws the same elsewhere."""
 
 
 def is_of_library(function: ast.Attribute) -> bool:

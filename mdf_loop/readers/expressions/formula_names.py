@@ -23,16 +23,9 @@ from mdf_loop.readers.expressions.expression_text import (
     next_of,
     tree_of,
 )
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, MODULES, OPERATORS, dotted, op_of, signed
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, DRAWS, MODULES, OPERATORS, dotted, op_of, signed
 from mdf_loop.readers.expressions.other_notations import of_collected
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
-
-DRAWS = {
-    "noise": ("numpy.random.randn", "numpy.random.normal"),
-    "uniform": ("numpy.random.rand", "numpy.random.uniform"),
-    "random": ("numpy.random.rand", "numpy.random.uniform"),
-}
-"""Random numbers: ``noise()`` is one, ``noise(x)`` as many as x has elements."""
 
 DISTRIBUTIONS = {"normal": (2, "mean, spread"), "uniform": (2, "low, high"), "poisson": (1, "rate")}
 """Functions of numpy.random by their names: how many arguments they take, and which; as many numbers as these have."""

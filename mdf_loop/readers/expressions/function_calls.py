@@ -49,6 +49,13 @@ NUMBERS = {
 
 _CHOSEN = "where(uniform() < 0.5, a, b), or, with probabilities p, values[argmax(cumsum(p) > uniform())]"
 
+DRAWS = {
+    "noise": ("numpy.random.randn", "numpy.random.normal"),
+    "uniform": ("numpy.random.rand", "numpy.random.uniform"),
+    "random": ("numpy.random.rand", "numpy.random.uniform"),
+}
+"""Random numbers: ``noise()`` is one, ``noise(x)`` as many as x has elements."""
+
 DRAWN: dict[str, tuple[Sequence[str], str]] = {
     **dict.fromkeys(("randn", "standard_normal"), ((), "noise()")),
     **dict.fromkeys(("normal", "gauss", "normalvariate"), (("mean", "spread"), "normal(mean, spread)")),

@@ -128,7 +128,7 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
     collected = task.model.collected(task.wish)
     names = [name for name in task.names if reduce is None or name in reduce]
     reduces = {} if reduce is None else {name: made_of(reduce[name]) for name in names}
-    is_timed = task.wish.steps is None and all(name.rpartition(".")[2] != "dt" for name, _ in grid.axes)
+    is_timed = all(name.rpartition(".")[2] != "dt" for name, _ in grid.axes)
     steps = task.model.lengths_of_steps(task.inputs, task.wish) if is_timed else {}
     about = About(task.model.name, seed=task.seed, inputs=task.inputs, options=dict(run.options.chosen), steps=steps)
     attrs = {**attributes(about), "common_noise": int(task.common_noise), "engine": task.engine}
@@ -137,20 +137,8 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
     rows = [name for name in names if name in collected and (reduce is None or keeps_rows(reduce[name]))]
     attrs |= {"units": json.dumps(units)} if (units := task.model.units) else {}
     decides = may_decide(task.model, task.wish)
-    return Labels(
-        dims,
-        shape,
-        coordinates,
-        names,
-        rows,
-        task.trials,
-        attrs,
-        float(task.fill),
-        reduces,
-        decides,
-        steps,
-        task.model.row(task.wish),
-    )
+    given = dims, shape, coordinates, names, rows, task.trials, attrs, float(task.fill)
+    return Labels(*given, reduces, decides, steps, task.model.row(task.wish))
 
 
 def lost(_: np.ndarray) -> Any:
