@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -181,48 +180,6 @@ def test_bench_times_every_engine(capsys):
     assert all(t["seconds"] > 0 and t["runs"] == 1 for t in found["timings"] if not t["reason"])
     assert run_main("bench", EXAMPLES / "drift_diffusion.yaml", "--seconds", "0") == 0
     assert "█" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("command", ["verify", "explain", "bench"])
-def test_a_loop_without_an_end_can_be_stopped(command, tmp_path, capsys):
-    path = tmp_path / "m.yaml"
-    path.write_text(
-        "m: {graphs: {g: {nodes: {n: {parameters: {body: {value: {carried: {x: 1 - x}, while: x < 2}}, "
-        "run: {function: onnx::Loop, args: {x: 0.0, body: body}}}, output_ports: {o: {value: run.x}}}}}}}"
-    )
-    assert run_main(command, path, "--timeout", "0.3") == 1
-    assert "--timeout 0.3 stops it here" in capsys.readouterr().err
-
-
-class Elapsed(threading.Timer):
-    """A timer whose time is over at once."""
-
-    def start(self):
-        self.function(*self.args)
-
-
-@pytest.mark.parametrize(
-    ("start", "said"),
-    [
-        ("begin", r"has run for 10 s with begin = [-\d.]+, drawn at random.*--set begin=... or --input; --timeout stops it"),
-        ("0.5", r"^(?!.*has run for)"),
-    ],
-)
-@pytest.mark.parametrize("command", ["verify", "explain", "bench"])
-def test_a_run_that_takes_long_says_what_it_was_given(command, start, said, tmp_path, capsys, monkeypatch):
-    path = tmp_path / "m.yaml"
-    path.write_text(
-        "m: {graphs: {g: {nodes: {n: {input_ports: {begin: {}}, parameters: {body: {value: {carried: {x: 1 - x}, while: x < 2}}, "
-        f"run: {{function: onnx::Loop, args: {{M: 30, x: {start}, body: body}}}}}}, "
-        "output_ports: {o: {value: run.x}}}}}}}"
-    )
-    if start != "begin":
-        path.write_text(path.read_text().replace("input_ports: {begin: {}}, ", ""))
-    monkeypatch.setattr("mdf_loop.models.verifying.threading.Timer", Elapsed)
-    assert run_main(command, path, *(["--seconds", "0"] if command == "bench" else [])) == 0
-    assert re.search(said, capsys.readouterr().err, re.DOTALL)
-    assert run_main(command, path, "--timeout", "60", *(["--seconds", "0"] if command == "bench" else [])) == 0
-    assert "has run for" not in capsys.readouterr().err
 
 
 def test_bench_of_what_runs_nowhere_is_an_error(tmp_path, capsys):

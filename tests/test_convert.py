@@ -344,3 +344,18 @@ def test_what_cannot_be_converted_is_said(call, error, message):
 def test_json_holds_nothing_but_what_json_has(tmp_path):
     mdf_loop.convert(dotted(onnx_model(NESTED)), tmp_path / "m.json")
     json.loads((tmp_path / "m.json").read_text(), parse_constant=pytest.fail)
+
+
+DEFAULT = """<ir_version: 8, opset_import: ["": 18]> g (float[2] x, float[2] w, int8[1, 2] b) => (float[2] y, int8[1, 2] c)
+    <float[2] w = {1, 2}, int8[1, 2] b = {3, 4}> { y = Add (x, w) c = Neg (b) }"""
+
+
+@pytest.mark.parametrize("way", ["to_yaml_file", "to_json_file"])
+def test_mdf_itself_writes_what_has_arrays_as_defaults(tmp_path, way):
+    converted = mdf_loop.convert(parser.parse_model(DEFAULT))
+    path = tmp_path / f"m.{way.split('_')[1]}"
+    getattr(converted, way)(str(path))
+    for source in (converted, path):
+        found = mdf_loop.run(source, x=[1.0, 1.0])
+        assert (found["y"].tolist(), found["c"].tolist()) == ([2, 3], [[-3, -4]])
+        assert found["c"].dtype == np.int8

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from engines import ENGINES
 from given_values import with_defaults
-from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Graph, InputPort, Node, OutputPort, Parameter
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import mdf_loop
@@ -181,3 +181,16 @@ def test_a_constant_that_holds_a_graph_is_a_malformed_body(attribute, domain, se
     ):
         with pytest.raises(MalformedBody, match="Constant"):
             read(model)
+
+
+@pytest.mark.parametrize("default", [[[1.0, 2.0]], np.array([[1.0, 2.0]])], ids=["list", "array"])
+def test_what_an_input_says_of_its_default_changes_no_model(default):
+    node = Node(id="n", input_ports=[InputPort(id="x")], parameters=[Parameter(id="p", value=default)])
+    node.output_ports.append(OutputPort(id="y", value="numpy.multiply(x, p)"))
+    model = mdf_loop.prepare(Graph(id="g", nodes=[node]))
+    said = model.inputs["p"].default
+    try:
+        said[0][0] = 7.0
+    except ValueError as error:
+        assert "read-only" in str(error)
+    assert mdf_loop.run(model, x=1.0)["y"].tolist() == [[1.0, 2.0]]

@@ -54,6 +54,7 @@ def test_published_examples_are_exactly_as_in_mdf_s_engine(name, steps):
     assert_as_mdf(make(), steps, increment)
 
 
+@pytest.mark.filterwarnings("ignore:.*ran no pass:mdf_loop.errors.LoopWarning")
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_run_takes_steps_of_a_model_file(name, suffix, tmp_path):

@@ -9,6 +9,8 @@ pytest.importorskip("xarray", reason="labelled results need it: pip install mdf-
 
 import mdf_loop
 from mdf_loop.checks.model_file import check
+from mdf_loop.errors import LoopWarning
+from mdf_loop.models import saving
 
 DDM, FITZHUGH = "examples/drift_diffusion.yaml", "examples/gallery/fitzhugh_nagumo.yaml"
 
@@ -319,3 +321,22 @@ def test_the_iterations_around_a_loop_through_time_have_none():
         M=np.int64(4), start=np.float64(0), dt=np.float64(0.5), record=["last.t"]
     )
     assert found.about.steps == {}
+
+
+@pytest.mark.parametrize("suffix", ["npz", "nc"])
+def test_files_of_earlier_versions_have_one_step_for_all_rows(tmp_path, monkeypatch, suffix):
+    found = mdf_loop.run(DDM, seed=1, dt=0.002, record=["decision.trial.t"])
+
+    def as_before(results, arrays, there=None):
+        said = saving_now(results, arrays, there)
+        steps = said["about"].pop("steps")
+        said["about"]["dt"] = steps["items"][0]
+        return said
+
+    saving_now = saving.said_of
+    monkeypatch.setattr(saving, "said_of", as_before)
+    found.save(tmp_path / f"r.{suffix}")
+    with pytest.warns(LoopWarning, match=r"earlier version of mdf_loop, which took dt=0.002 for the step of all rows"):
+        read = mdf_loop.open(tmp_path / f"r.{suffix}")
+    assert read.about.steps == dict(found.about.steps) == {"path": 0.002, "decision.trial.t": 0.002}
+    assert read.to_xarray().equals(found.to_xarray())

@@ -39,6 +39,9 @@ FORMS = ("mdf", "onnx")
 MOST_ZEROS = 1 << 20
 """MDF fills every input port with zeros of its shape: larger shapes are said in the types alone."""
 
+MOST_LISTED = 1024
+"""Elements of a default that is a list: ``to_yaml`` of MDF cannot compare arrays; larger ones are for files of weights."""
+
 
 def convert_body(read: ir.Body, form: str = "mdf") -> Any:
     """The MDF model of a whole ONNX graph that was read."""
@@ -203,7 +206,8 @@ class GraphWriter:
             return
         port = InputPort(id=id, **_said(self.body.type_of(name)))
         if name in self.body.defaults:
-            set_default(port, _written(self.body.defaults[name]))
+            value = _written(self.body.defaults[name])
+            set_default(port, value.tolist() if isinstance(value, np.ndarray) and value.size <= MOST_LISTED else value)
             self._declare(f"{node.id}.{id}", self.body.defaults[name])  # the input's own type may leave its shape open
         node.input_ports.append(port)
         if name in self.senders:

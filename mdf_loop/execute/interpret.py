@@ -116,7 +116,7 @@ class Progress:
         """The loop gives its results: there is no need for what they were made of, whose memory may be theirs."""
         self._ended = results
         self.gatherings, self.is_over = [], True
-        self.moment = self.moment._replace(carried=(), hidden=(), last=())
+        self.moment = self.moment._replace(carried=(), last=())
 
     def partial(self) -> tuple[Any, ...]:
         """What leaves if the loop ends early: None where there is no memory for what was collected, and nothing unseen."""

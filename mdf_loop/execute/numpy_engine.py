@@ -200,12 +200,12 @@ class NumpyLoop(InterpretedLoop):
         if found is None:
             return None
         *results, done = found
-        if hidden:
-            del results[len(given.carried) : len(given.carried) + len(hidden)]
+        ends = results[len(given.carried) : len(given.carried) + len(hidden)]
+        del results[len(given.carried) : len(given.carried) + len(hidden)]
         self._show()
         self.lasted = self.last_length = int(done)
         self.last_program = programs.latest
-        run.enter(Completed(self, results, int(done), run))
+        run.enter(Completed(self, results, int(done), run, ends))
         self.refuse_undeclared(results)
         return results
 

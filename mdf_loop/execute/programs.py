@@ -421,14 +421,14 @@ class Completed:
 
     is_over = True
 
-    def __init__(self, owner: InterpretedLoop, results: list[Any], iterations: int, run: Run) -> None:
+    def __init__(self, owner: InterpretedLoop, results: list[Any], iterations: int, run: Run, hidden: Sequence[Any]) -> None:
         self.owner, self.stream, self.finish, self._results = owner, run.stream, run.finish, results
-        self._iterations, self._drawn = iterations, run.stream.save()
+        self._iterations, self._drawn, self._hidden = iterations, run.stream.save(), hidden
 
     @property
     def moment(self) -> Moment:
         """Behind the last iteration."""
-        return Moment(self._iterations, (), (), (), None, False, self._drawn)
+        return Moment(self._iterations, (), self._hidden, (), None, False, self._drawn)
 
     def partial(self) -> tuple[Any, ...]:
         """The results."""

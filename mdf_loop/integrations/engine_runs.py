@@ -14,6 +14,7 @@ from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.inner_values import NOTHING
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, Key
+from mdf_loop.convert.scheduled.idle_evaluations import in_words
 from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.errors import (
     KindError,
@@ -22,6 +23,7 @@ from mdf_loop.errors import (
     PartialResults,
     Together,
     UnsupportedOp,
+    warn_user,
 )
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
@@ -224,12 +226,14 @@ class _Steps:
 
     def run(self, run: Run, time_increment: float | None) -> dict[str, Any]:
         """Run them all."""
-        evaluable, steps = self.evaluable, self.count
+        evaluable, steps, ran = self.evaluable, self.count, self.count
         if run.watch is not None and (run.enclosing is None or run.enclosing.position() is None):
             run.watch.position = lambda: ("steps", self.moment[0], steps)
         with part_of(run):
             for step in range(steps):
+                before = len(evaluable.order_of_execution)
                 evaluable.evaluate(**({} if step == 0 or time_increment is None else {"time_increment": time_increment}))
+                ran = ran if len(evaluable.order_of_execution) > before else min(ran, step)
                 evaluable.order_of_execution[:] = dict.fromkeys(evaluable.order_of_execution)  # MDF never shortens it
                 values = values_of(evaluable, self.places)
                 for name, row in self.rows.items():
@@ -237,6 +241,8 @@ class _Steps:
                 self.moment = step + 1, values
                 if run.watch is not None:
                     run.watch.passed()
+        if ran < steps:
+            warn_user(f"{evaluable.graph.id}: {in_words(ran, steps, '')}")
         return {name: stacked(name, row) for name, row in self.rows.items()} if self.rows else self.moment[1]
 
     def known(self, error: PartialResults) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.conditions import Key
+from mdf_loop.convert.scheduled.idle_evaluations import said_of_idle
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
 from mdf_loop.convert.scheduled.lowered_runs import Runner
 from mdf_loop.convert.scheduled.run_order import thresholds
@@ -235,6 +236,8 @@ class ScheduledLoops:
         else:
             outputs, rows = execute(lowered, run, begin(lowered)), lowered.recorded
             passes = lowered.passes(run)
+            if said := said_of_idle(lowered, run):
+                warn_user(f"{self.graph.id}: {said}")
         return {self._names.get(id, id): value for id, value in outputs.items()}, passes, rows
 
     def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:

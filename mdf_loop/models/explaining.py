@@ -13,7 +13,7 @@ from mdf_loop.execute.programs import watched_programs
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
-from mdf_loop.models.verifying import drawn, needed, warning_if_slow
+from mdf_loop.models.verifying import drawn, ending_if_endless, needed
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.equation_texts import lines_of
 from mdf_loop.readers.mdf.by_place import node_by_name
@@ -106,7 +106,7 @@ def loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
 
 def _loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
     drawn_ones = _missing(model, inputs)
-    with watched_loops() as loops, warning_if_slow(drawn_ones):
+    with watched_loops() as loops, ending_if_endless(drawn_ones):
         model(**{**drawn_ones, **inputs})
     inner = [loop for outer in loops for loop in outer.program.loops]
     return [loop for loop in loops if loop not in inner]

@@ -401,7 +401,7 @@ class MdfModel(Model):
             outputs, passes, _ = self.scheduled.run(
                 inputs, how, run, steps is None, lambda lowered: self.warn_of_sent(lowered, run)
             )
-            for node, said in never_run(graph, outputs, f"{passes} passes").items() if steps is None else ():
+            for node, said in never_run(graph, outputs, f"{passes} passes").items() if steps is None and passes else ():
                 run.warn_once((id(graph), node), f"{graph.id}/{node}: {said}")
             if steps is None:
                 return Found(outputs, passes, "condition")
@@ -411,7 +411,7 @@ class MdfModel(Model):
     def warn_of_sent(self, lowered: Lowered, run: Run) -> None:
         """Say what edges bring in the first passes that is not what their ports declare."""
         sent = self._warnings.sent
-        self._warnings.warn_of_sent(sent, [lowered.sent.get(key) for key in sent], run)
+        self._warnings.warn_of_sent(sent, [lowered.known.get(key) for key in sent], run)
 
 
 def _has_loop(graph: Any) -> bool:
@@ -424,6 +424,7 @@ def never_run(graph: Any, outputs: Mapping[str, Any], passes: str) -> dict[str, 
     if all(value is not None for value in outputs.values()):
         return {}
     why = "its condition, or that of a node before it, was never true"
+    why = "the model ends before its first pass" if passes.startswith("0 ") else why
     missing = [node for name, (node, _) in output_ports(graph).items() if outputs.get(name, 0) is None]
     return dict.fromkeys(missing, f"it did not run in the {passes}, and its outputs are None; {why}")
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.weights import open_archive
-from mdf_loop.errors import FileError, LoopError, MalformedBody, MissingFile, let_through
+from mdf_loop.errors import FileError, LoopError, MalformedBody, MissingFile, let_through, warn_user
 from mdf_loop.models.labelled import dataset, labels_of, named_arrays, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.strangers import refuse_strange, zarr_attributes
@@ -75,11 +75,24 @@ def open_results(path: Any) -> Any:
 def _results(said: Mapping[str, Any], arrays: Mapping[int, np.ndarray], place: Path) -> Results:
     try:
         values = {key: {name: read_again(value, arrays) for name, value in said[key].items()} for key in KEPT}
-        about = About(**{name: read_again(value, arrays) for name, value in said["about"].items()})
+        known = {name: read_again(value, arrays) for name, value in said["about"].items()}
+        about = About(**_with_steps(known, values["recorded"], place))
     except (KeyError, TypeError, AttributeError) as error:
         raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run") from error
     about.recorded, about.inputs, about.lengths = values["recorded"], values["inputs"], values["lengths"]
     return Results(values["outputs"], about)
+
+
+def _with_steps(known: dict[str, Any], recorded: Iterable[str], place: Path) -> dict[str, Any]:
+    """What is known of a run; earlier versions kept one ``dt`` for all rows."""
+    dt = known.pop("dt", None)
+    if dt is not None:
+        known["steps"] = dict.fromkeys([*recorded, *known["collected"]], float(dt))
+        warn_user(
+            f"{os.fspath(place)!r} is of an earlier version of mdf_loop, which took dt={dt} for the step of all rows, also of "
+            "loops that do not read dt: see that the times fit, or run the model again and save it"
+        )
+    return known
 
 
 KEPT = ("outputs", "recorded", "inputs", "lengths")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from mdf_loop.backend import prepare
 from mdf_loop.calls.on_device import in_rows, key_of
 from mdf_loop.convert.loading import load
 from mdf_loop.convert.mdf_to_onnx import FIRST_WITH_INITIALIZERS, to_onnx
-from mdf_loop.errors import MalformedBody, let_through, shortened, warn_user
+from mdf_loop.errors import LoopTimeout, MalformedBody, let_through, shortened, warn_user
 from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf
 from mdf_loop.integrations.input_places import with_inputs
 from mdf_loop.integrations.model_constants import with_constants
@@ -37,8 +39,8 @@ REFERENCE = "interpret"
 
 MDF, JAX, ONNXRUNTIME = "MDF", "jax", "onnxruntime"
 
-SLOW = 10.0
-"""Seconds of a run after which a warning says what may be wrong with its inputs."""
+SLOW, PATIENCE = 10.0, 60.0
+"""Seconds of a run with inputs that were drawn after which a warning says what may be wrong with them, and it is ended."""
 
 UNKNOWN_LENGTH = 2
 """A dimension that a model leaves open."""
@@ -121,17 +123,10 @@ def verify(
     """
     how = dict(how or {})
     model, inputs = opened(path, given, seed)
-    with warning_if_slow({name: value for name, value in inputs.items() if name not in given}):
-        return _compared(path, model, inputs, seed, rtol, atol, how)
-
-
-def _compared(
-    path: Path, model: Any, inputs: Mapping[str, Any], seed: int, rtol: float, atol: float, how: Mapping[str, Any]
-) -> Verification:
-    """What a model gives everywhere for some inputs."""
+    invented = {name: value for name, value in inputs.items() if name not in given}
     source = path if path.suffix.lower() in (".onnx", ".xml") else model
     asked = {**inputs, **how}
-    with options(engine=REFERENCE, seed=seed):
+    with options(engine=REFERENCE, seed=seed), ending_if_endless(invented):
         reference = run(source, **asked)
     with options(engine=REFERENCE, seed=seed + 1):
         is_random = bool(_differences(reference, run(source, **asked), 0.0, 0.0))
@@ -147,18 +142,58 @@ def _compared(
 
 
 @contextlib.contextmanager
-def warning_if_slow(drawn: Mapping[str, Any]) -> Iterator[None]:
-    """Warn of runs that take long, with the inputs that were drawn: a loop may have no end with them."""
-    values = ", ".join(f"{name} = {shortened(' '.join(str(value).split()), 40)}" for name, value in drawn.items())
-    cure = f"If a loop has no end with them, give --set {next(iter(drawn), '')}=... or --input; options(timeout=...) stops it"
-    timer = threading.Timer(SLOW, warn_user, [f"the model has run for {SLOW:g} s with {values}, drawn at random. {cure}"])
-    timer.daemon = True
-    if drawn and current_options().timeout is None:
-        timer.start()
-    try:
+def ending_if_endless(invented: Mapping[str, Any]) -> Iterator[None]:
+    """Warn of a run that takes long with inputs that were drawn, and end it later: a loop may have no end with them.
+
+    A deadline in its options would change how the model runs, so it is ended as by Ctrl-C, where this is the main thread.
+
+    Raises
+    ------
+    LoopTimeout
+    """
+    if not invented or current_options().timeout is not None:
         yield
+        return
+    values = ", ".join(f"{name} = {shortened(' '.join(str(value).split()), 40)}" for name, value in invented.items())
+    cure = f"If a loop has no end with them, give --set {next(iter(invented))}=... or --input; options(timeout=...) "
+    slow = threading.Timer(SLOW, warn_user, [f"the model has run for {SLOW:g} s with {values}, drawn at random. {cure}stops it"])
+    end = Strike()
+    timers = [slow, *([end.timer] if threading.current_thread() is threading.main_thread() else [])]
+    try:
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
+        yield
+        end.call_off()
+    except KeyboardInterrupt:
+        if not end.has_struck:
+            raise
+        said = f"the model did not end in {PATIENCE:g} s with {values}, drawn at random: nothing gave these inputs. "
+        raise LoopTimeout(f"{said}{cure}lets it run longer") from None
     finally:
-        timer.cancel()
+        for timer in timers:
+            timer.cancel()
+
+
+class Strike:
+    """Ctrl-C after some time, unless it is called off before."""
+
+    def __init__(self) -> None:
+        self.timer, self.has_struck = threading.Timer(PATIENCE, self._strike), False
+        self._lock, self._is_off = threading.Lock(), False
+
+    def _strike(self) -> None:
+        with self._lock:
+            if not self._is_off:
+                self.has_struck = True
+                _thread.interrupt_main()
+
+    def call_off(self) -> None:
+        """Not any more; if it struck already it raises KeyboardInterrupt here."""
+        with self._lock:
+            self._is_off = True
+        if self.has_struck:
+            time.sleep(1)
 
 
 def opened(path: Path, given: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:

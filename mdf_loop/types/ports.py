@@ -22,7 +22,8 @@ class Input:
     type : ValueType
         Element type and shape, if they are declared or follow from the default.
     default : object
-        The default value; None if the input is required.
+        The default value, apart from the model: a list is a copy, and an array cannot be written into; None if the input is
+        required.
     place : str
         Its place in the model, such as ``"node decision, parameter bound"``.
     required : bool
@@ -34,6 +35,9 @@ class Input:
     default: Any
     place: str
     required: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "default", _apart(self.default))
 
     def __str__(self) -> str:
         default = f" = {shown(self.default)}" if self.default is not None else ", required" if self.required else ""
@@ -108,6 +112,16 @@ def shown(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(map(str, value))}: ...}}"
     return shortened(" ".join(str(value.tolist() if isinstance(value, np.ndarray) else value).split()), 40)
+
+
+def _apart(value: Any) -> Any:
+    """A value with which nothing in the model can be changed; arrays, which may be large, are not copied."""
+    if isinstance(value, list | tuple):
+        return (list if isinstance(value, list) else tuple)(map(_apart, value))
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.flags.writeable = False
+    return {key: _apart(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def declared(kind: Any, shape: Any) -> ValueType:

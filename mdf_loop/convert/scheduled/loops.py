@@ -121,12 +121,11 @@ class ScheduledLowering:
             for value in chain(() if has_loop else outputs, *first.rows):
                 available(value)
             rows, ends = tuple(first.rows), tuple(bool(ended.literal) for ended in first.ends)
-            sent = {key: value for key, value in first.known.items() if key[0] == "output"}
             if not has_loop:
-                return Lowered(self.plan, outputs, rows, ends, sent=sent)
+                return Lowered(self.plan, outputs, rows, ends, known=first.known)
             behind = self._behind(first.known)
             hidden = tuple(first.known.get(behind.keys[state.input], state.initial) for state in behind.loop.body.state)
-            return Lowered(self.plan, outputs, rows, ends, behind, hidden, sent)
+            return Lowered(self.plan, outputs, rows, ends, behind, hidden, first.known)
 
     def _behind(self, known: dict[Key, Any]) -> LoopBehind:
         kinds, read = _kinds(known), self._read

@@ -50,8 +50,8 @@ class Lowered:
         The loop, which others may share; None if no pass is left to it.
     hidden : tuple or None
         What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
-    sent : mapping
-        What output ports had after the passes that were run one by one.
+    known : mapping
+        What was known after the passes that were run one by one.
     """
 
     plan: RunPlan
@@ -60,7 +60,7 @@ class Lowered:
     ends: tuple[bool, ...]
     behind: LoopBehind | None = None
     hidden: tuple[Any, ...] | None = None
-    sent: Mapping[Key, Any] = field(default_factory=dict)
+    known: Mapping[Key, Any] = field(default_factory=dict)
 
     @property
     def loop(self) -> Loop | None:
@@ -99,6 +99,14 @@ class Lowered:
         """How many passes there were, after the loop ran as the outermost one of a run."""
         has_run = self.loop is not None and run.outermost is not None
         return len(self.rows) + (run.outermost.moment.iteration if has_run else 0)
+
+    def known_after(self, run: Run) -> Mapping[Key, Any]:
+        """What is known after the run: of what the loop changes, the values that it carries."""
+        if self.behind is None or run.outermost is None:
+            return self.known
+        names = [state.input for state in run.outermost.owner.loop.body.state]
+        ends = zip(names, run.outermost.moment.hidden, strict=True)
+        return {**self.known, **{self.behind.keys[name]: value for name, value in ends}}
 
 
 Runner = Callable[[Arguments, Run], Sequence[Any]]

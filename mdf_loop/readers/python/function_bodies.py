@@ -26,6 +26,7 @@ from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.instead import in_python
+from mdf_loop.readers.python.put_back import keeping
 from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current
 from mdf_loop.readers.python.two_readings import line_of, refuse_changing
 from mdf_loop.system.threads import holding
@@ -209,7 +210,12 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         _refuse_changes(function, before, trace, called)
         return _finished(trace, _name(function), returned), trace
 
-    made, trace = findings.settled(read)
+    put_back = keeping(function)
+    try:
+        made, trace = findings.settled(read)
+    except BaseException:
+        put_back()
+        raise
     return check_body(replace(made, defaults=defaults), (_name(function),)), trace
 
 
