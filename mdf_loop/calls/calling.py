@@ -244,7 +244,7 @@ def run_if(cond: Any, sources: dict[str, Any], named: dict[str, Any]) -> Any:
     branches = [_branch(source, name, named) for name, source in sources.items()]
     named = _of_same_name([branch.body for branch in branches], named, cond=cond) | functions
     known = {name for branch in branches for name in branch.body.captures}
-    if unknown := sorted(set(named) - known):
+    if unknown := sorted(set(named).difference(known, *(branch.body.unread for branch in branches))):
         raise ArgumentError(
             f"if_: no branch reads an outer value {', '.join(map(repr, unknown))}{did_you_mean(unknown[0], sorted(known))}"
         )

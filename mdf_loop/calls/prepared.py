@@ -324,7 +324,7 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
         )
         error.missing = tuple(missing)
         raise error
-    if unknown := [name for name in named if name not in body.captures]:
+    if unknown := [name for name in named if name not in (*body.captures, *body.unread)]:
         raise ArgumentError(
             f"{where}: body {body.name!r} reads no outer value {_listed(unknown)}; it reads "
             f"{_listed(body.captures) if body.captures else 'none'}{meant(unknown[0], body.captures)}"

@@ -195,15 +195,14 @@ class Body:
         In an order in which they can run; every name is written once.
     constants : mapping of str to array
         Initializers and Constant nodes: values that are the same in every run.  No input is among them.
-    captures : tuple of str
-        Names read from outside.
+    captures, unread : tuple of str
+        Names read from outside, and those that are declared so and nothing reads: a call may give these too.
     types : mapping of str to ValueType
         What is declared of inputs, outputs and inner values.
     opsets : mapping of str to int
         Version of each domain the nodes were read under.
     typed : bool
-        Whether values must have the types that operators ask for (ONNX), or keep what they come with
-        (MDF graphs and Python functions).
+        Whether values must have the types that operators ask for (ONNX), or keep their own (MDF graphs, Python functions).
     state : tuple of State
         Hidden carried values; the body's caller does not see them.
     defaults : mapping of str to array
@@ -231,6 +230,7 @@ class Body:
     ends: bool = False
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
     numbers: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @property
     def values(self) -> Mapping[str, Any]:

@@ -38,7 +38,7 @@ def found_in(graph: Any, names: Sequence[str]) -> dict[str, Key]:
     for name in names:
         key = in_full.get(name) or (None if name in iterated or name in collected else known.get(name))
         if key is None:
-            node, id, way = collected.get(name) or _in_loop(loops, name, known)
+            node, id, way = collected.get(name) or _in_loop(loops, name, known, graph)
             key = (INSIDE, node, id, name, *way)
         found[name] = key
     return found
@@ -67,7 +67,7 @@ def _collected(graph: Any) -> dict[str, tuple[str, str, Way]]:
     return found
 
 
-def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, str, Way]:
+def _in_loop(loops: Loops, name: str, known: Mapping[str, Key], graph: Any) -> tuple[str, str, Way]:
     """The loop that a name leads into, and the way inside it: ``node.value``, ``node.loop.value`` and so on."""
     node, _, rest = name.partition(".")
     here = loops.get(node, {})
@@ -80,7 +80,25 @@ def _in_loop(loops: Loops, name: str, known: Mapping[str, Key]) -> tuple[str, st
         raise ArgumentError(f"{name!r} is in several loops; give one of: {places}")
     if found:
         return node, found[0][0], only_one(found[0][1], name, f"{node}.")
+    _refuse_unread(graph, name)
     raise unknown_name("there is nothing to be recorded called", name, [*known, *_inside(loops)])
+
+
+def _refuse_unread(graph: Any, name: str) -> None:
+    """Say of a ``let`` that nothing reads how it can be recorded.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    node, _, rest = name.partition(".")
+    for owner, thing, _ in each_loop(graph):
+        said, let = equations_of(owner, thing), rest.removeprefix(f"{thing.id}.")
+        if owner.id == node and said is not None and let in said.let:
+            raise ArgumentError(
+                f"{name!r} cannot be recorded: nothing reads {let!r}, which is a let, so no iteration computes it; collect it: "
+                f"collected: {{{let}: {let}}}, or in a text: collect {let}: {let}"
+            )
 
 
 def _inside(loops: Loops) -> Iterator[str]:

@@ -144,7 +144,8 @@ class _Reader:
         self.together.settle()
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected])
         rows = {name: "/".join(self._path(f"collect {name}")) for name in said.collected}  # also of values with other names
-        return replace(made, ends=said.going is not None, places={**rows, **made.places})
+        unread = tuple(name for name in said.captured if name not in made.captures)
+        return replace(made, ends=said.going is not None, places={**rows, **made.places}, unread=unread)
 
     def _ordered(self) -> list[str]:
         """The names of ``let`` and of new values, each behind those that it reads.

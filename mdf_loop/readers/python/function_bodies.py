@@ -216,7 +216,9 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
     except BaseException:
         put_back()
         raise
-    return check_body(replace(made, defaults=defaults), (_name(function),)), trace
+    unread = tuple(name for name in captured if name not in made.captures)
+    defaults = {name: value for name, value in defaults.items() if name not in unread}
+    return check_body(replace(made, defaults=defaults, unread=unread), (_name(function),)), trace
 
 
 _GIVEN = "a value that the loop is given by name is a parameter: def {0}(i, go, ..., *, {1})"
