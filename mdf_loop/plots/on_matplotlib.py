@@ -60,7 +60,7 @@ def plot_one(series: Series, ax: Any, **style: Any) -> str:
         _lines_or_map(mean, spread, ax, **style)
     else:
         raise _no_picture(mean)
-    return mean.note and f"mean ± SD {mean.note}"
+    return mean.note if spread is None else mean.note.replace("mean", "mean ± SD", 1)
 
 
 def _no_picture(series: Series) -> ArgumentError:
@@ -126,13 +126,13 @@ def plot_phase(x: Series, y: Series, ax: Any, word: str = "", **style: Any) -> s
     x, y = _at_the_same_moments(x, y)
     if x.values.ndim == 1:
         _joined(x, y, ax, **style)
-        return y.note and f"mean {y.note}"
+        return y.note
     swept = [dim for dim in x.dims if dim in x.coordinates and not _is_run(dim)]
     axis = x.dims.index(swept[0] if len(swept) == 1 else _shorter(x))
     each, word = y.dims[axis], word if swept else ""  # elements have the name in their own
     for (at, one), (_, other) in zip(_places_of(y, each), _places_of(x, x.dims[axis]), strict=True):
         _joined(other, one, ax, **{**style, "label": literal(word + _labelled(y, each, at))})
-    return y.note and f"mean {y.note}"
+    return y.note
 
 
 def _at_the_same_moments(x: Series, y: Series) -> tuple[Series, Series]:
@@ -227,12 +227,13 @@ def _shorter(series: Series) -> str:
 
 def _heat_map(series: Series, ax: Any, **style: Any) -> None:
     """The first axis from left to right, the second one upwards."""
-    said = ": mean ".join(filter(None, (series.label(series.name), series.note)))
+    said = ": ".join(filter(None, (series.label(series.name), series.note)))
     right, up = (series.along(dim) for dim in series.dims)
     image = ax.pcolormesh(_places(right), _places(up), series.values.T, **{"shading": "nearest", **style})
     _ticks(ax.xaxis, right)
     _ticks(ax.yaxis, up)
-    ax.figure.colorbar(image, ax=ax, label=literal(said))
+    codes = np.unique(series.values[np.isfinite(series.values)]) if series.are_codes else None
+    ax.figure.colorbar(image, ax=ax, label=literal(said), ticks=codes)
     _said(ax, *map(series.label, series.dims))
 
 

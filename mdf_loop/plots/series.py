@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,9 @@ import numpy as np
 from mdf_loop.errors import ArgumentError, KindError, did_you_mean
 
 TRIAL, ITERATION, TIME = "trial", "iteration", "time"
+
+CODES = re.compile(r"(choice|chosen|response|winner|decision|action|category|class|label|code|index|argmax|argmin)s?\d*$", re.I)
+"""Names of values that are labels where they are whole numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +38,7 @@ class Series:
     is_at_start : bool
         Whether values along iterations belong to the start of each.
     note : str
-        Of which trials they are the mean.
+        What they are of trials, such as their mean.
     is_logical : bool
         Whether values are true and false, as 1 and 0.
     is_share : bool
@@ -71,13 +75,30 @@ class Series:
         known = self.coordinates.get(dim)
         return np.arange(self.values.shape[self.dims.index(dim)]) if known is None else known
 
+    @property
+    def are_codes(self) -> bool:
+        """Whether values are labels, of which a mean says nothing: more than two whole numbers, under the name of a choice."""
+        known = self.values[np.isfinite(self.values)]
+        return bool(CODES.search(self.name)) and bool((known == np.rint(known)).all()) and len(np.unique(known)) > 2
+
+    def _most_frequent(self) -> Series:
+        """The value that most trials have, the smallest one of several; nan where no trial has one."""
+        axis = self.dims.index(TRIAL)
+        codes = np.unique(self.values[np.isfinite(self.values)])
+        counts = np.stack([(self.values == code).sum(axis) for code in codes])
+        values = np.where(counts.any(0), codes[counts.argmax(0)], np.nan)
+        dims = tuple(dim for dim in self.dims if dim != TRIAL)
+        return replace(self.part(dims, values), note=f"most frequent of {self.values.shape[axis]:,} trials")
+
     def over_trials(self) -> tuple[Series, np.ndarray | None]:
-        """The mean of all trials, and how far they are spread; itself where there are no trials.
+        """The mean of all trials, and how far they are spread; of codes what is most frequent; itself where there are no trials.
 
         Along iterations it ends where fewer than half of the trials are left: the others have ended, and are unlike these.
         """
         if TRIAL not in self.dims:
             return self, None
+        if self.are_codes:
+            return self._most_frequent(), None
         axis = self.dims.index(TRIAL)
         there = np.isfinite(self.values)
         left = there.sum(axis, keepdims=True)
@@ -87,7 +108,7 @@ class Series:
         trials, dims = self.values.shape[axis], tuple(dim for dim in self.dims if dim != TRIAL)
         least = trials / 2 if any(dim.endswith(ITERATION) for dim in dims) else 1
         is_shown = left.squeeze(axis) >= least
-        note = f"of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
+        note = f"mean of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
         values, is_share = np.where(is_shown, mean.squeeze(axis), np.nan), bool(np.isin(self.values[there], (0, 1)).all())
         return replace(self.part(dims, values), note=note, is_share=is_share), spread
 
