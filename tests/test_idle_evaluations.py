@@ -71,7 +71,9 @@ def test_a_model_that_is_over_before_it_begins(steps):
     found, words = run(counting(start=2.0), "auto", steps=steps)
     assert (dict(found), found.iterations) == ({"seen_out": None}, 0)
     assert len(words) == 1
-    assert words[0].startswith(f"g: no pass ran{' in steps=3' * (steps == 3)}, and no output has a value: a.x >= 1.0 (a.x is 2) holds")
+    assert words[0].startswith(
+        f"g: no pass ran{' in steps=3' * (steps == 3)}, and no output has a value: a.x >= 1.0 (a.x is 2) holds"
+    )
 
 
 def test_mdfs_engine_says_it_too():

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 
 import numpy as np
 import onnx.parser
@@ -11,10 +12,10 @@ from swept_models import loop_graph
 from test_cli import run_main
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, MissingOutput
 from mdf_loop.models.results import About, Results
 
-pytest.importorskip("xarray")
+xarray = pytest.importorskip("xarray")
 
 DIFFUSION, ACCUMULATORS = "examples/drift_diffusion.yaml", "examples/leaky_accumulator.yaml"
 
@@ -215,3 +216,20 @@ def test_no_label_hides_an_output_of_a_sweep(name, is_stored, tmp_path):
     assert is_there(found, name, [4.0, 8.0])
     assert found.x.values[1].tolist() == [2.0, 4.0, 8.0]
     assert found["length of x" if name == "x_length" else "x_length"].values.tolist() == [2, 3]
+
+
+def test_a_name_that_is_not_there_says_what_there_is():
+    swept = mdf_loop.sweep("examples/drift_diffusion.yaml", {"drift": [0.0, 1.0]}, seed=1, outputs=["reaction_time"])
+    run = mdf_loop.run("examples/drift_diffusion.yaml", seed=1).to_xarray()
+    for found in (swept, run, swept.isel(drift=0), swept.mean("drift"), pickle.loads(pickle.dumps(swept))):
+        with pytest.raises(MissingOutput, match=r"no value called 'bound'; there are .*\. A sweep keeps outputs: .* bound_out: "):
+            found["bound"]
+        with pytest.raises(AttributeError, match=r"'Dataset' object has no attribute 'bound'; there are "):
+            found.bound  # noqa: B018
+        with pytest.raises(KeyError, match=r"called 'decision.reaction_time'; did you mean 'reaction_time'\?$"):
+            found["decision.reaction_time"]
+        assert isinstance(found, xarray.Dataset)
+        assert not hasattr(found, "bound")
+        assert "bound" not in found
+    assert repr(swept).startswith("<xarray.Dataset>")
+    assert list(swept[["reaction_time"]]) == ["reaction_time"]

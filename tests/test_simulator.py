@@ -302,7 +302,7 @@ def test_an_output_port_that_an_edge_reads_is_recorded(tmp_path):
         Node("b", input_ports=[InputPort("x")], output_ports=[OutputPort("z", value="x")]),
     ]
     model = Graph("g", nodes=nodes, edges=[Edge("e", sender="a", receiver="b", sender_port="w", receiver_port="x")])
-    says = r"no output called 'w'; an edge reads a\.w, so it is no output: give record=\['a\.w'\]"
+    says = r"no output called 'w'; an edge reads a\.w, so it is no output: give its node another output port"
     with pytest.raises(KeyError, match=says):
         mdf_loop.run(model)["w"]
     with pytest.raises(ArgumentError, match=says):

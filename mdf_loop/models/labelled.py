@@ -25,6 +25,14 @@ def xarray() -> Any:
     return needed("xarray", "labelled results need xarray", "sweep")
 
 
+def new_dataset(variables: Mapping[str, Any], coordinates: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:
+    """A Dataset."""
+    xarray()
+    from mdf_loop.models.datasets import Dataset
+
+    return Dataset(variables, coordinates, attrs)
+
+
 def dataset(results: Results) -> Any:
     """The outputs and what was recorded, with their dimensions."""
     about, variables = results.about, dict[str, Any]()
@@ -43,7 +51,7 @@ def dataset(results: Results) -> Any:
         if lengths is not None:
             variables[length_label(label, labels.values())] = dims[: np.ndim(lengths)], lengths
     coordinates = axes.coordinates if about.trials is None else axes.coordinates | {"trial": np.arange(about.trials)}
-    made = xarray().Dataset(variables, axes.times(variables) | coordinates, attributes(about))
+    made = new_dataset(variables, axes.times(variables) | coordinates, attributes(about))
     for name, time in axes.said_times().items():
         made[name].attrs["time"] = time
     return with_words(made, about.units, about.row)

@@ -100,10 +100,12 @@ class About:
         return found.pop() if len(found) == 1 else None
 
 
-def read_by_edge(name: str, sent: Sequence[str]) -> str:
+def read_by_edge(name: str, sent: Sequence[str], sweeps: bool = False) -> str:
     """What to do about an output port that is no output since an edge reads it; empty for other names."""
     found = next((each for each in sent if name in (each, each.rpartition(".")[2])), "")
-    return f"; an edge reads {found}, so it is no output: give record=[{found!r}], and it is in .recorded" if found else ""
+    cure = f"give record=[{found!r}], and it is in .recorded"
+    cure = "give its node another output port of the same value, which no edge reads" if sweeps else cure
+    return f"; an edge reads {found}, so it is no output: {cure}" if found else ""
 
 
 def times(iterations: np.ndarray, dt: float, is_at_start: bool) -> np.ndarray:

@@ -252,7 +252,7 @@ def outputs_of(model: Model, outputs: Any) -> tuple[str, ...] | None:
     for name in names:
         if name not in model.outputs:
             what = "the model has no output called"
-            said = read_by_edge(str(name), model.sent)
+            said = read_by_edge(str(name), model.sent, sweeps=True)
             raise ArgumentError(f"{what} {name!r}{said}") if said else unknown_name(what, str(name), model.outputs)
     return names
 

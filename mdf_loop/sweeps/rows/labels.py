@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import LoopError
 from mdf_loop.models.ended_runs import at_m_in_words
-from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, with_words, xarray
+from mdf_loop.models.labelled import DIMENSIONS, Axes, attributes, length_label, new_dataset, with_words
 from mdf_loop.models.results import About
 from mdf_loop.options import Run
 from mdf_loop.sweeps.rows.merging import Merging, table_of
@@ -169,4 +169,4 @@ def labelled(labels: Labels, table: Table, errors: Sequence[str]) -> Any:
         attrs["ended"] = at_m_in_words(table.at_m, f"{table.complete:,} runs")
     times = axes.times({*variables, *labels.coordinates})
     attrs.pop("units", None)
-    return with_words(xarray().Dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs), units, labels.row)
+    return with_words(new_dataset(variables, times | axes.coordinates | dict(labels.coordinates), attrs), units, labels.row)
