@@ -1,5 +1,7 @@
 """Inputs with defaults in bodies, what is no input at all, and inputs called like anything."""
 
+import contextlib
+
 import numpy as np
 import onnx
 import pytest
@@ -189,8 +191,6 @@ def test_what_an_input_says_of_its_default_changes_no_model(default):
     node.output_ports.append(OutputPort(id="y", value="numpy.multiply(x, p)"))
     model = mdf_loop.prepare(Graph(id="g", nodes=[node]))
     said = model.inputs["p"].default
-    try:
+    with contextlib.suppress(ValueError):  # an array cannot be written into
         said[0][0] = 7.0
-    except ValueError as error:
-        assert "read-only" in str(error)
     assert mdf_loop.run(model, x=1.0)["y"].tolist() == [[1.0, 2.0]]

@@ -302,9 +302,9 @@ def test_an_output_port_that_an_edge_reads_is_recorded(tmp_path):
         Node("b", input_ports=[InputPort("x")], output_ports=[OutputPort("z", value="x")]),
     ]
     model = Graph("g", nodes=nodes, edges=[Edge("e", sender="a", receiver="b", sender_port="w", receiver_port="x")])
-    says = r"no output called 'w'; an edge reads a\.w, so it is no output: give its node another output port"
-    with pytest.raises(KeyError, match=says):
+    says = r"no output called 'w'; an edge reads a\.w, so it is no output: give "
+    with pytest.raises(KeyError, match=says + r"record=\['a\.w'\]"):
         mdf_loop.run(model)["w"]
-    with pytest.raises(ArgumentError, match=says):
+    with pytest.raises(ArgumentError, match=says + "its node another output port"):
         mdf_loop.simulator(model, ["a.k"], ["w"])
     assert mdf_loop.run(model, record=["a.w"]).recorded["a.w"] == [2.0]
