@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from mdf_loop.calls.explain import first_output, ways
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, PLAIN, Arrow, Box, Cluster, Picture
 from mdf_loop.plan.schedule import make_plan
+
+NO_BOUND = 2**31 - 1
+"""A trip count from which on a loop has none: exporters write the largest integer of 32 or 64 bits."""
 
 MOST_NODES = 400
 """A body of more nodes is drawn as one box: it cannot be read, and Graphviz takes minutes."""
@@ -24,6 +30,7 @@ class BodyDrawer:
     def __init__(self, picture: Picture, of_operators: bool = False) -> None:
         self.picture, self.of_operators = picture, of_operators
         self.count = 0
+        self.numbers: dict[str, Any] = {}  # of the model, by their names
         self._seen: set[Arrow] = set()
         self._called: dict[str, tuple[str, ...]] = {}
 
@@ -61,6 +68,7 @@ class BodyDrawer:
         for name in body.inputs:
             if name in outer or name in read:
                 scope[name] = outer.get(name) or self.box(cluster, name, kind=INPUT, tip=str(body.type_of(name)))
+        self.numbers |= {name: np.asarray(value).item() for name, value in body.constants.items() if is_integer(value)}
         if len(body.nodes) > MOST_NODES:
             whole = self.box(cluster, f"{len(body.nodes)} nodes", "too many to draw")
             for name in sorted(read & set(scope)):
@@ -84,11 +92,11 @@ class BodyDrawer:
         """Draw a Loop, Scan or If with its bodies inside; returns where its outputs come from."""
         around = self.cluster(cluster, f"{node.called} {node.name}".strip())
         if (loop := node.loop) is not None:
-            count, _, *given, _ = loop.split(node.inputs)
-            if count:
-                self.arrow(scope.get(count), self.box(around, "at most", f"{count} times", kind=CONDITION))
-            within = [*(c.input for c in loop.carried), *(s.input for s in loop.scanned), *loop.invariant]
-            outer = [scope.get(name) for names in given for name in names]
+            count, going, *given, _ = loop.split(node.inputs)
+            self.at_most(around, count or "", [count], scope)
+            self.begins_if(around, going or "", [going if scope.get(going) else ""], scope)
+            within = [loop.condition or "", *(c.input for c in loop.carried), *(s.input for s in loop.scanned), *loop.invariant]
+            outer = [scope.get(name) for names in ([going], *given) for name in names]
             return self.loop(loop, around, scope, dict(zip(within, outer, strict=True)), node.outputs)
         found: dict[str, str] = {}
         for key, body in node.bodies:
@@ -105,6 +113,25 @@ class BodyDrawer:
                 first = next(inner_cluster.all_boxes(), None)
                 self.arrow(choice, first.key if first else "", inner_cluster.title)
         return found
+
+    def at_most(self, cluster: Cluster, count: str, names: Iterable[str], scope: Scope) -> None:
+        """A box for the trip count of a loop, to which the values in it lead; the largest integers mean that it has none."""
+        value = self.numbers.get(count, int(count) if count.isdecimal() else None)
+        if value is not None and value >= NO_BOUND:
+            said = "no bound:", f"M is {value}"
+        else:
+            said = "at most", f"{count if value is None or scope.get(count) else value} times"
+        self._bound(cluster, said if count else (), names, scope)
+
+    def begins_if(self, cluster: Cluster, condition: str, names: Iterable[str], scope: Scope) -> None:
+        """A box for the first condition of a loop, if it is no constant."""
+        names = [name for name in names if scope.get(name)]
+        self._bound(cluster, ("begins if", condition) if names else (), names, scope)
+
+    def _bound(self, cluster: Cluster, said: Sequence[str], names: Iterable[str], scope: Scope) -> None:
+        key = self.box(cluster, *said, kind=CONDITION) if said else ""
+        for name in names:
+            self.arrow(scope.get(name), key)
 
     def loop(
         self, loop: Loop, cluster: Cluster, outer: Scope, given: Mapping[str, str | None], outputs: tuple[str, ...]
@@ -145,6 +172,12 @@ class BodyDrawer:
                 found[name] = self.box(cluster, name, word, kind=OUTPUT)
                 self.arrow(scope.get(output), found[name], output)
         return found
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a constant is one integer."""
+    found = np.asarray(value)
+    return found.size == 1 and found.dtype.kind in "iu"
 
 
 def planned(loop: Loop) -> dict[str, tuple[str, str]]:

@@ -107,7 +107,7 @@ class EquationDrawer:
         for name, word in each.items():
             text = short(given[name]) if name in given else ""
             scope[name] = self.drawer.box(self.cluster, name, *(broken(f"{word} {text}") if text else [""]), kind=INPUT)
-            for source in _names(text):
+            for source in names_read(text):
                 self.drawer.arrow(outer.get(source), scope[name])
         return scope
 
@@ -127,17 +127,17 @@ class EquationDrawer:
         return self.drawer.box(self.cluster, *broken(whole), kind=kind, tip=whole)
 
     def _arrows(self, key: str, text: str, scope: Scope) -> None:
-        for name in _names(text):
+        for name in names_read(text):
             self.drawer.arrow(scope.get(name), key)
 
 
 def names_in(said: Equations) -> Iterator[str]:
     """The names that equations read."""
     for _, _, text in texts_of(said):
-        yield from _names(text)
+        yield from names_read(text)
 
 
-def _names(text: str) -> list[str]:
+def names_read(text: str) -> list[str]:
     """The names that an expression reads; none of what is no expression."""
     try:
         refuse_length(text, ())

@@ -12,7 +12,7 @@ from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.explaining import condition_text, node_lines, short
 from mdf_loop.pictures.boxes import CONDITION, INPUT, OUTPUT, VALUES, Cluster, Picture
 from mdf_loop.pictures.of_bodies import BodyDrawer
-from mdf_loop.pictures.of_equations import EquationDrawer, broken, equations_of, iteration_of, names_in
+from mdf_loop.pictures.of_equations import EquationDrawer, broken, equations_of, iteration_of, names_in, names_read
 from mdf_loop.readers.expressions.equation_texts import NUMBERS, Equations, texts_of
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.readers.mdf.by_place import NO_VALUES, named_results, node_by_name, signature_of
@@ -97,6 +97,7 @@ def _node(
     scope = {port.id: drawer.box(around, port.id, _default(port), kind=INPUT, tip=port.type or "") for port in node.input_ports}
     receivers |= {(node.id, name): key for name, key in scope.items()}
     held = {parameter.id: parameter for parameter in node.parameters if parameter not in loops}
+    drawer.numbers |= {name: held[name].value for name in held if isinstance(held[name].value, int)}
     values = {name: short(parameter.value) for name, parameter in held.items() if not isinstance(parameter.value, dict)}
     known = {*scope, *values, *(thing.id for thing in loops)}
     computed = {name: text for name, text in values.items() if (known - {name}).intersection(re.findall(r"\w+", text))}
@@ -209,9 +210,9 @@ def _equations(
 ) -> dict[str, str]:
     """A Loop or Scan over equations; returns where its outputs come from."""
     args = thing.args
-    if args.get("M") is not None:
-        count = drawer.box(around, "at most", f"{args['M']} times", kind=CONDITION)
-        drawer.arrow(scope.get(str(args["M"])), count)
+    for value, bound in ((args.get("M"), drawer.at_most), (args.get("cond"), drawer.begins_if)):
+        text = "" if value is None else short(value)
+        bound(around, text, names_read(text), scope)
     given = {name: value for name, value in args.items() if name not in NO_VALUES and not name.startswith("scan_")}
     if not set(said.names) & set(given):
         given = dict(zip(said.names, given.values(), strict=False))
