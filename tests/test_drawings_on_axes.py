@@ -6,8 +6,9 @@ from modeci_mdf import mdf
 from test_draw import MODELS, ROOT
 
 import mdf_loop
+from mdf_loop.pictures import routes
 from mdf_loop.pictures.boxes import VALUES, Box, Cluster, Picture
-from mdf_loop.pictures.layout import MARGIN, WIDEST, laid_out
+from mdf_loop.pictures.layout import MARGIN, WIDEST, Spot, laid_out
 from mdf_loop.pictures.of_equations import broken
 
 
@@ -128,3 +129,12 @@ def test_a_long_list_in_a_box_begins_at_the_left():
     ax = mdf_loop.draw(ROOT / "examples" / "gallery" / "hodgkin_huxley.yaml").plot()
     assert [text.get_ha() for text in ax.texts if text.get_text().startswith("pop0")] == ["left"]
     plt.close(ax.figure)
+
+
+def test_arrows_that_go_around_the_same_box_stay_apart():
+    tails, heads = [Spot(x, 0.2, 0.4, 0.3) for x in (1.5, 2.5)], [Spot(x, 2.5, 0.4, 0.3) for x in (1.5, 2.5)]
+    wall, whole = Spot(0.8, 1.0, 2.8, 1.0), Spot(0, 0, 6, 4)
+    first = routes.around(tails[0], heads[0], [wall], whole)
+    alone, second = (routes.around(tails[1], heads[0], [wall], whole, earlier=each) for each in ((), [first]))
+    assert routes._together(alone, [first]) > 2 * routes.SHORT
+    assert routes._together(second, [first]) <= routes.SHORT

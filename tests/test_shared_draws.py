@@ -7,9 +7,11 @@ import warnings
 import numpy as np
 import pytest
 from engines import ENGINES
+from modeci_mdf.mdf import Graph, InputPort, Node, OutputPort, Parameter
 
 import mdf_loop
 from mdf_loop.checks.model_file import check
+from mdf_loop.errors import LoopWarning
 
 SHARED = [
     "x: x + noise()",
@@ -89,3 +91,42 @@ def test_check_warns_of_it(tmp_path):
     node["parameters"]["run"]["args"]["x"] = [0.0, 0.0]
     path.write_text(json.dumps({"m": {"format": "ModECI MDF v0.4", "graphs": {"g": {"nodes": {"n": node}}}}}))
     assert check(path) == []
+
+
+def graph_of(text, initial, more=None):
+    """A graph whose parameter w.x goes on from pass to pass, and the same as the body of a loop."""
+    parameters = [Parameter(id=id, value=value) for id, value in (more or {}).items()]
+    stateful = Parameter(id="x", value=text, default_initial_value=initial)
+    alone = Graph(id="g", nodes=[Node(id="w", parameters=[*parameters, stateful], output_ports=[OutputPort(id="y", value="x")])])
+    again = Parameter(id="new", value=text)
+    node = Node(id="w", parameters=[*parameters, again], input_ports=[InputPort(id=id) for id in ("i", "go", "x")])
+    node.output_ports += [OutputPort(id="on", value="i >= 0"), OutputPort(id="y", value="new")]
+    said = {"inputs": ["i", "go", "x"], "outputs": ["on", "y"]}
+    return alone, Graph(id="b", nodes=[node], metadata=said)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("text", "initial", "more", "cure"),
+    [
+        ("x + numpy.random.normal(0, 1)", [0.0, 0.0, 0.0], {}, "numpy.random.normal(0, 1, 3)"),
+        ("0.5 * x + 0.1 * numpy.random.uniform(0, 1)", [[0.0, 0.0]] * 3, {}, "numpy.random.uniform(0, 1, (3, 2))"),
+        ("x + numpy.random.randn()", [0.0, 0.0], {}, "numpy.random.normal(0, 1, 2)"),
+        ("x + numpy.random.normal(0, 1, 3)", [0.0, 0.0, 0.0], {}, ""),
+        ("0.5 * x + numpy.random.uniform(0, 1, (3, 2))", [[0.0, 0.0]] * 3, {}, ""),
+        ("x + numpy.random.normal(0, 1)", 0.0, {}, ""),
+        ("x + drawn", [0.0, 0.0, 0.0], {"drawn": "numpy.random.normal(0, 1)"}, ""),
+    ],
+)
+def test_graphs_of_mdf_that_share_a_draw(engine, text, initial, more, cure):
+    alone, body = graph_of(text, initial, more)
+    with mdf_loop.options(engine=engine, seed=1):
+        for name, call in (
+            ("w.x", lambda: mdf_loop.run(alone, steps=30)),
+            ("w.new", lambda: mdf_loop.loop(30, True, np.array(initial), body=body)),
+        ):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always", LoopWarning)
+                call()
+            said = [str(each.message) for each in told if issubclass(each.category, LoopWarning)]
+            assert [f"{SAID}{name} share; " in each and cure in each for each in said] == [True] * bool(cure)

@@ -97,13 +97,14 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
     ax.axis("off")
     patches: dict[str, Any] = {}
     _cluster(picture.top, places, ax, patches, 0)
-    boxes = [box.key for box in picture.top.all_boxes()]
+    boxes, routed = [box.key for box in picture.top.all_boxes()], list[np.ndarray]()
     for arrow in picture.arrows:
         if arrow.tail in patches and arrow.head in patches:
             others = [places[key] for key in boxes if key not in (arrow.tail, arrow.head)]
             way = places[arrow.tail], places[arrow.head], others, whole
             radius = bend(*way, CURVED if arrow.is_back else STRAIGHT_FIRST)
-            corners = around(*way, arrow.is_back) if radius is None and len(boxes) <= MOST_ROUTED else None
+            corners = around(*way, arrow.is_back, routed) if radius is None and len(boxes) <= MOST_ROUTED else None
+            routed += [] if corners is None else [corners]
             _arrow(arrow, places, ax, patches, radius or 0.0, corners)
     _legend(kinds, whole.height + PADDING, ax)
     return ax

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
 from mdf_loop.pictures.layout import Spot
 
-CELL, CLEAR, CLEAR_BACK = 0.06, 0.05, 0.1
-"""Inches: a square of the grid, and how far an arrow stays away from other boxes; one that leads back takes another way."""
+CELL, CLEAR, CLEAR_BACK = 0.06, (0.05, 0.09, 0.13), (0.1, 0.14, 0.05)
+"""Inches: a square of the grid, and how far an arrow stays away from other boxes; one that leads back takes another way.  Of
+several distances that one is taken first with which an arrow does not run along an earlier one."""
+
+NEAR, SHORT = 0.03, 0.2
+"""Inches: two arrows so near to each other look like one, and how much of that is not seen: where they begin or end."""
 
 STEPS = [(x, y, float(np.hypot(x, y))) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y]
 
 
-def around(tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, is_back: bool = False) -> np.ndarray | None:
+def around(
+    tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, is_back: bool = False, earlier: Sequence[np.ndarray] = ()
+) -> np.ndarray | None:
     """The corners of a path from box to box that crosses no other one; None if there is no path.
 
     Parameters
@@ -28,10 +35,30 @@ def around(tail: Spot, head: Spot, others: Sequence[Spot], whole: Spot, is_back:
         What it must stay in.
     is_back : bool
         Whether it is for the next iteration.
+    earlier : sequence of array
+        The corners of arrows that are drawn already.
     """
     boxes = np.array([place.corners for place in others]).reshape(-1, 4)
-    ways = (_path(tail, head, boxes + clear * np.array([-1, -1, 1, 1]), whole) for clear in (CLEAR_BACK, CLEAR)[not is_back :])
-    return next((way for way in ways if way is not None), None)
+    found = list[tuple[float, np.ndarray]]()
+    for clear in CLEAR_BACK if is_back else CLEAR:
+        way = _path(tail, head, boxes + clear * np.array([-1, -1, 1, 1]), whole)
+        if way is not None:
+            found.append((_together(way, earlier), way))
+            if found[-1][0] <= SHORT:
+                break
+    return min(found, key=lambda each: each[0])[1] if found else None
+
+
+def _together(way: np.ndarray, earlier: Sequence[np.ndarray]) -> float:
+    """How far an arrow runs along others."""
+    points, others = _points(way), [_points(other) for other in earlier]
+    near = [(np.abs(points[:, None] - other).max(-1) < NEAR).any(1) for other in others]
+    return 0.02 * float(np.any(near, axis=0).sum()) if near else 0.0
+
+
+def _points(way: np.ndarray) -> np.ndarray:
+    """Points along a path."""
+    return np.concatenate([_between(start, end) for start, end in itertools.pairwise(way)])
 
 
 def _path(tail: Spot, head: Spot, corners: np.ndarray, whole: Spot) -> np.ndarray | None:

@@ -71,8 +71,9 @@ def _behind_first(ended: EndedLoop) -> Sequence[Any] | None:
 
 
 _HINT = (
-    "most carried values keep their shape. Look for * or max(x, 1), which are element by element, in the place of @ (the product of "
-    "matrices) or np.max(x, 1), and for an array where a number is meant. If the new shape is right, begin with such an array"
+    "most carried values keep their shape. Look for * (element by element) in the place of @ (the product of matrices), for "
+    "max(x, 1) (element by element too) in the place of np.max(x, 1), and for an array where a number is meant. If the new shape "
+    "is right, begin with an array of that shape"
 )
 
 

@@ -26,6 +26,8 @@ CURE = (
     "noise({0}[0]) and uniform({0}[0]) draw one for all"
 )
 
+CURE_OF_MDF = "numpy.random.normal(0, 1, {0}) and numpy.random.uniform(0, 1, {0}) draw one for each"
+
 _shared = weakref.WeakKeyDictionary[InterpretedLoop, dict[tuple[bool, ...], dict[str, str]]]()
 
 
@@ -35,7 +37,8 @@ def warn_of_shared_draws(ended: EndedLoop) -> None:
     if ended.drawn is None or ended.is_inner:
         return
     rows = [value[0] if getattr(value, "ndim", 0) and len(value) else 0 for value in results[count:]]
-    arrays = tuple([getattr(value, "size", 1) > 1 for value in (*ended.given.carried, *results[:count], *rows)])
+    hidden = ended.given.hidden or [state.initial for state in ended.loop.body.state]
+    arrays = tuple([getattr(value, "size", 1) > 1 for value in (*ended.given.carried, *hidden, *results[:count], *rows)])
     known = _shared.setdefault(executor, {})
     if arrays not in known:
         known[arrays] = _shared_draws(ended) if any(arrays) else {}
@@ -56,11 +59,18 @@ def _shared_draws(ended: EndedLoop) -> dict[str, str]:
             said = f"{body.at(output)}one number is drawn for all elements in iteration 0, as {name} begins as a number"
             found[f"{name} begins"] = f"{said}; begin with an array that has as many elements as {name} gets"
         for node in _sharing(body, values, growing):
-            place = body.places[node.outputs[0]]
-            name = carried.get(place, "")
+            place = place_of(node, body)
+            name = carried.get(place, "") if body.places else place
             said = f"a draw without an array gives one number, which all elements of {name or 'an array'} share"
-            found[name or place] = f"{body.at(node.outputs[0])}{said}; {CURE.format(name or 'x')}"
+            shape = values[node.outputs[0]].shape
+            cure = CURE.format(name or "x") if body.places else CURE_OF_MDF.format(shape if shape[1:] else shape[0])
+            found[name or place] = f"{body.at(node.outputs[0])}{said}; {cure}"
     return found
+
+
+def place_of(node: Node, body: Body) -> str:
+    """Where its author wrote what a node computes: the equation or line, or in a graph of MDF what has the expression."""
+    return body.places.get(node.outputs[0], "") if body.places else node.name
 
 
 def _sharing(body: Body, values: Mapping[str, Any], others: Container[str]) -> Iterator[Node]:
@@ -68,7 +78,7 @@ def _sharing(body: Body, values: Mapping[str, Any], others: Container[str]) -> I
     drawn = set[tuple[str, str]]()
     made_like = {node.outputs[0] for node in body.nodes if node.op == LIKE}
     for node in body.nodes:
-        value, place = (values.get(node.outputs[0]), body.places.get(node.outputs[0], "")) if node.outputs else (None, "")
+        value, place = (values.get(node.outputs[0]), place_of(node, body)) if node.outputs else (None, "")
         reads_number = is_of_elements(node) and any((place, name) in drawn for name in node.inputs)
         if place and is_number(value):
             draws_one = draws(node) and not node.bodies and made_like.isdisjoint(node.inputs) and node.outputs[0] not in others
