@@ -4,6 +4,8 @@ import copy
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -122,3 +124,19 @@ def test_errors_keep_what_they_hold(kind):
     copied = pickle.loads(pickle.dumps(info.value))
     assert (type(copied), str(copied), copied.iteration) == (kind, str(info.value), 2)
     assert listed(copied.partial) == [2.0, [0.0, 1.0]]
+
+
+def limited(_):
+    with options(max_iterations=5, seed=1):
+        return mdf_loop.run("examples/drift_diffusion.yaml", record=["decision.trial.x"])
+
+
+def test_an_error_of_a_worker_has_the_results_of_the_run():
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(IterationLimit) as caught:
+        pool.submit(limited, 0).result()
+    with pytest.raises(IterationLimit) as here:
+        limited(0)
+    found, wanted = caught.value.results, here.value.results
+    assert (found.iterations, found.stop) == (wanted.iterations, wanted.stop) == (5, "max_iterations")
+    assert found["path"].tolist() == wanted["path"].tolist()
+    assert found.recorded["decision.trial.x"].tolist() == wanted.recorded["decision.trial.x"].tolist()
