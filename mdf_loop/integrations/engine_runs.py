@@ -23,7 +23,6 @@ from mdf_loop.errors import (
     PartialResults,
     Together,
     UnsupportedOp,
-    warn_user,
 )
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.partial_results import keeping
@@ -242,7 +241,7 @@ class _Steps:
                 if run.watch is not None:
                     run.watch.passed()
         if ran < steps:
-            warn_user(f"{evaluable.graph.id}: {in_words(ran, steps, '')}")
+            (run.enclosing or run).warn_once((id(evaluable.graph), "idle"), f"{evaluable.graph.id}: {in_words(ran, steps, '')}")
         return {name: stacked(name, row) for name, row in self.rows.items()} if self.rows else self.moment[1]
 
     def known(self, error: PartialResults) -> dict[str, Any]:

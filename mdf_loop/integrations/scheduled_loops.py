@@ -237,7 +237,7 @@ class ScheduledLoops:
             outputs, rows = execute(lowered, run, begin(lowered)), lowered.recorded
             passes = lowered.passes(run)
             if said := said_of_idle(lowered, run):
-                warn_user(f"{self.graph.id}: {said}")
+                run.warn_once((id(self.graph), "idle"), f"{self.graph.id}: {said}")
         return {self._names.get(id, id): value for id, value in outputs.items()}, passes, rows
 
     def find(self, inputs: Mapping[str, Any], how: Stepping) -> ScheduledLoop:
