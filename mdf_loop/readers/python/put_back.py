@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.readers.python import surroundings
 
-LARGEST = 1 << 26
+LARGEST = 1 << 24
 """Bytes of an array that is copied; larger ones stay as a function leaves them."""
 
 
