@@ -52,7 +52,21 @@ def test_a_recorded_value_has_a_line_of_its_own():
     ],
 )
 def test_only_one_number_of_each_trial_has_a_mean(value, said):
-    assert spread(value) == said
+    assert spread("y", value) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("choice", np.array([2, 0, 2, 3, 0]), "0 in 40.0%, 2 in 40.0%, 3 in 20.0% of trials"),
+        ("n.winner", np.array([2.0, 0.0, np.nan, 3.0, 0.0]), "0 in 50.0%, 2 in 25.0%, 3 in 25.0% of trials"),
+        ("choice", np.array([0, 1, 1, 1]), "0.75 +- 0.43, from 0 to 1"),
+        ("choice", np.array([0.5, 1.5, 3.5]), "1.833 +- 1.2, from 0.5 to 3.5"),
+        ("count", np.array([2, 0, 2, 3, 0]), "1.4 +- 1.2, from 0 to 3"),
+    ],
+)
+def test_labels_have_shares_of_trials(name, value, said):
+    assert spread(name, value) == said
 
 
 def test_many_outputs_are_counted_and_not_listed():

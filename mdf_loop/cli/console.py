@@ -102,7 +102,7 @@ def outputs_table(title: str, outputs: Mapping[str, Any], about: Any) -> Table:
     made = table("output", "type", "shape", "value", title=title + cut_off(about))
     for name, value in outputs.items():
         kind, shape, text = describe(value)
-        said = "" if about.trials is None else spread(value)
+        said = "" if about.trials is None else spread(name, value)
         made.add_row(escape(name), kind, escape(shape), escape(said or text))
     return made
 

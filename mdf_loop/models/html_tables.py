@@ -9,6 +9,7 @@ import numpy as np
 
 from mdf_loop.errors import shortened
 from mdf_loop.models.ended_runs import cut_off, trials_in_words
+from mdf_loop.plots.series import are_codes
 from mdf_loop.system.html import escaped, folded, table
 from mdf_loop.types.ports import UNKNOWN, shown
 
@@ -64,8 +65,11 @@ def _title(about: Any) -> str:
     return f"results of {about.model or 'a model'}{cut_off(about) or trials}"
 
 
-def spread(value: Any) -> str:
-    """The mean of a number over trials, and how far it is spread; empty for anything but one number or truth of each trial."""
+def spread(name: str, value: Any) -> str:
+    """The mean of a number over trials, and how far it is spread, or how often labels are there.
+
+    Empty for anything but one number or truth of each trial.
+    """
     if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "biuf":
         return ""
     there = value[np.isfinite(value)].astype(np.float64)
@@ -73,11 +77,15 @@ def spread(value: Any) -> str:
         return ""
     if value.dtype.kind == "b":
         return f"true in {there.mean():.1%} of trials"
+    if are_codes(name, there):
+        codes, counts = np.unique(there, return_counts=True)
+        first = np.argsort(-counts, kind="stable")[:FEW]
+        return ", ".join(f"{codes[k]:g} in {counts[k] / len(there):.1%}" for k in first) + " of trials"
     return f"{there.mean():.4g} +- {there.std():.2g}, from {there.min():.4g} to {there.max():.4g}"
 
 
 def _rows(values: Mapping[str, Any], trials: int | None) -> list[tuple[str, str, str]]:
-    said = {} if trials is None else {name: spread(value) for name, value in values.items()}
+    said = {} if trials is None else {name: spread(name, value) for name, value in values.items()}
     return [(name, _type(value), said.get(name) or _value(value)) for name, value in values.items()]
 
 

@@ -77,9 +77,8 @@ class Series:
 
     @property
     def are_codes(self) -> bool:
-        """Whether values are labels, of which a mean says nothing: more than two whole numbers, under the name of a choice."""
-        known = self.values[np.isfinite(self.values)]
-        return bool(CODES.search(self.name)) and bool((known == np.rint(known)).all()) and len(np.unique(known)) > 2
+        """Whether values are labels, of which a mean says nothing."""
+        return are_codes(self.name, self.values)
 
     def _most_frequent(self) -> Series:
         """The value that most trials have, the smallest one of several; nan where no trial has one."""
@@ -111,6 +110,14 @@ class Series:
         note = f"mean of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
         values, is_share = np.where(is_shown, mean.squeeze(axis), np.nan), bool(np.isin(self.values[there], (0, 1)).all())
         return replace(self.part(dims, values), note=note, is_share=is_share), spread
+
+
+def are_codes(name: str, values: np.ndarray) -> bool:
+    """Whether values are labels: more than two whole numbers, under the name of a choice."""
+    if not CODES.search(name):
+        return False
+    known = values[np.isfinite(values)]
+    return bool((known == np.rint(known)).all()) and len(np.unique(known)) > 2
 
 
 def series_of(source: Any) -> dict[str, Callable[[], Series]]:
