@@ -53,6 +53,18 @@ def test_trip_counts_and_first_conditions_of_operators(given, count, said, leadi
     assert (begins, found[begins]) == ("begins if go", {"Less"})
 
 
+def test_a_name_inside_of_a_loop_is_not_the_constant_outside():
+    text = """<ir_version: 8, opset_import: ["": 18]>
+    g (float x) => (float y) <int64 max = {9223372036854775807}, int64 n = {4}> {
+        y = Loop <body = b (int64 i, bool c, float a) => (bool c, float b) {
+            b = Loop <body = d (int64 max, bool p, float q) => (bool p, float r) {
+                r = Loop <body = e (int64 k, bool l, float s) => (bool l, float t) { t = Add (s, s) }> (max, , q)
+            }> (n, , a)
+        }> (max, , x) }"""
+    found = conditions(mdf_loop.draw(onnx.parser.parse_model(text)))
+    assert [*found] == ["no bound: M is 9223372036854775807", "at most 4 times", "at most max times"]
+
+
 @pytest.mark.parametrize("level", ["equations", "operators"])
 @pytest.mark.parametrize(
     ("given", "count", "said"),

@@ -68,14 +68,18 @@ class BodyDrawer:
         for name in body.inputs:
             if name in outer or name in read:
                 scope[name] = outer.get(name) or self.box(cluster, name, kind=INPUT, tip=str(body.type_of(name)))
-        self.numbers |= {name: np.asarray(value).item() for name, value in body.constants.items() if is_integer(value)}
+        around = self.numbers
+        own = {name: np.asarray(value).item() for name, value in body.constants.items() if is_integer(value)}
+        self.numbers = {name: value for name, value in around.items() if name not in body.inputs} | own
         if len(body.nodes) > MOST_NODES:
             whole = self.box(cluster, f"{len(body.nodes)} nodes", "too many to draw")
             for name in sorted(read & set(scope)):
                 self.arrow(scope[name], whole, name)
+            self.numbers = around
             return {**scope, **{name: whole for node in body.nodes for name in node.outputs}}
         for node in body.nodes:
             self._node(node, cluster, scope, ways_of or {})
+        self.numbers = around
         return scope
 
     def _node(self, node: Node, cluster: Cluster, scope: dict[str, str], ways_of: Mapping[str, tuple[str, str]]) -> None:
@@ -93,8 +97,8 @@ class BodyDrawer:
         around = self.cluster(cluster, f"{node.called} {node.name}".strip())
         if (loop := node.loop) is not None:
             count, going, *given, _ = loop.split(node.inputs)
-            self.at_most(around, count or "", [count], scope)
-            self.begins_if(around, going or "", [going if scope.get(going) else ""], scope)
+            self.at_most(around, count or "", [count or ""], scope)
+            self.begins_if(around, going or "", [going or ""], scope)
             within = [loop.condition or "", *(c.input for c in loop.carried), *(s.input for s in loop.scanned), *loop.invariant]
             outer = [scope.get(name) for names in ([going], *given) for name in names]
             return self.loop(loop, around, scope, dict(zip(within, outer, strict=True)), node.outputs)
