@@ -26,7 +26,6 @@ from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.instead import in_python
-from mdf_loop.readers.python.put_back import keeping
 from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current
 from mdf_loop.readers.python.two_readings import line_of, refuse_changing
 from mdf_loop.system.threads import holding
@@ -210,12 +209,7 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         _refuse_changes(function, before, trace, called)
         return _finished(trace, _name(function), returned), trace
 
-    put_back = keeping(function)
-    try:
-        made, trace = findings.settled(read)
-    except BaseException:
-        put_back()
-        raise
+    made, trace = findings.settled(read)
     unread = tuple(name for name in captured if name not in made.captures)
     defaults = {name: value for name, value in defaults.items() if name not in unread}
     return check_body(replace(made, defaults=defaults, unread=unread), (_name(function),)), trace
@@ -242,8 +236,8 @@ def _refuse_changes(function: Any, before: surroundings.Snapshot, trace: Trace, 
         raise trace.refused(f"{said}; {in_python(trace.text(line))}", line)
     if name:
         raise trace.refused(
-            f"changes {name!r}, which is outside: that happens once, when the function is read, and not in each iteration; "
-            "return what each iteration should give, behind the carried values, and it is collected",
+            f"changes {name!r}, which is outside: that happened once, when the function was read, not in each iteration. Set it "
+            "back; return what each iteration should give, behind the carried values, and it is collected",
             line,
         )
 

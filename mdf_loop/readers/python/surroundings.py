@@ -37,11 +37,6 @@ Snapshot = dict[str, tuple[list[Any], Hashable]]
 """For each name the things that it leads to, which are compared by identity, and what they hold."""
 
 
-def outside(function: Any) -> list[tuple[str, Any]]:
-    """Everything outside that a function, or one of its module that it calls, leads to by a name in its text."""
-    return [*_outside(function, set())]
-
-
 def function_of(function: Any) -> Any:
     """The function with code that a callable leads to."""
     while hasattr(function, "__wrapped__") or hasattr(function, "func"):
@@ -50,13 +45,13 @@ def function_of(function: Any) -> Any:
 
 
 def snapshot(function: Any) -> Snapshot:
-    """The same, and what holds it: all that the function may change."""
-    return {name: _held(thing) for name, thing in {**STREAMS, **dict(outside(function))}.items()}
+    """Everything outside that a function, or one of its module that it calls, may change by a name in its text."""
+    return {name: _held(thing) for name, thing in {**STREAMS, **dict(_outside(function, set()))}.items()}
 
 
 def constants(function: Any) -> Snapshot:
     """Everything outside that becomes a constant of a body, or decides what it is: no streams of random numbers."""
-    return {name: _held(thing) for name, thing in outside(function) if not is_stream(thing)}
+    return {name: _held(thing) for name, thing in _outside(function, set()) if not is_stream(thing)}
 
 
 def changed(before: Snapshot, after: Snapshot) -> str:
@@ -138,11 +133,11 @@ def _reached(thing: Any, name: str, names: frozenset[str], seen: set[int], depth
     called = thing.fget if isinstance(thing, property) else getattr(thing, "__wrapped__", thing)  # another body, for one
     if isinstance(called, FunctionType):
         yield name, called
-        if not is_library(called.__module__):
+        if not _is_library(called.__module__):
             yield from _outside(called, seen)
         return
     if isinstance(thing, ModuleType | type):
-        if is_library(thing.__name__ if isinstance(thing, ModuleType) else thing.__module__):
+        if _is_library(thing.__name__ if isinstance(thing, ModuleType) else thing.__module__):
             return
     else:
         yield name, thing
@@ -167,14 +162,9 @@ def _parts(thing: Any, names: frozenset[str]) -> dict[str, Any]:
     if isinstance(thing, type):
         parts = {key: part for key, part in kept.items() if not key.startswith("__") or isinstance(part, FunctionType)}
         return {f".{key}": part for key, part in parts.items()} | {f".{base.__name__}": base for base in thing.__bases__}
-    kept |= slots_of(thing)
-    return {f".{key}": part for key, part in kept.items()} | {".__class__": type(thing)}
-
-
-def slots_of(thing: Any) -> dict[str, Any]:
-    """The attributes of a thing that are in slots."""
     slots = [key for each in type(thing).__mro__ for key in np.atleast_1d(each.__dict__.get("__slots__", ())).tolist()]
-    return {key: getattr(thing, key) for key in slots if hasattr(thing, key)}
+    kept |= {key: getattr(thing, key) for key in slots if hasattr(thing, key)}
+    return {f".{key}": part for key, part in kept.items()} | {".__class__": type(thing)}
 
 
 def _is_ours(thing: Any) -> bool:
@@ -183,7 +173,7 @@ def _is_ours(thing: Any) -> bool:
 
 
 @functools.cache
-def is_library(module: str | None) -> bool:
+def _is_library(module: str | None) -> bool:
     """Whether a module is Python's, this package, or one that is installed: its functions and classes stay what they are."""
     file = getattr(sys.modules.get(str(module)), "__file__", None) or ""
     is_installed = "site-packages" in file or "dist-packages" in file
