@@ -354,7 +354,6 @@ FUNCTIONS: dict[str, Row] = {
 
 # MDF computes ONNX's functions in float32, PsyNeuLink in float64
 _PROJECTED = Row("numpy.matmul(A, B)")
-_COMBINED = Row("numpy.sum(data, axis=0)")
 
 
 def row_of(thing: Any, node: Any) -> Row | None:
@@ -367,8 +366,6 @@ def row_of(thing: Any, node: Any) -> Row | None:
         return _with_lists(thing, node)
     if thing.function == "onnx::MatMul" and class_of(thing) == "MatrixTransform":
         return _PROJECTED
-    if thing.function == "onnx::ReduceSum" and str(thing.id).endswith("_input_combination_function"):
-        return _COMBINED
     found = FUNCTIONS.get(thing.function) if isinstance(thing.function, str) else None
     if found is None or (is_of_mdf(thing.function) and class_of(thing).lower() != thing.function):
         return None
@@ -434,14 +431,24 @@ def _combining_now(node: Any) -> Any:
     """A node that adds what several projections bring to a port in the execution in which it comes, as PsyNeuLink does.
 
     An export writes these values into a parameter.  MDF evaluates parameters behind functions, and adds those of the
-    execution before.
+    execution before.  It cannot stack them where one has an axis more, such as a recurrent projection's; a sum takes both.
     """
-    from modeci_mdf.mdf import Function
-
-    combined = [each for each in node.parameters if each.id.endswith("_combination_function_input_data")]
-    if not combined:
+    data = {each.id: each for each in node.parameters if each.id.endswith("_combination_function_input_data")}
+    sums = {each.id: data.pop(read) for each in node.functions if (read := _summed(each)) in data}
+    if not sums:
         return node
     node = copy.copy(node)
-    node.parameters = [each for each in node.parameters if each not in combined]
-    node.functions = [*(Function(id=each.id, value=each.value, metadata=each.metadata) for each in combined), *node.functions]
+    node.parameters = [each for each in node.parameters if each not in sums.values()]
+    node.functions = [_as_sum(each, sums[each.id].value) if each.id in sums else each for each in node.functions]
     return node
+
+
+def _summed(function: Any) -> Any:
+    return (function.args or {}).get("data") if function.function == "onnx::ReduceSum" else None
+
+
+def _as_sum(function: Any, items: str) -> Any:
+    function = copy.copy(function)
+    names = re.findall(r"[^\W\d]\w*", items)
+    function.function, function.value, function.args = None, f"numpy.expand_dims({' + '.join(names)}, 0)", {}
+    return function
