@@ -22,7 +22,7 @@ SAMPLES = [
         "add subtract multiply divide floor_divide remainder", (A, B), (A, ROW), (ROW, SCALAR), (A, 2), (2.0, ROW), (INTS, BITS)
     ),
     *samples("less less_equal greater greater_equal equal not_equal", (A, B), (A, ROW), (ROW, 0.5), (SCALAR, ROW)),
-    *samples("power", (np.abs(A), B), (ROW, 2), (2.0, ROW), (INTS, 2), (ROW, -1), (ROW, 0.5), (ROW, 3)),
+    *samples("power", (np.abs(A), B), (ROW, 2), (2.0, ROW), (INTS, 2), (ROW, -1), (ROW, 0.5), (ROW, 1), (ROW, 3)),
     *samples("negative positive absolute", (A,), (SCALAR,), (INTS,)),
     *samples("invert", (INTS,), (A > 0,)),
     *samples("bitwise_and bitwise_or bitwise_xor right_shift left_shift", (INTS, BITS), (INTS, 1)),

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
+from modeci_mdf.mdf import Graph, InputPort, Node, OutputPort, Parameter
 from onnx import helper
 
 import mdf_loop
@@ -48,6 +48,15 @@ def test_the_start_of_a_parameter_with_a_state_may_be_traced(how):
     model = Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=[OutputPort(id="o", value="count * 2")])])
     for given in ({}, {"count": 5.0}):
         assert mdf_loop.to_jax(model)(**given)["o"] == interpreted(model, **given)["o"]
+
+
+@pytest.mark.parametrize("text", ["numpy.reshape(x, (-1, numpy.shape(x)[-1]))", "numpy.array([x, 2 * x])", "x ** 1", "x[:, 0] ** 1"])
+def test_arrays_made_of_arrays_that_are_traced(text):
+    """What PsyNeuLink's functions of several ports are written in."""
+    value = np.array([[1.0, np.inf, -0.0], [np.nan, 0.5, -3.0]])
+    port = InputPort(id="x", shape=(2, 3), type="float64")
+    model = Graph(id="g", nodes=[Node(id="n", input_ports=[port], output_ports=[OutputPort(id="o", value=text)])])
+    np.testing.assert_array_equal(mdf_loop.to_jax(model)(x=value)["o"], interpreted(model, x=value)["o"])
 
 
 def test_gradients_and_second_derivatives_are_those_of_differences():

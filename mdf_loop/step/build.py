@@ -255,6 +255,8 @@ class Builder(OfLists, OfWeak):
     def python(self, x: Value, kind: type) -> Value:
         """A number as one of Python's own: ``float``, ``int`` or ``bool``."""
         type = Type(np.dtype(kind), (), weak=True)
+        if x.op == "const" and x.type.dtype == type.dtype and x.type.shape == ():
+            return self.const(np.asarray(x.attr).item())
         return x if x.type == type else self.put_in("cast", (x,), type)
 
     def as_array(self, x: Value) -> Value:

@@ -43,9 +43,10 @@ def positive(b, x):
 FAST: dict[float, Call] = {
     -1: lambda b, x: b.reciprocal(x),
     0.5: lambda b, x: b.sqrt(x),
+    1: lambda b, x: b.mul(x, 1.0),
     2: lambda b, x: b.mul(x, x),
 }
-"""numpy's ways for arrays of floats that are raised to single exponents; for 0 and 1 it has others."""
+"""numpy's ways for arrays of floats that are raised to single exponents; for 0 it has another."""
 
 
 @of_python("power")
@@ -60,7 +61,7 @@ def power(b, x, y):
     if y.op == "const" and y.type.weak and x.type.kind == "f":
         if y.attr in FAST:
             return FAST[y.attr](b, x)
-        if y.attr not in (0, 1) and not is_number(x):
+        if y.attr != 0 and not is_number(x):
             return b.pow(x, y)
     if b.takes_open:
         return b.pow(x, y)

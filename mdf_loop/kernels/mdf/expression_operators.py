@@ -292,6 +292,8 @@ def array(*elements, shape):
 
 def in_a_row(elements: Sequence[Any]) -> Any:
     """Elements as an array; those of several shapes are broadcast, where numpy refuses them."""
+    if any(hasattr(type(x), "__array_function__") and not isinstance(x, np.ndarray | np.generic) for x in elements):
+        return np.stack(np.broadcast_arrays(*elements))  # what is no array of numpy's itself
     try:
         return np.array(elements)
     except ValueError:
