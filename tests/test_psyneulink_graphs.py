@@ -1,6 +1,7 @@
 """Graphs of PsyNeuLink's exports: feedback, nested compositions, several projections into one port."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from modeci_mdf.execution_engine import EvaluableGraph
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.integrations.engine_patches import quiet_mdf
 from mdf_loop.readers.mdf.input_ports import with_values
 from tests.test_psyneulink import ENGINES, counting, run
@@ -73,7 +75,7 @@ def test_what_two_projections_bring_is_added_when_it_comes(engine, tmp_path):
 
 
 def of_two_axes():
-    """A port for a recurrent projection, whose shape lacks an axis, and one that an edge brings a row to, as PsyNeuLink writes them."""
+    """A port for a recurrent projection, whose shape lacks an axis, and one that an edge brings a row to."""
     content = combining()
     node = content["m"]["graphs"]["g"]["nodes"]["c"]
     node["input_ports"] = {"x": {"shape": [2], "type": "float64"}, "y": {"shape": [2], "type": "float64"}}
@@ -104,3 +106,83 @@ def test_projections_of_different_axes_are_added_everywhere(tmp_path):
         engine = EvaluableGraph(graph, verbose=False)
         engine.evaluate()
     np.testing.assert_array_equal(engine.enodes["c"].evaluable_outputs["c_out"].curr_value, value)
+
+
+def exported(**parts):
+    """What PsyNeuLink writes of a composition of one mechanism; ``parts`` replace parts of its node."""
+    port = {"shape": [1], "value": "f", "metadata": {"type": "OutputPort", "variable": [0.0]}}
+    node = {
+        "metadata": {"type": "TransferMechanism", "integrator_mode": True},
+        "input_ports": {"x": {"shape": [1, 1], "type": "float64"}},
+        "functions": {"f": {"value": "2 * x"}},
+        "parameters": {},
+        "output_ports": {"y": port},
+    }
+    nodes = {"n": {name: {**part, **parts.get(name, {})} for name, part in node.items()}}
+    if "edge" in parts:
+        nodes["m"] = {"input_ports": {"z": {"shape": [1, 1]}}, "output_ports": {"w": {"value": "z"}}}
+    ends = {"sender": "n", "sender_port": "y", "receiver": "m", "receiver_port": "z"}
+    edges = {"e": {**ends, "metadata": parts["edge"]}} if "edge" in parts else {}
+    graph = {"metadata": {"type": "Composition"}, "nodes": nodes, "edges": edges}
+    return {"m": {"format": "ModECI MDF v0.4", "graphs": {"g": graph}}}
+
+
+def of_kind(kind, **said):
+    return {"metadata": {"type": kind, **said}}
+
+
+def with_matrix(*rows):
+    return {"type": "MappingProjection", "functions": {"M": {"function": "onnx::MatMul", "args": {"B": [*rows]}}}}
+
+
+LCI, NOISE = "previous_value + (x - rate * previous_value) * time_step_size", {"args": {"noise": 0.2}}
+RECURRENT = {"type": "RecurrentTransferMechanism", "recurrent_projection": None}
+LOSSES = [
+    ({"parameters": {"clip": {"value": [0, 1]}}}, "clip [0, 1] of its results is not exported"),
+    ({"parameters": {"termination_threshold": {"value": 0.9}}}, "termination_threshold 0.9 is not exported"),
+    ({"metadata": {"integrator_mode": False, "integrator_function": NOISE}}, "n: its noise is not exported"),
+    ({"metadata": RECURRENT, "parameters": {"hetero": {"value": -0.3}}}, "hetero are of a recurrent projection"),
+    ({"metadata": {**RECURRENT, "matrix": [[0.5]]}}, "its matrix are of a recurrent projection"),
+    ({"output_ports": {"y": {"value": "f", "shape": [1], **of_kind("OutputPort", variable=[0, 0, 0])}}}, "makes 1 of 3 numbers"),
+    (
+        {"output_ports": {"y": {"value": "f", "shape": [1], **of_kind("ControlSignal")}}},
+        "its ControlSignal y changes",
+    ),
+    ({"functions": {"f": {"value": LCI, "args": {"offset": 0.1}, **of_kind("LeakyCompetingIntegrator")}}}, "the offset of its"),
+    (
+        {"metadata": {"type": "DDM"}, "functions": {"f": {"value": "x", **of_kind("DriftDiffusionIntegrator")}}},
+        "until a threshold",
+    ),
+    ({"edge": with_matrix([2.0])}, "simple_edge_format=True"),
+    ({"edge": {"type": "GatingProjection"}}, "write reduce: multiply at that port"),
+]
+KEPT = [
+    {},
+    {"metadata": {"integrator_mode": True, "integrator_function": NOISE}},
+    {"metadata": {**RECURRENT, "matrix": "HollowMatrix"}, "parameters": {"hetero": {"value": -0.0}, "auto": {"value": 0.0}}},
+    {"edge": with_matrix([1.0])},
+]
+
+
+@pytest.mark.parametrize(("parts", "said"), LOSSES, ids=[said for _, said in LOSSES])
+def test_what_an_export_lost_is_reported_by_a_run_and_a_check(parts, said, tmp_path):
+    path, state = tmp_path / "m.json", {"previous_value": {"value": "f", "default_initial_value": 0.0}, "rate": {"value": 1.0}}
+    content = exported(**parts)
+    if "LeakyCompetingIntegrator" in str(parts):
+        content["m"]["graphs"]["g"]["nodes"]["n"]["parameters"] = {**state, "time_step_size": {"value": 0.1}}
+    path.write_text(json.dumps(content))
+    (found,) = [each.message for each in check(path) if each.kind == "warning"]
+    assert said in found
+    assert found.endswith("PsyNeuLink gives other numbers")
+    with pytest.warns(mdf_loop.errors.LoopWarning, match=re.escape(said)):
+        mdf_loop.run(path, **{"n.x": [[1.0]]})
+
+
+@pytest.mark.parametrize("parts", KEPT)
+def test_what_an_export_has_is_not_reported(parts, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(exported(**parts)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.run(path, **{"n.x": [[1.0]]})
+    assert not any("PsyNeuLink" in each.message for each in check(path))

@@ -50,7 +50,9 @@ def test_the_start_of_a_parameter_with_a_state_may_be_traced(how):
         assert mdf_loop.to_jax(model)(**given)["o"] == interpreted(model, **given)["o"]
 
 
-@pytest.mark.parametrize("text", ["numpy.reshape(x, (-1, numpy.shape(x)[-1]))", "numpy.array([x, 2 * x])", "x ** 1", "x[:, 0] ** 1"])
+@pytest.mark.parametrize(
+    "text", ["numpy.reshape(x, (-1, numpy.shape(x)[-1]))", "numpy.array([x, 2 * x])", "x ** 1", "x[:, 0] ** 1"]
+)
 def test_arrays_made_of_arrays_that_are_traced(text):
     """What PsyNeuLink's functions of several ports are written in."""
     value = np.array([[1.0, np.inf, -0.0], [np.nan, 0.5, -3.0]])

@@ -18,7 +18,8 @@ from mdf_loop.convert.loading import UNUSABLE_SHAPE
 from mdf_loop.convert.scheduled.run_order import left_open, refuse_without_end
 from mdf_loop.errors import LoopError, MalformedBody, NeverEnds
 from mdf_loop.functions.function_rows import Row
-from mdf_loop.functions.psyneulink import FUNCTIONS, class_of, row_of
+from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
+from mdf_loop.functions.psyneulink_losses import LOST_PARAMETERS, losses, mechanism_of
 from mdf_loop.integrations.graph_conditions import counts_of_zero, wrong_conditions
 from mdf_loop.integrations.input_warnings import wrong_default
 from mdf_loop.integrations.no_eval import TEXTS
@@ -83,7 +84,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
 
 
 def _of_edges(graph: Any) -> Iterator[Finding]:
-    """Edges of which MDF leaves open what they bring, or that say something at which it does not look."""
+    """Edges of which MDF leaves open what they bring, or that say something at which it does not look; what an export lost."""
     id = str(graph.id)
     with contextlib.suppress(LoopError):  # which is said elsewhere
         for edge, said in left_open(graph):
@@ -94,6 +95,8 @@ def _of_edges(graph: Any) -> Iterator[Finding]:
             yield Finding(WARNING, said, (id, edge.id))
     for place, said in ports_of_many(graph):
         yield Finding(WARNING, f"{id}: {said}", (id, *place))
+    for names, said in losses(graph):
+        yield Finding(WARNING, f"{'/'.join((id, *names))}: {said}", (id, *names))
 
 
 def _causes(texts: list[Finding], node: Any, are_broken: bool) -> Iterator[Finding]:
@@ -273,11 +276,10 @@ def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
         return  # what a run says of it
 
 
-OF_STATE = frozenset({"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value"})
+OF_STATE = frozenset(
+    {"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value", "control_allocation"}
+)
 """What PsyNeuLink writes of the state of a mechanism or function; the model has the same numbers without it."""
-
-OF_RECURRENCE = frozenset({"hetero", "auto", "competition", "smoothing_factor", "k_value", "ratio", "threshold"})
-"""What PsyNeuLink writes of the recurrent projection of a mechanism, and not the projection."""
 
 WITHOUT_EFFECT = {
     "softmax": {"adapt_scale", "adapt_entropy_weighting", "adapt_base"},  # of an adaptive gain, which is refused
@@ -285,11 +287,6 @@ WITHOUT_EFFECT = {
     "driftdiffusionanalytical": {"bias"},  # computed from the starting value
 }
 """Arguments that PsyNeuLink writes for a function, and that its results do not depend on."""
-
-
-def mechanism_of(node: Any) -> str:
-    """The class of mechanism that PsyNeuLink wrote a node for; empty if it did not."""
-    return said if (said := class_of(node)).endswith("Mechanism") or said == "DDM" else ""
 
 
 def surplus_of(thing: Any, made: Row) -> list[str]:
@@ -316,10 +313,7 @@ def unread_things(node: Any, unread: Mapping[str, str], place: tuple[str, ...]) 
     place : tuple of str
         The graph and the node.
     """
-    mechanism, lost = mechanism_of(node), OF_RECURRENCE.intersection(unread)
-    if mechanism and lost:
-        message = f"{', '.join(sorted(lost))} are of a recurrent projection, which the export of this {mechanism} does not have"
-        yield Finding(WARNING, f"{'/'.join(place)}: {message}; PsyNeuLink gives other numbers", place)
+    known = OF_STATE | LOST_PARAMETERS if mechanism_of(node) else ()
     for name, said in unread.items():
-        if not (mechanism and name in OF_STATE | lost):
+        if name not in known:
             yield Finding(WARNING, f"{'/'.join((*place, name))}: {said}", (*place, name))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.scheduled.conditions import Key
+from mdf_loop.functions.psyneulink_losses import losses
 from mdf_loop.integrations.input_places import InputPlaces
 from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.options import Run
@@ -37,6 +38,7 @@ class InputWarnings:
         self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
         ports = {f"{node.id}.{port.id}": port for node in places.graph.nodes for port in node.input_ports if _says_kind(port)}
         self._defaults = [(port, said) for name, port in ports.items() if (said := wrong_default(name, port))]
+        self._lost = [f"{'/'.join(names)}: {said}" for names, said in losses(places.graph)]
         self._of_edges: dict[str, None] = {}
         self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(places.graph)
 
@@ -44,6 +46,8 @@ class InputWarnings:
         """Say what is odd about the inputs of a run, each once."""
         if self._takes_two_pi:
             run.warn_once("tau", f"equations: {TAU}")
+        for said in self._lost:
+            run.warn_once((id(self._graph), said), said)
         is_given = any(name.rpartition(".")[2] == STEP for name in inputs)
         found = {STEP: wrong_with_step(inputs[STEP])} if STEP in inputs else {} if is_given else {**self._steps}
         found |= {name: f"nothing reads {name!r}: its value changes nothing" for name in self._unread & inputs.keys()}
