@@ -186,3 +186,67 @@ def test_what_an_export_has_is_not_reported(parts, tmp_path):
         warnings.simplefilter("error")
         mdf_loop.run(path, **{"n.x": [[1.0]]})
     assert not any("PsyNeuLink" in each.message for each in check(path))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("function", "mean"), [("exponentialdist", 0.5), ("gammadist", 0.5), ("uniformdist", 0.5), ("walddist", 1.0)]
+)
+def test_noise_of_an_integrator_is_drawn_for_each_element(function, mean, engine, tmp_path):
+    """As PsyNeuLink writes it: without a variable, with the shape of one."""
+    args = {
+        "shape": [1, 2],
+        "seed": -1,
+        **({"beta": 0.5} if "exp" in function else {"scale": 0.5} if "gamma" in function else {}),
+    }
+    functions = {"drawn": {"function": function, "args": args}, "f": {"value": "x + drawn"}}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(exported(functions=functions)))
+    count = 1000 if engine != "interpret" else 300
+    found = run(mdf_loop.prepare(path), engine, steps=count, collect=True, seed=1, **{"n.x": [[1.0, 3.0]]})["y"]
+    assert found.shape == (count, 1, 2)
+    assert (found[:, 0, 0] + 2 != found[:, 0, 1]).all()
+    np.testing.assert_allclose(found.mean(0), [[1 + mean, 3 + mean]], atol=6 / np.sqrt(count))
+
+
+WRITTEN = {"type": "UserDefinedFunction", "custom_function": "gASV"}
+IN_PYTHON = "it is in Python, of which an export has the name alone; write value:"
+ADDED = [
+    (
+        {"f": {"function": "<lambda>", "args": {"variable0": "x"}, "metadata": WRITTEN}},
+        f"n/f: there is no function '<lambda>': {IN_PYTHON}",
+    ),
+    (
+        {"f": {"function": "mine", "args": {"variable0": "x"}, "metadata": WRITTEN}},
+        f"n/f: there is no function 'mine': {IN_PYTHON}",
+    ),
+    (
+        {"f": {"function": "gridsearch", **of_kind("GridSearch")}},
+        "no function 'gridsearch': PsyNeuLink's GridSearch has no expression",
+    ),
+]
+
+
+@pytest.mark.parametrize("how", [{}, {"steps": 2}], ids=["once", "steps"])
+@pytest.mark.parametrize(("functions", "said"), ADDED)
+def test_functions_that_an_export_names_alone_are_refused_by_name(functions, said, how, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(exported(functions=functions)))
+    assert [said in each.message for each in check(path) if each.kind == "error"] == [True]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(mdf_loop.LoopError) as caught:
+            mdf_loop.run(path, **{"n.x": [[1.0]]}, **how)
+    assert said in str(caught.value)
+    assert "NoneType" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["Condition", "While", "WhileNot"])
+def test_a_condition_in_python_is_refused_with_its_cure(kind, tmp_path):
+    path, content = tmp_path / "m.json", exported()
+    ends = {"environment_state_update": {"type": kind, "kwargs": {"func": "n", "args": ["n"]}}}
+    content["m"]["graphs"]["g"]["conditions"] = {"node_specific": {}, "termination": ends}
+    path.write_text(json.dumps(content))
+    with pytest.raises(mdf_loop.LoopError, match=f"{kind} calls a function in Python.*write a condition that compares"):
+        mdf_loop.run(path, **{"n.x": [[1.0]]})
+    assert any("calls a function in Python" in each.message for each in check(path))

@@ -106,6 +106,8 @@ class Writing:
         self.options: dict[str, str] = {}
         self._choose({name: given.get(name) for name in made.options})
         self.args = {k: v for k, v in (thing.args or {}).items() if k not in made.options}
+        if "variable0" not in self.args and isinstance(self.args.get("shape"), list):  # PsyNeuLink's noise: a draw has this shape
+            self.args["variable0"] = np.zeros(self.args["shape"])
         for name, default in made.defaults.items():
             if name in self.args or (name in known and name not in given):
                 continue

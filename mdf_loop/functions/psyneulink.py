@@ -10,6 +10,7 @@ import copy
 import re
 from typing import Any
 
+from mdf_loop.errors import UnsupportedOp
 from mdf_loop.functions.function_rows import Row, row, written_out
 
 _SCALED: dict[str, Any] = {"scale": 1.0, "offset": 0.0}
@@ -361,15 +362,41 @@ def row_of(thing: Any, node: Any) -> Row | None:
 
     MDF has functions of some of these names that mean less: they are PsyNeuLink's where their metadata say so, as it writes them.
     Where it writes the expression of a function of its own, arguments that are lists are in the metadata only.
+
+    Raises
+    ------
+    UnsupportedOp
+        PsyNeuLink wrote a function that there is not.
     """
     if thing.function is None and class_of(thing).lower() in FUNCTIONS and isinstance(thing.value, str):
         return _with_lists(thing, node)
     if thing.function == "onnx::MatMul" and class_of(thing) == "MatrixTransform":
         return _PROJECTED
     found = FUNCTIONS.get(thing.function) if isinstance(thing.function, str) else None
-    if found is None or (is_of_mdf(thing.function) and class_of(thing).lower() != thing.function):
+    if found is None:
+        _refuse_unknown(thing, node)
+        return None
+    if is_of_mdf(thing.function) and class_of(thing).lower() != thing.function:
         return None
     return DECIDED if found is ANALYTICAL and class_of(node) == "DDM" else found
+
+
+def _refuse_unknown(thing: Any, node: Any) -> None:
+    """See that a function that PsyNeuLink wrote is one that there is.
+
+    Raises
+    ------
+    UnsupportedOp
+        It has no expression, or is one in Python; MDF's engine would read its name as an expression.
+    """
+    from modeci_mdf.functions.standard import mdf_functions
+
+    kind, name = class_of(thing), thing.function
+    is_name = isinstance(name, str) and (name.isidentifier() or kind == "UserDefinedFunction")
+    if kind != "None" and thing.value is None and is_name and name not in mdf_functions:
+        is_python = kind == "UserDefinedFunction"
+        why = "it is in Python, of which an export has the name alone" if is_python else f"PsyNeuLink's {kind} has no expression"
+        raise UnsupportedOp(f"{node.id}/{thing.id}: there is no function {name!r}: {why}; write value: with an expression")
 
 
 def _with_lists(thing: Any, node: Any) -> Row | None:

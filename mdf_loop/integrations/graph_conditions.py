@@ -97,6 +97,9 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
         raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, known)}", path)
     if not isinstance(given, Mapping):
         return
+    if isinstance(given.get("func"), str):
+        what = f"{kind} calls a function in Python, of which a file has the name alone ({given['func']!r})"
+        raise MalformedBody(f"{what}; write a condition that compares, such as Threshold", path)
     for key, value in given.items():
         least = int(kind == "EveryNPasses")  # which divides by it
         if key == "n" and not (_is_count(value) and value >= least):
