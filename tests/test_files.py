@@ -66,7 +66,10 @@ def test_bytes_that_are_no_text(suffix, tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("m: {graphs: !!python/object/apply:os.system ['false']}", "could not determine a constructor .*python/object"),
+        (
+            "m: {graphs: !!python/object/apply:os.system ['false']}",
+            "could not determine a constructor .*python/object.*; it is an object of Python",
+        ),
         ("m: {graphs: !!python/name:os.system }", "could not determine a constructor"),
         ("m: &a [*a]", "repeat more than|recursive|recursion"),
         ("[1, 2]", "a model is a dict"),

@@ -56,8 +56,8 @@ def _of_values(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
             f"its termination_threshold {threshold} is not exported: PsyNeuLink repeats this {mechanism_of(node)}, or calls it "
             "finished, by it; write a Threshold condition for the end of an evaluation"
         )
-    integrator = said.get("integrator_function") or {}
-    given = {**(integrator.get("metadata") or {}), **(integrator.get("args") or {})}
+    integrator = said.get("integrator_function")
+    given = {**_part(integrator, "metadata"), **_part(integrator, "args")}
     if said.get("integrator_mode") is False and _is_set(given.get("noise")):
         yield "its noise is not exported"
 
@@ -77,7 +77,7 @@ def _of_function(node: Any) -> Iterator[str]:
 def _of_ports(node: Any, sends: set[tuple[str, str]]) -> Iterator[str]:
     for port in node.output_ports:
         variable = (port.metadata or {}).get("variable")
-        if isinstance(variable, list) and port.shape and np.size(variable) != math.prod(port.shape):
+        if isinstance(variable, list | np.ndarray) and port.shape and np.size(variable) != math.prod(port.shape):
             count = math.prod(port.shape)
             yield (
                 f"the function of its output port {port.id} is not exported, which makes {count} of {np.size(variable)} numbers, "
@@ -93,9 +93,10 @@ def _of_edge(edge: Any) -> Iterator[str]:
             f"edge {edge.id!r} is a gate, which multiplies what comes to port {edge.receiver_port}; "
             "write reduce: multiply at that port"
         )
-    for function in ((edge.metadata or {}).get("functions") or {}).values():
-        matrix = (function.get("args") or {}).get("B") if class_of(edge) == "MappingProjection" else None
-        if isinstance(matrix, list) and not _is_identity(np.asarray(matrix)):
+    functions = (edge.metadata or {}).get("functions") or {}
+    for function in functions.values() if isinstance(functions, dict) else functions:
+        matrix = _part(function, "args").get("B") if class_of(edge) == "MappingProjection" else None
+        if isinstance(matrix, list | np.ndarray) and not _is_identity(np.asarray(matrix)):
             yield (
                 f"the matrix of edge {edge.id!r} is in its metadata, where no program applies it: "
                 "export the model with simple_edge_format=True, which is PsyNeuLink's default"
@@ -108,4 +109,11 @@ def _is_identity(matrix: np.ndarray) -> bool:
 
 def _is_set(value: Any) -> bool:
     """Whether a number, an array or something that PsyNeuLink computes is there and is not 0; names of matrices are not."""
-    return bool(np.any(np.asarray(value) != 0)) if isinstance(value, int | float | list) else isinstance(value, dict)
+    if isinstance(value, int | float | list | np.ndarray):
+        return bool(np.any(np.asarray(value) != 0))
+    return value is not None and not isinstance(value, str)
+
+
+def _part(thing: Any, name: str) -> Mapping[str, Any]:
+    """A part of a function in metadata: a dict in a file, an object in a model that PsyNeuLink made and no file holds."""
+    return (thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)) or {}
