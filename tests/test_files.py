@@ -68,7 +68,7 @@ def test_bytes_that_are_no_text(suffix, tmp_path):
     [
         (
             "m: {graphs: !!python/object/apply:os.system ['false']}",
-            "could not determine a constructor .*python/object.*; it is an object of Python",
+            "constructor .*python/object.*; such a tag makes an object",
         ),
         ("m: {graphs: !!python/name:os.system }", "could not determine a constructor"),
         ("m: &a [*a]", "repeat more than|recursive|recursion"),

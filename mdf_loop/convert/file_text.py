@@ -158,22 +158,16 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
-        meant = "it is a tab: YAML is indented by spaces" if is_tab else _meant(str(error.problem))
+        meant = (
+            "it is a tab: YAML is indented by spaces"
+            if is_tab
+            else MEANT.get(str(error.problem).partition(" for the tag")[0], "")
+        )
         said = ", ".join(filter(None, (error.context, error.problem)))
         raise ValueError(f"{where}{said}{'; ' if meant else ''}{meant}") from error
     except yaml.reader.ReaderError as error:  # which knows no line
         number = text.count("\n", 0, error.position) + 1
         raise ValueError(f"line {number}: the character {chr(error.character)!r} is not allowed in YAML") from error
-
-
-def _meant(problem: str) -> str:
-    """What to do about what YAML says."""
-    if "tag:yaml.org,2002:python/" in problem:
-        return (
-            "it is an object of Python, which a file must not make: write a list, or leave it out of metadata; a model that "
-            "PsyNeuLink writes so runs without a file: mdf_loop.run(pnl.get_mdf_model(composition))"
-        )
-    return MEANT.get(problem, "")
 
 
 MEANT = {
@@ -182,6 +176,8 @@ MEANT = {
     "did not find expected key": "the keys of one mapping begin in the same column",
     "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}"
     ", and a brace is closed",
+    "could not determine a constructor": "such a tag makes an object, which a file must not: write numbers, texts, lists and "
+    "mappings; a model of PsyNeuLink runs without a file, too: mdf_loop.run(pnl.get_mdf_model(composition))",
     "found character that cannot start any token": "a text that begins with a sign such as % or @ is in quotes: '...'",
     "found unexpected end of stream": "a quotation mark is never closed",
     "but found another document": "a file holds one model, and --- begins another one",
