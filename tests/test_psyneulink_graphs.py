@@ -153,6 +153,7 @@ LOSSES = [
         {"metadata": {"type": "DDM"}, "functions": {"f": {"value": "x", **of_kind("DriftDiffusionIntegrator")}}},
         "until a threshold",
     ),
+    ({"metadata": {"type": "DDM"}, "input_ports": {"n_ARRAY": {"shape": [1, 2]}}}, "the difference of two inputs"),
     ({"edge": with_matrix([2.0])}, "simple_edge_format=True"),
     ({"edge": {"type": "GatingProjection"}}, "write reduce: multiply at that port"),
 ]
@@ -175,7 +176,7 @@ def test_what_an_export_lost_is_reported_by_a_run_and_a_check(parts, said, tmp_p
     assert said in found
     assert found.endswith("PsyNeuLink gives other numbers")
     with pytest.warns(mdf_loop.errors.LoopWarning, match=re.escape(said)):
-        mdf_loop.run(path, **{"n.x": [[1.0]]})
+        mdf_loop.run(path, **{"n.x": [[1.0]]}, **({"n.n_ARRAY": [[1.0, 2.0]]} if "n_ARRAY" in str(parts) else {}))
 
 
 @pytest.mark.parametrize("parts", KEPT)

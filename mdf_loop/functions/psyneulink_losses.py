@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,8 @@ def losses(graph: Any) -> Iterator[tuple[tuple[str, ...], str]]:
             known = {each.id: each.value for each in node.parameters}
             said = [*_of_recurrence(node, known), *_of_values(node, known), *_of_function(node), *_of_ports(node, sends)]
             yield from (((node.id,), f"{each}; {OTHER_NUMBERS}") for each in said)
-    for edge in graph.edges:
-        yield from (((edge.id,), f"{each}; {OTHER_NUMBERS}") for each in _of_edge(edge))
+    for id, said in _of_edges(graph.edges):
+        yield (id,), f"{said}; {OTHER_NUMBERS}"
 
 
 def _of_recurrence(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
@@ -51,6 +51,8 @@ def _of_values(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
     said = node.metadata or {}
     if (clip := known.get("clip", said.get("clip"))) is not None:
         yield f"the clip {clip} of its results is not exported; write numpy.clip into the value of its output port"
+    if mechanism_of(node) == "DDM" and any(port.id.endswith("_ARRAY") for port in node.input_ports):
+        yield "it takes the difference of two inputs (input_format ARRAY), which is not exported; write it into its function"
     if (threshold := known.get("termination_threshold")) is not None and said.get("integrator_mode"):
         yield (
             f"its termination_threshold {threshold} is not exported: PsyNeuLink repeats this {mechanism_of(node)}, or calls it "
@@ -87,20 +89,28 @@ def _of_ports(node: Any, sends: set[tuple[str, str]]) -> Iterator[str]:
             yield f"its {class_of(port)} {port.id} changes another node, and the export has no edge for it"
 
 
-def _of_edge(edge: Any) -> Iterator[str]:
-    if class_of(edge) == "GatingProjection":
-        yield (
-            f"edge {edge.id!r} is a gate, which multiplies what comes to port {edge.receiver_port}; "
-            "write reduce: multiply at that port"
+def _of_edges(edges: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Gates, and projections whose matrices are no nodes: an edge, and what is lost."""
+    for edge in edges:
+        if class_of(edge) == "GatingProjection":
+            gate = f"edge {edge.id!r} is a gate, which multiplies what comes to port {edge.receiver_port}"
+            yield edge.id, f"{gate}; write reduce: multiply at that port"
+    if apart := [edge.id for edge in edges if class_of(edge) == "MappingProjection" and any(map(_has_matrix, _functions(edge)))]:
+        which = (
+            f"the matrix of edge {apart[0]!r}" if len(apart) == 1 else f"the matrices of {len(apart)} edges, as of {apart[0]!r},"
         )
-    functions = (edge.metadata or {}).get("functions") or {}
-    for function in functions.values() if isinstance(functions, dict) else functions:
-        matrix = _part(function, "args").get("B") if class_of(edge) == "MappingProjection" else None
-        if isinstance(matrix, list | np.ndarray) and not _is_identity(np.asarray(matrix)):
-            yield (
-                f"the matrix of edge {edge.id!r} is in its metadata, where no program applies it: "
-                "export the model with simple_edge_format=True, which is PsyNeuLink's default"
-            )
+        where = f"{which} {'is' if len(apart) == 1 else 'are'} in the metadata, where no program applies it"
+        yield apart[0], f"{where}: export the model with simple_edge_format=True, which is PsyNeuLink's default"
+
+
+def _functions(edge: Any) -> Sequence[Any]:
+    found = (edge.metadata or {}).get("functions") or {}
+    return [*(found.values() if isinstance(found, dict) else found)]
+
+
+def _has_matrix(function: Any) -> bool:
+    matrix = _part(function, "args").get("B")
+    return isinstance(matrix, list | np.ndarray) and not _is_identity(np.asarray(matrix))
 
 
 def _is_identity(matrix: np.ndarray) -> bool:
