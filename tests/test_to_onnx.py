@@ -353,3 +353,8 @@ def test_values_that_are_asked_for_become_inputs_and_ports_may_be_left_out():
         mdf_loop.to_onnx(model_of(node), inputs=["gian"])
     with pytest.raises(ArgumentError, match="inputs= is for other MDF models"):
         mdf_loop.to_onnx(mdf_loop.convert(MODELS / "for_ts.onnx"), inputs=["x"])
+
+
+@pytest.mark.parametrize(("path", "how"), [("examples/newton.yaml", {}), ("examples/oscillator.yaml", {"steps": 10})])
+def test_a_prepared_model_is_written_like_its_file(path, how):
+    assert mdf_loop.to_onnx(mdf_loop.prepare(path), **how) == mdf_loop.to_onnx(path, **how)

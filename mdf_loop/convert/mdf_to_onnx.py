@@ -66,7 +66,7 @@ def to_onnx(
 
     Parameters
     ----------
-    model : modeci_mdf Model or Graph, str or path-like
+    model : modeci_mdf Model or Graph, str or path-like, or the result of :func:`mdf_loop.prepare` for an MDF model
         A model with one graph, a graph, or the path of a model file.
     path : str or path-like, optional
         Write the ONNX model to this file as well.  If ``model`` is a small MDF file too, the new file keeps it in its
@@ -202,11 +202,10 @@ def only_graph(model: Any, use: str = "run") -> Any:
 
 
 def _graph(model: Any) -> Any:
-    if hasattr(model, "graphs"):
-        model = only_graph(model, "give")
-    if not hasattr(model, "nodes"):
+    graph = only_graph(model, "give") if hasattr(model, "graphs") else getattr(model, "graph", model)
+    if not hasattr(graph, "nodes"):
         raise KindError(f"to_onnx takes an MDF model or graph, or the path of one; got {type(model).__name__}")
-    return model
+    return graph
 
 
 def read_whole(graph: Any, inputs: Sequence[str] = ()) -> Body:
