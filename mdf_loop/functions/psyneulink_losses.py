@@ -34,8 +34,8 @@ def losses(graph: Any) -> Iterator[tuple[tuple[str, ...], str]]:
             known = {each.id: each.value for each in node.parameters}
             said = [*_of_recurrence(node, known), *_of_values(node, known), *_of_function(node), *_of_ports(node, sends)]
             yield from (((node.id,), f"{each}; {OTHER_NUMBERS}") for each in said)
-    for id, said in _of_edges(graph.edges):
-        yield (id,), f"{said}; {OTHER_NUMBERS}"
+    for id, lost in _of_edges(graph.edges):
+        yield (id,), f"{lost}; {OTHER_NUMBERS}"
 
 
 def _of_recurrence(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
