@@ -57,8 +57,6 @@ class _Computed(Groups):
 
     def operate(self, node: Node, keys: list[Key]) -> None:
         """See that operands that have one type by the operator's schema have one type as they are computed."""
-        if len(keys) == 1:
-            return
         known, expected, first = self.dtype, None, keys[0]
         unknown = list[Key]()
         for key in keys:

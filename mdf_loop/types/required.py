@@ -48,23 +48,21 @@ class Groups:
         for other in others:
             self.parent[other] = first
             if other in self.dtype:
-                self._settle(other, first, self.dtype[other])
+                self.know(other, self.dtype[other])
             if other in self.allowed:
                 self.allow(first, self.allowed[other])
 
     def operate(self, node: Node, keys: list[Key]) -> None:
-        """These operands and results of a node have one element type."""
+        """These operands and results of a node, two or more, have one element type."""
         self.unite(keys)
 
     def know(self, key: Key, dtype: np.dtype | None) -> None:
-        """This value's element type is known."""
-        if dtype is not None and self.dtype.get(key) is not dtype:
-            self._settle(key, self.find(key), dtype)
-
-    def _settle(self, key: Key, root: Key, dtype: np.dtype) -> None:
-        """The first type that is known counts; another one is a contradiction."""
-        if self.dtype.setdefault(root, dtype) != dtype:
-            self.contradictions.append((key, self.dtype[root], dtype))
+        """This value's element type is known: the first one that is counts, another one is a contradiction."""
+        if dtype is None:
+            return
+        known = self.dtype.setdefault(self.find(key) if key in self.parent else key, dtype)
+        if known is not dtype and known != dtype:
+            self.contradictions.append((key, known, dtype))
 
     def allow(self, key: Key, dtypes: frozenset[np.dtype]) -> None:
         """This value's element type is one of these."""
@@ -167,7 +165,7 @@ def visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, K
     number, groups.bodies = groups.bodies, groups.bodies + 1
     scope = dict(outer)
     scope |= {name: outer.get(name, (number, name)) for name in body.captures}
-    local = (*body.inputs, *body.constants, *(s.input for s in body.state), *(o for n in body.nodes for o in n.outputs))
+    local = (*body.inputs, *body.constants, *(s.input for s in body.state), *[o for n in body.nodes for o in n.outputs])
     scope |= {name: (number, name) for name in local}
     groups.declare(body, scope)
     for name, value in body.values.items():
@@ -179,19 +177,21 @@ def visit_body(groups: Groups, body: Body, outer: dict[str, Key]) -> dict[str, K
 
 
 def _visit_node(groups: Groups, node: Node, scope: dict[str, Key]) -> None:
-    if node.loop is not None:
-        _visit_loop(groups, node, node.loop, scope)
-        return
-    if node.domain == "" and node.op == "If":
-        _visit_if(groups, node, scope)
-        return
-    for _, inner in node.bodies:
-        visit_body(groups, inner, scope)
-    names = (*node.inputs, *node.outputs)
+    if bodies := node.bodies:
+        if node.loop is not None:
+            _visit_loop(groups, node, node.loop, scope)
+            return
+        if node.domain == "" and node.op == "If":
+            _visit_if(groups, node, scope)
+            return
+        for _, inner in bodies:
+            visit_body(groups, inner, scope)
+    names = node.inputs + node.outputs
     tied, says = _tied(node.op, node.opset, node.domain, len(node.inputs), len(node.outputs))
     for places, dtypes, are_sequences in tied:
         if keys := [scope[names[k]] for k in places if names[k]]:
-            groups.operate(node, keys)
+            if len(keys) > 1:
+                groups.operate(node, keys)
             if are_sequences:
                 groups.sequence.update(keys)
             if len(dtypes) == 1:

@@ -11,6 +11,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def _graph(graph: onnx.GraphProto, operators: Operators, path: tuple[str, ...]) 
         if name in constants:
             raise MalformedBody(f"two initializers are called {name!r}", path)
         constants[name] = value
-    declared = [(v.name, type_in(v.type)) for v in (*graph.value_info, *graph.output, *graph.input)]
+    declared = [(v.name, type_in(v.type)) for v in (*graph.value_info[:], *graph.output[:], *graph.input[:])]
     types = {name: kind for name, kind in declared if kind is not _NOTHING}  # an output may be an input, said again without one
     inputs = tuple(v.name for v in graph.input)
     outputs = tuple(v.name for v in graph.output)
@@ -184,7 +185,8 @@ _CONSTANTS: dict[str, type | None] = {
 
 def _node(proto: onnx.NodeProto, operators: Operators, path: tuple[str, ...]) -> Node:
     op, said, name = proto.op_type, proto.domain, proto.name
-    inputs, outputs, attributes = tuple(proto.input), tuple(proto.output), [(x.name, x) for x in proto.attribute]
+    inputs, outputs = tuple(proto.input[:]), tuple(proto.output[:])  # as lists: protobuf is slow item by item
+    attributes = [(x.name, x) for x in proto.attribute[:]]
     names = [key for key, _ in attributes]
     _check_texts((op, said, name, *inputs, *outputs, *names), path)
     where = (*path, _title(name, op, outputs))
@@ -197,16 +199,14 @@ def _node(proto: onnx.NodeProto, operators: Operators, path: tuple[str, ...]) ->
     is_control = op in CONTROL and not operator.domain
     if not is_control:
         _refuse_missing(op, attrs, operator.signature, where)
-    captures: list[str] = []
-    bodies = {key: value for key, value in attrs.items() if isinstance(value, Body)} if attrs else {}
-    if bodies:
+    made = Node(op, inputs, outputs, attrs, name, operator.opset, operator.domain)
+    if bodies := dict(made.bodies):
         if is_control:
             count = given_to_bodies(op, operator.opset, len(inputs))
             bodies = {key: body.taking(count).closed() for key, body in bodies.items()}
             attrs |= bodies
-        captures = [captured for body in bodies.values() for captured in body.captures]
-    made = Node(op, inputs, outputs, attrs, name, operator.opset, operator.domain, tuple(dict.fromkeys(captures)))
-    return as_loop(made, path[-1])
+        made = replace(made, captures=tuple(dict.fromkeys(captured for body in bodies.values() for captured in body.captures)))
+    return as_loop(made, path[-1]) if is_control else made
 
 
 def _title(name: str, op: str, outputs: Sequence[str]) -> str:
@@ -338,8 +338,8 @@ def _plain(tensor: onnx.TensorProto) -> np.ndarray | None:
     dtype = _PLAIN.get(tensor.data_type)
     if dtype is None or not tensor.HasField("raw_data") or tensor.data_location or tensor.HasField("segment"):
         return None
-    shape, data = tuple(tensor.dims), tensor.raw_data
-    return np.frombuffer(data, dtype).reshape(shape) if math.prod(shape) * dtype.itemsize == len(data) else None
+    shape, data = tensor.dims[:], tensor.raw_data
+    return np.ndarray(shape, dtype, data) if math.prod(shape) * dtype.itemsize == len(data) else None
 
 
 def _strings(array: np.ndarray) -> np.ndarray:
