@@ -308,7 +308,7 @@ def test_a_model_goes_to_onnx_and_back_and_explains_what_becomes_of_it(tmp_path)
         ({"derivatives": {"v": "exp(noise())"}}, r"the derivative of v has noise in 'exp\(noise\(\)\)'"),
         ({"derivatives": {"v": "noise() * noise()"}}, "noise is a term"),
         ({"derivatives": {"v": "a * xi"}, "let": {"xi": "noise()"}}, "reads 'xi', which draws random numbers"),
-        ({"derivatives": {"v": "(1 - "}}, "carried v: expression"),
+        ({"derivatives": {"v": "(1 - "}}, "equations/v: expression"),
         ({"derivatives": ["v"]}, "derivatives: it is a mapping"),
     ],
 )

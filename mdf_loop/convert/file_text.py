@@ -158,11 +158,7 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
-        meant = (
-            "it is a tab: YAML is indented by spaces"
-            if is_tab
-            else MEANT.get(str(error.problem).partition(" for the tag")[0], "")
-        )
+        meant = "it is a tab: YAML is indented by spaces" if is_tab else MEANT.get(str(error.problem).partition(" for ")[0], "")
         said = ", ".join(filter(None, (error.context, error.problem)))
         raise ValueError(f"{where}{said}{'; ' if meant else ''}{meant}") from error
     except yaml.reader.ReaderError as error:  # which knows no line
@@ -170,15 +166,18 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         raise ValueError(f"line {number}: the character {chr(error.character)!r} is not allowed in YAML") from error
 
 
+_QUOTES = "a text that begins with a sign such as %, @, !, & or * is in quotes: '...'"
+
 MEANT = {
     "could not find expected ':'": "a key has a colon and a space behind it: x: x + 1",
     "mapping values are not allowed in this context": "write each key on a line of its own, or several in braces: {x: 1, y: 2}",
     "did not find expected key": "the keys of one mapping begin in the same column",
     "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}"
     ", and a brace is closed",
-    "could not determine a constructor": "such a tag makes an object, which a file must not: write numbers, texts, lists and "
-    "mappings; a model of PsyNeuLink runs without a file, too: mdf_loop.run(pnl.get_mdf_model(composition))",
-    "found character that cannot start any token": "a text that begins with a sign such as % or @ is in quotes: '...'",
+    "could not determine a constructor": "a text that begins with ! is in quotes; a tag that makes an object, which a file must not, "
+    "is none: write numbers, texts, lists and mappings; a model of PsyNeuLink runs without a file, too: "
+    "mdf_loop.run(pnl.get_mdf_model(composition))",
+    **dict.fromkeys(("found character that cannot start any token", "found undefined alias"), _QUOTES),
     "found unexpected end of stream": "a quotation mark is never closed",
     "but found another document": "a file holds one model, and --- begins another one",
     "Expecting property name enclosed in double quotes": "a key is in double quotes, and no comma is behind the last one",

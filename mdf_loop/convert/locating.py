@@ -18,6 +18,9 @@ Place = tuple[Any, ...]
 _OF_BODY = re.compile(r"\biteration \d|^equations[:,/]")
 """What begins a message about something inside a body."""
 
+_IN_EQUATIONS = re.compile(r"\bequations/[^:]+")
+"""The way to an equation, in front of what is wrong with it."""
+
 _SAID = re.compile(r"line (\d+)")
 _QUOTED = re.compile(r"'([^'\s]+)'")
 _NODE = re.compile(r"(?:condition|\b[a-z_0-9]+) '([^'\s~]+)(?:~\d+)?'|: (while) must")
@@ -107,7 +110,9 @@ PARTS = {**{key: key for key in KEYS}, "collect": COLLECTED}
 
 def names_in_equations(error: BaseException) -> tuple[str, ...]:
     """The names on the way to an equation that an error is about; none for other errors."""
-    path = [*getattr(error, "path", ())] or str(error).partition(": ")[0].split("/")
+    path = [*getattr(error, "path", ())]
+    if "equations" not in path:
+        path = next(iter(_IN_EQUATIONS.findall(str(error))), "").split("/")
     inner = path[path.index("equations") + 1 :] if "equations" in path else []
     parts = [(part, name) for text in inner for part, _, name in [text.partition(" ")]]
     words = [

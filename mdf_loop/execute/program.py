@@ -295,4 +295,5 @@ def refused_condition(body: Body, name: str | None, error: KindError) -> Iterati
     said = str(error)
     if body.places and not body.ends:
         said = f"{said.replace(f' {name!r}', '', 1)}; a body returns the condition first: return True, x"
-    return IterationError(f"{body.at(name)}{said}").with_notes_of(error)
+    is_of_another = body.ends and not str(name).startswith("while")  # while: x, a value with a place of its own
+    return IterationError(f"{'' if is_of_another else body.at(name)}{said}").with_notes_of(error)

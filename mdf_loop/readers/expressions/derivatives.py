@@ -80,24 +80,25 @@ class _Expansion:
 
     def __init__(self, said: Equations, method: str, texts: Iterable[tuple[str, str, str]]) -> None:
         self.said, self.method = said, method
-        self.lets = {name: _tree(text, f"let {name}") for name, text in said.let.items()}
-        read = [variables(_tree(text, place)) for place, _, text in texts]
+        self.lets = {name: _tree(text, said.path(f"let {name}")) for name, text in said.let.items()}
+        read = [variables(_tree(text, said.path(place))) for place, _, text in texts]
         self.taken = {*said.names, *said.let, *said.captured, STEP}.union(*read)
         self.drawing = _reaching({name for name, tree in self.lets.items() if draws(tree)}, self.lets)
         self.slopes, self.spreads = dict[str, ast.expr](), dict[str, ast.expr]()
         for name, text in said.derivatives.items():
-            where = f"derivative of {name}"
-            tree = _tree(text, where)
+            where, path = f"derivative of {name}", said.path(f"carried {name}")
+            tree = _tree(text, path)
             if STEP in variables(tree) and not {*INDICES}.intersection(variables(tree)):  # i * dt is the time
                 warn_user(
                     f"equations: the {where} reads {STEP}, by which the method multiplies it once more: write the slope alone"
                 )
             if drawn := sorted(self.drawing.intersection(variables(tree))):
                 raise MalformedBody(
-                    f"equations: the {where} reads {drawn[0]!r}, which draws random numbers; write the noise in the derivative "
-                    "itself, where it is scaled by sqrt(dt)"
+                    f"the {where} reads {drawn[0]!r}, which draws random numbers; write the noise in the derivative itself, "
+                    "where it is scaled by sqrt(dt)",
+                    path,
                 )
-            slope, spread = _split(tree, where)
+            slope, spread = _split(tree, where, path)
             self.slopes[name] = ast.Constant(0.0) if slope is None else slope
             if spread is not None:
                 self.spreads[name] = spread
@@ -112,7 +113,7 @@ class _Expansion:
     def _clock(self, name: str) -> str | None:
         """What a step adds to a carried value that is a time: ``t: t + dt``, or another that depends on nothing but ``dt``."""
         said = self.said
-        tree = None if name in self.slopes else _tree(said.carried[name], f"carried {name}")
+        tree = None if name in self.slopes else _tree(said.carried[name], said.path(f"carried {name}"))
         if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.Add):
             return None
         for place, added in ((tree.left, tree.right), (tree.right, tree.left)):
@@ -124,7 +125,7 @@ class _Expansion:
 
     def write(self) -> None:
         """Write lets and carried values."""
-        said, lets = self.said, {*self.said.let}
+        said = self.said
         found = self._slopes_at(1, {})
         for number, part in enumerate(STAGES[self.method], 2):
             here = self._moved(number, part, {name: slopes[-1] for name, slopes in found.items()})
@@ -135,7 +136,6 @@ class _Expansion:
             if name in self.spreads:
                 added = [*added[self._is_zero(name) :], f"sqrt({STEP}) * ({ast.unparse(self.spreads[name])})"]
             said.carried[name] = " + ".join([name, *added])
-        said.stages = tuple(name for name in said.let if name not in lets)
 
     def _constant_step(self, name: str, part: str = "") -> str | None:
         """What a step, or a part of it, adds to a value whose slope is a number; None for any other."""
@@ -155,8 +155,13 @@ class _Expansion:
         if self.method == "euler":
             return {name: [f"({text})"] for name, text in texts.items()}
         lets = {name: self._name(f"{name}_slope{number}") for name in texts}
-        self.said.let |= {lets[name]: text for name, text in texts.items()}
+        self._add_stage(lets, texts)
         return {name: [let] for name, let in lets.items()}
+
+    def _add_stage(self, lets: Mapping[str, str], texts: Mapping[str, str]) -> None:
+        """Lets for values at a place within the step, each with the place of the text that it is made of."""
+        self.said.let |= {lets[name]: text for name, text in texts.items()}
+        self.said.stages |= {lets[name]: f"{'let' if name in self.lets else 'carried'} {name}" for name in texts}
 
     def _moved(self, number: int, part: str, slopes: Mapping[str, str]) -> dict[str, str]:
         """Names at a place within the step: of the state, of time, and of what is computed of them."""
@@ -164,9 +169,9 @@ class _Expansion:
         added |= {name: f"({step}){part}" if part else step for name, step in self.clocks.items()}
         following = [name for name in self.lets if name in self.read & _reaching({*added}, self.lets)]
         here = {name: self._name(f"{name}_at{number}") for name in (*added, *following)}
-        texts = {name: ast.unparse(_tree(f"{name} + {text}", name)) for name, text in added.items()}
+        texts = {name: ast.unparse(_tree(f"{name} + {text}", (name,))) for name, text in added.items()}
         texts |= {name: ast.unparse(_renamed(self.lets[name], here)) for name in following}
-        self.said.let |= {here[name]: text for name, text in texts.items()}
+        self._add_stage(here, texts)
         return here
 
     def _name(self, name: str) -> str:
@@ -207,17 +212,19 @@ def refuse_standing_time(said: Equations, index: str) -> None:
     """
     if not STAGES.get(said.method):
         return
-    lets = {name: _tree(text, f"let {name}") for name, text in said.let.items()}
-    own = {name: _tree(text, f"carried {name}") for name, text in said.carried.items() if name not in said.derivatives}
+    lets = {name: _tree(text, said.path(f"let {name}")) for name, text in said.let.items()}
+    written = {name: text for name, text in said.carried.items() if name not in said.derivatives}
+    own = {name: _tree(text, said.path(f"carried {name}")) for name, text in written.items()}
     times = {name: tree for name, tree in own.items() if not any(isinstance(part, _NO_TIME) for part in ast.walk(tree))}
     for name, text in said.derivatives.items():
-        tree = _tree(text, f"derivative of {name}")
+        tree = _tree(text, said.path(f"carried {name}"))
         read = behind([tree], lets)
         for part in (tree, *(known for other, known in (lets | times).items() if other in read)):
             if (product := _scaled(part, index)) is not None:
                 raise MalformedBody(
-                    f"equations: the derivative of {name} reads {ast.unparse(product)!r}, and {index} is the same throughout a "
-                    f"step, of which method {said.method} looks at several places; carry the time, t: t + {STEP}, and read t"
+                    f"the derivative of {name} reads {ast.unparse(product)!r}, and {index} is the same throughout a step, of "
+                    f"which method {said.method} looks at several places; carry the time, t: t + {STEP}, and read t",
+                    said.path(f"carried {name}"),
                 )
 
 
@@ -234,8 +241,7 @@ def _scaled(tree: ast.AST, index: str) -> ast.AST | None:
     return next((found for part in ast.iter_child_nodes(tree) if (found := _scaled(part, index)) is not None), None)
 
 
-def _tree(text: str, where: str) -> ast.expr:
-    path = ("equations", where)
+def _tree(text: str, path: tuple[str, ...]) -> ast.expr:
     tree = tree_at(text, path)
     refuse_depth(tree, text, path)
     return tree
@@ -251,7 +257,7 @@ Parts = tuple["ast.expr | None", "ast.expr | None"]
 """What a derivative has without noise, and its noise."""
 
 
-def _split(tree: ast.expr, where: str) -> Parts:
+def _split(tree: ast.expr, where: str, path: tuple[str, ...]) -> Parts:
     """The noise of an expression apart from the rest, of which it is a sum.
 
     Raises
@@ -263,22 +269,22 @@ def _split(tree: ast.expr, where: str) -> Parts:
         return tree, None
     if isinstance(tree, ast.Call):
         if isinstance(tree.func, ast.Name) and tree.func.id in RANDOM and not any(map(draws, tree.args)):
-            _refuse_mean(tree, where)
+            _refuse_mean(tree, where, path)
             return None, tree
     elif isinstance(tree, ast.UnaryOp):
-        return _around(_split(tree.operand, where), lambda x: ast.UnaryOp(tree.op, x))
+        return _around(_split(tree.operand, where, path), lambda x: ast.UnaryOp(tree.op, x))
     elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Sub):
-        (left, noise), (right, more) = _split(tree.left, where), _split(tree.right, where)
+        (left, noise), (right, more) = _split(tree.left, where, path), _split(tree.right, where, path)
         return _sum(left, tree.op, right), _sum(noise, tree.op, more)
     elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div) and not draws(tree.right):
-        return _around(_split(tree.left, where), lambda x: ast.BinOp(x, tree.op, tree.right))
+        return _around(_split(tree.left, where, path), lambda x: ast.BinOp(x, tree.op, tree.right))
     elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult) and not draws(tree.left):
-        return _around(_split(tree.right, where), lambda x: ast.BinOp(tree.left, tree.op, x))
+        return _around(_split(tree.right, where, path), lambda x: ast.BinOp(tree.left, tree.op, x))
     what = f"the {where} has noise in {ast.unparse(tree)!r}"
-    raise MalformedBody(f"equations: {what}; noise is a term, which may have factors: drift + sigma * noise()")
+    raise MalformedBody(f"{what}; noise is a term, which may have factors: drift + sigma * noise()", path)
 
 
-def _refuse_mean(call: ast.Call, where: str) -> None:
+def _refuse_mean(call: ast.Call, where: str, path: tuple[str, ...]) -> None:
     """See that the mean of random numbers is 0.
 
     Raises
@@ -289,8 +295,9 @@ def _refuse_mean(call: ast.Call, where: str) -> None:
     is_zero = name == "normal" and isinstance(mean, ast.Constant) and mean.value == 0
     if name not in CENTRED or (name == "normal" and not is_zero and (call.args or call.keywords)):
         raise MalformedBody(
-            f"equations: the {where} has {ast.unparse(call)!r}, which is scaled by sqrt({STEP}) with its mean; only noise(), or "
-            f"normal(0, spread), has the mean 0. Write mean + spread * noise(), or carry what is drawn in an equation of its own"
+            f"the {where} has {ast.unparse(call)!r}, which is scaled by sqrt({STEP}) with its mean; only noise(), or "
+            f"normal(0, spread), has the mean 0. Write mean + spread * noise(), or carry what is drawn in an equation of its own",
+            path,
         )
 
 

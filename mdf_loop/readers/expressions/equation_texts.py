@@ -37,7 +37,8 @@ _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 class Equations:
     """What a body says, each part in its order; the texts of expressions by name.
 
-    Derivatives are carried values too; ``stages`` are the ``let`` that methods of several stages need for these.
+    Derivatives are carried values too; ``stages`` are the ``let`` that methods of several stages need for these, each with the
+    place of what it is made of.
     """
 
     carried: dict[str, str] = field(default_factory=dict)
@@ -49,7 +50,7 @@ class Equations:
     captured: tuple[str, ...] = ()
     derivatives: dict[str, str] = field(default_factory=dict)
     method: str = ""
-    stages: tuple[str, ...] = ()
+    stages: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -62,6 +63,12 @@ class Equations:
         """What the iteration number is called."""
         taken = {*self.names, *self.let, *self.captured}
         return self.index or next((name for name in INDICES if name not in taken), "") or unused(INDICES[-1], taken)
+
+    def path(self, place: str) -> tuple[str, ...]:
+        """Where a text is written, such as ``let y`` or ``carried x``: its line, or its name in a mapping."""
+        place = self.stages.get(place.removeprefix("let "), place)
+        line = self.lines.get(place)
+        return ("equations", f"line {line}" if line else place.removeprefix("carried "))
 
     def as_mapping(self) -> dict[str, Any]:
         """The same as a mapping, with carried values in the place of derivatives."""
@@ -196,8 +203,7 @@ def refuse_of_other_kinds(said: Equations, kind: str) -> None:
     has = {WHILE: said.going is not None, INDEX: bool(said.index), SCANNED: bool(said.scanned)}
     for key, reason in _OF_OTHER_KINDS[kind].items():
         if has[key]:
-            line = said.lines.get(key)
-            raise MalformedBody(reason, ("equations", f"line {line}" if line else key))
+            raise MalformedBody(reason, said.path(key))
 
 
 def _of_mapping(source: Mapping[str, Any]) -> Equations:

@@ -95,8 +95,25 @@ def read_equations(source: Any, kind: str = "loop") -> Body:
     try:
         body = findings.settled(lambda: _Reader(said, kind, findings).body())
     except NotCompiled as error:
-        raise MalformedBody(f"equations: {error}, which is not possible here") from error
+        raise MalformedBody(f"equations: {error}, which is not possible here{error.cure}") from error
+    except LoopError:
+        _read_as_written(said, kind)
+        raise
     return check_body(body, (EQUATIONS,))
+
+
+def _read_as_written(said: Equations, kind: str) -> None:
+    """Read derivatives for what is wrong with them as they are written, not with what a method makes of them.
+
+    Raises
+    ------
+    MalformedBody, UnsupportedOp
+    """
+    if said.derivatives:
+        lets = {name: text for name, text in said.let.items() if name not in said.stages}
+        plain = replace(said, carried=said.carried | said.derivatives, let=lets, derivatives={}, stages={})
+        findings = Findings()
+        findings.settled(lambda: _Reader(plain, kind, findings).body())
 
 
 TAU = (
@@ -143,7 +160,7 @@ class _Reader:
         going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected])
-        rows = {name: "/".join(self._path(f"collect {name}")) for name in said.collected}  # also of values with other names
+        rows = {name: "/".join(self.said.path(f"collect {name}")) for name in said.collected}  # also of values with other names
         unread = tuple(name for name in said.captured if name not in made.captures)
         return replace(made, ends=said.going is not None, places={**rows, **made.places}, unread=unread)
 
@@ -175,23 +192,22 @@ class _Reader:
         new = next((name for name in names if name not in self.said.let), "")
         what = f"{'equations are' if new else 'let is'} circular: {said}; what an iteration reads of the one before it is "
         what += f"{new[len(NEXT) + 1 : -1]}, without {NEXT}" if new else "carried, not let"
-        self.together.add(MalformedBody(what, self._path(self.places[names[0]])))
+        self.together.add(MalformedBody(what, self.said.path(self.places[names[0]])))
         self.together.settle()
 
     def _value(self, place: str, base: str, scope: Mapping[str, Value]) -> Value:
         """A value; what is wrong with its expression is kept, and another value takes its place."""
         if place not in self.trees:
             return Value(base)
-        self.builder.place = "/".join(self._path(place))
+        self.builder.place = "/".join(self.said.path(place))
         try:
-            _refuse_no_value(self.trees[place], self._text(place), self._path(place))
-            value = Compiler(self._text(place), scope, self.builder, base, self._path(place)).top(self.trees[place])
+            _refuse_no_value(self.trees[place], self._text(place), self.said.path(place))
+            value = Compiler(self._text(place), scope, self.builder, base, self.said.path(place)).top(self.trees[place])
             return self.builder.array(value, base)
         except LoopError as error:
             self.together.add(error)
         except NotCompiled as error:
-            meant = "; array([...]) makes an array of a list" if "Python list" in str(error) else ""
-            self.together.add(MalformedBody(f"{error}, which is not possible here{meant}", self._path(place)))
+            self.together.add(MalformedBody(f"{error}, which is not possible here{error.cure}", self.said.path(place)))
         return Value(base)
 
     def _settled(self, place: str, base: str, scope: Mapping[str, Value], is_carried: bool = True) -> Value:
@@ -201,10 +217,6 @@ class _Reader:
 
     def _text(self, place: str) -> str:
         return next(text for found, _, text in texts_of(self.said) if found == place)
-
-    def _path(self, place: str) -> tuple[str, ...]:
-        line = self.said.lines.get(place)
-        return (EQUATIONS, f"line {line}" if line else place.removeprefix("carried "))
 
     def _trees(self, known: set[str]) -> dict[str, ast.expr]:
         """The expressions by place, but for those that are none: what is wrong with them is kept."""
@@ -220,9 +232,9 @@ class _Reader:
         try:
             is_after = place.startswith(("collect", "while"))
             names = FormulaNames(known, self.said.carried, is_after, self.said.collected)
-            return parse(text, self._path(place), names.visit)
+            return parse(text, self.said.path(place), names.visit)
         except UnsupportedOp as error:
-            path = f"{'/'.join(self._path(place))}: "
+            path = f"{'/'.join(self.said.path(place))}: "
             raise UnsupportedOp(path + str(error).removeprefix(path)) from error
 
 

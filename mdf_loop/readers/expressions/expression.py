@@ -15,8 +15,8 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Node
-from mdf_loop.readers.expressions.expression_text import excerpt, number_in, parse, refuse_texts_in_list
-from mdf_loop.readers.expressions.function_calls import call, dtype_named, signed
+from mdf_loop.readers.expressions.expression_text import excerpt, number_in, parse, part_at, refuse_texts_in_list
+from mdf_loop.readers.expressions.function_calls import call, dtype_named, of_several, signed
 from mdf_loop.readers.expressions.values import (
     COMPARISONS,
     DOMAIN,
@@ -74,6 +74,9 @@ Part = tuple[list[Node], Value]
 """The nodes of a part of an expression, and its value."""
 
 
+_ARRAY_OF_LIST = "array([...]) makes an array of a list"
+
+
 class Compiler(Walker[Value]):
     """One expression on its way into nodes."""
 
@@ -101,7 +104,8 @@ class Compiler(Walker[Value]):
         if value.display in ("first", "outputs"):
             return self.builder.array(value, self.base)
         if value.display:
-            raise NotCompiled(f"{excerpt(self.text)} works on a Python {value.display}, which operators repeat or join")
+            what = f"{excerpt(self.text)} works on a Python {value.display}, which operators repeat or join"
+            raise NotCompiled(what, _ARRAY_OF_LIST)
         if value.literal is not UNKNOWN and (value.literal is None or isinstance(value.literal, str | dict)):
             raise self.error(tree, f"{type(value.literal).__name__} is not a number or array")
         return value
@@ -112,7 +116,7 @@ class Compiler(Walker[Value]):
 
     def error(self, tree: Any, what: str) -> MalformedBody:
         """An error at a place of the text."""
-        return MalformedBody(f"expression {excerpt(self.text)}, column {tree.col_offset + 1}: {what}", self.path)
+        return MalformedBody(f"{part_at(self.text, tree.col_offset + 1)}: {what}", self.path)
 
     def _constant(self, tree: ast.Constant, out: str) -> Value:
         if isinstance(tree.value, str):
@@ -216,7 +220,8 @@ class Compiler(Walker[Value]):
                 raise self.error(given, str(error)) from error
         value = self._literal(given)
         if value is UNKNOWN:
-            raise NotCompiled(f"{key} of {name} is computed")
+            number = f"{key} is a number that is written out, and {ast.unparse(given)} is none"
+            raise NotCompiled(f"{key} of {name} is computed", number + of_several(name) * (key == "axis"))
         return value
 
     def _literal(self, tree: ast.expr) -> Any:
@@ -254,7 +259,7 @@ class Compiler(Walker[Value]):
         assert value.items is not None
         if type(template) is not int:
             if value.display == "list":  # an array has the same elements there
-                raise NotCompiled(f"{excerpt(self.text)} takes a varying element of a Python list")
+                raise NotCompiled(f"{excerpt(self.text)} takes a varying element of a Python list", _ARRAY_OF_LIST)
             raise self.error(tree, "choose one of the outputs by its number: f[0], f[1], ...")
         try:
             return value.items[template]

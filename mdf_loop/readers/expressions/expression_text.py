@@ -103,8 +103,7 @@ def tree_at(text: str, path: tuple[str, ...]) -> ast.expr:
         return tree_of(text)
     except SyntaxError as error:
         refuse_onnx_text(text, path)
-        where = f", column {error.offset}" if error.offset else ""
-        raise MalformedBody(f"expression {excerpt(text)}{where}: {error.msg}{meant_by(text, error.msg)}", path) from error
+        raise MalformedBody(f"{part_at(text, error.offset or 0)}: {error.msg}{meant_by(text, error.msg)}", path) from error
     except (ValueError, MemoryError, RecursionError) as error:
         raise MalformedBody(f"expression {excerpt(text)} cannot be read: {str(error) or type(error).__name__}", path) from error
 
@@ -341,14 +340,23 @@ ANY_FUNCTION = "a plain Python function as a body may call any, and @mdf_loop.ke
 
 def refused(node: Any, text: str, path: tuple[str, ...], what: str, meant: str = "") -> MalformedBody:
     """The error for something that is not on the list, with its place."""
-    return MalformedBody(
-        f"expression {excerpt(text)}, column {node.col_offset + 1}: {what} cannot be used in an expression{meant}", path
-    )
+    return MalformedBody(f"{part_at(text, node.col_offset + 1)}: {what} cannot be used in an expression{meant}", path)
+
+
+def part_at(text: str, column: int) -> str:
+    """An expression with a column, for messages; of a long one the part around it."""
+    begin = text.find(" ", column - 40) if len(text) > LONGEST_EXCERPT and column > 40 else 0
+    shown = repr("..." * (begin > 0) + shortened(text[max(begin, 0) :].lstrip(), LONGEST_EXCERPT))
+    return f"expression {shown}{f', column {column}' if column else ''}"
+
+
+LONGEST_EXCERPT = 60
+"""Characters of an expression in a message."""
 
 
 def excerpt(text: str) -> str:
     """A text, or the beginning of a long one, for messages."""
-    return repr(shortened(text, 60))
+    return repr(shortened(text, LONGEST_EXCERPT))
 
 
 def variables(tree: ast.expr) -> list[str]:

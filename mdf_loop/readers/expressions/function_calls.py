@@ -193,7 +193,8 @@ def bind(
             raise TypeError("too many positional arguments")
         bound = signature.bind(*args[:count], **placed, **named).arguments
     except TypeError as error:
-        raise TypeError(f"{name}{signature} is called with other arguments: {error}") from error
+        several = of_several(name) if "axis" in signature.parameters and "positional" in str(error) else ""
+        raise TypeError(f"{name}{signature} is called with other arguments: {error}{several}") from error
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
     omitted = [Omitted(None if p.default is p.empty else p.default) for p in signature.parameters.values()]
@@ -204,6 +205,11 @@ def bind(
             inputs += [omitted[each] for each in range(len(inputs), place)]
             inputs += bound[key] if parameter.kind is parameter.VAR_POSITIONAL else [bound[key]]
     return inputs, attrs
+
+
+def of_several(name: str) -> str:
+    """How a function of one array, which has an axis, is called with several values."""
+    return f"; of several values it is {name.rpartition('.')[2]}([a, b])"
 
 
 def _most_inputs(signature: inspect.Signature) -> int:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from mdf_loop.errors import did_you_mean
+from mdf_loop.errors import did_you_mean, shortened
 from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
 
 _DERIVATIVE = re.compile(
@@ -33,7 +33,7 @@ def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
     found = _DERIVATIVE.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return ""
-    name, rate = found["name"] or found["marked"], str(found["slope"] or slope).strip().partition("\n")[0][:60]
+    name, rate = found["name"] or found["marked"], shortened(str(found["slope"] or slope).strip().partition("\n")[0], 400)
     lines = {name: rate}
     if found["twice"] or len(found["marks"] or "") == 2:
         lines = {name: f"{name}_rate", f"{name}_rate": rate}

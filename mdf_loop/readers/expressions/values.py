@@ -27,7 +27,11 @@ DOMAIN = "mdf"
 
 
 class NotCompiled(Exception):
-    """A meaning that MDF's engine has and that operators cannot express; says which, in words."""
+    """A meaning that MDF's engine has and that operators cannot express; says which, in words, and what to write instead."""
+
+    def __init__(self, what: str, cure: str = "") -> None:
+        super().__init__(what)
+        self.cure = f"; {cure}" if cure else ""
 
 
 class Number(IntEnum):

@@ -118,8 +118,8 @@ OTHER_STEPS = {"delta_t", "deltat", "dt_ms", "h", "step", "step_size", "time_ste
 def not_in_node(name: str, known: Collection[str]) -> str:
     """The message for a name that a body reads and its node does not have."""
     if name == STEP:
-        like = next((f"; did you mean {each!r}?" for each in known if each.lower() in OTHER_STEPS), "")
-        return f"the length of a step, {STEP}, is missing: the body reads it, which the node does not have{like}"
+        like = next((each for each in known if each.lower() in OTHER_STEPS), "0.1")
+        return f"the length of a step, {STEP}, is missing: write {STEP}: {like} in the body, next to its equations"
     return f"the body reads {name!r}, which the node does not have{meant_by_name(name, known)}"
 
 
