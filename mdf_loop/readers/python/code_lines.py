@@ -9,6 +9,10 @@ import sys
 from typing import Any
 
 from mdf_loop.readers.python.instead import instead, instruction, stores
+from mdf_loop.readers.python.surroundings import is_library
+
+_NO_LIBRARIES = {"mdf_loop", "numpy", "abc", "typing", "functools", "contextlib", "copy", "collections"}
+"""What asks values for something as Python itself does."""
 
 
 class Traceable:
@@ -56,6 +60,17 @@ class Traceable:
         line, _, start, end = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
         text = linecache.getline(self.code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
         return text.partition("(")[0].strip() if "(" in text else ""
+
+    def library(self) -> str:
+        """The library, other than numpy, that the function, or one that it calls, has handed a value; empty if it is none."""
+        frame: Any = sys._getframe(1)
+        found = ""
+        while frame is not None and frame.f_code is not self.code:
+            module = frame.f_globals.get("__name__", "")
+            root = module.partition(".")[0]
+            found = root if is_library(module) and root not in _NO_LIBRARIES else found
+            frame = frame.f_back
+        return found
 
     def _assigned(self) -> str:
         """The variable that gets what is computed now; empty where it is a part of something larger."""

@@ -21,11 +21,12 @@ from mdf_loop.options import public
 from mdf_loop.readers.arguments import arranged, is_read
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations, within
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
+from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, Value
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.instead import in_python
+from mdf_loop.readers.python.instead import LATER, NUMPYS, in_python
 from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current
 from mdf_loop.readers.python.two_readings import line_of, refuse_changing
 from mdf_loop.system.threads import holding
@@ -114,7 +115,8 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     3.0 7
     """
     if not callable(function):
-        raise KindError(f"body takes a function; got {type(function).__name__}")
+        meant = "; equations are no function: give them as body=" if isinstance(function, str) else ""
+        raise KindError(f"body takes a function; got {type(function).__name__}{meant}")
     if inspect.iscoroutinefunction(function):
         raise KindError(f"body takes a function; {_name(function)} is async: write def, a body cannot wait for anything")
     if inspect.isgeneratorfunction(function):
@@ -123,11 +125,13 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     return TracedFunction(function)
 
 
+@public
 def noise(like: Any = None) -> Any:
     """Random numbers of the standard normal distribution inside a traced function: one, or as many as ``like`` has."""
     return _drawn("randn", "normal", like)
 
 
+@public
 def uniform(like: Any = None, high: Any = None) -> Any:
     """Random numbers between 0 and 1 inside a traced function: one, or as many as ``like`` has.
 
@@ -136,11 +140,13 @@ def uniform(like: Any = None, high: Any = None) -> Any:
     return _drawn("rand", "uniform", like) if high is None else _tracing().add("numpy.random.uniform", [like, high])
 
 
+@public
 def normal(mean: Any, spread: Any) -> Any:
     """Normally distributed random numbers inside a traced function, as many as both have."""
     return _tracing().add("numpy.random.normal", [mean, spread])
 
 
+@public
 def poisson(rate: Any) -> Any:
     """Poisson distributed random numbers inside a traced function, as many as the rate has."""
     return _tracing().add("numpy.random.poisson", [rate])
@@ -197,7 +203,19 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         except Exception as error:
             let_through(error)
             if type(error) is NameError and str(error).startswith("name "):
-                error.args = (f"{trace.place(line_of(trace, error))}: {error}; {_GIVEN.format(_name(function), error.name)}",)
+                is_module = error.name in {*sys.stdlib_module_names, *sys.modules, "np"}
+                meant = (
+                    f"import {'numpy as np' if error.name == 'np' else error.name} first"
+                    if is_module
+                    else _GIVEN.format(_name(function), error.name)
+                )
+                error.args = (f"{trace.place(line_of(trace, error))}: {error}; {meant}",)
+            if trace.refusal is None and Traced.__name__ in str(error) and not isinstance(error, LoopError):
+                said = str(error).replace(TracedVariable.__name__, "a value of the loop")
+                what = (
+                    f"gives values {LATER}, where numbers are needed ({type(error).__name__}: {said}); {NUMPYS}; {ANY_FUNCTION}"
+                )
+                raise trace.refused(what, line_of(trace, error)) from error
             if trace.refusal is None or isinstance(error, LoopError):
                 raise
         if trace.refusal is not None:
@@ -266,7 +284,8 @@ def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dic
     defaults = dict[str, Any]()
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise KindError(f"a traced body names its parameters: {_name(function)} has {parameter}")
+            written = "write def f(i, go, x, *, rate) with a name for each"
+            raise KindError(f"a traced body names its parameters: {_name(function)} has {parameter}; {written}")
         if parameter.kind is not parameter.KEYWORD_ONLY:
             inputs.append(name)
         elif parameter.default is parameter.empty or isinstance(parameter.default, _TENSORS):

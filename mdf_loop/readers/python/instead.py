@@ -9,7 +9,7 @@ import itertools
 import linecache
 import re
 from collections.abc import Callable, Mapping
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,12 @@ CALLS = {
 }
 """By function that is called: what to write; ``{0}`` and ``{1}`` are its arguments, ``{all}`` are all of them."""
 
-OF_ONE = {"max": "write np.max({0})", "min": "write np.min({0})"}
+OF_ONE = {
+    "max": "write np.max({0})",
+    "min": "write np.min({0})",
+    "norm.pdf": "write np.exp(-({0}) ** 2 / 2) / np.sqrt(2 * np.pi)",
+    "norm.cdf": "write (1 + scipy.special.erf(({0}) / np.sqrt(2))) / 2",
+}
 """The same where it is called with one argument."""
 
 
@@ -87,6 +92,7 @@ ATTRIBUTES = {
     "flatten": "; use x.ravel()",
     "append": "; return what each iteration should add, behind the carried values: it is collected",
     "dtype": "; its type is that of the first value",
+    **dict.fromkeys(("numpy", "detach", "cpu", "clone", "tolist"), "; leave it out: a value is an array here"),
 }
 """What to do about attributes of arrays and lists that traced values do not have."""
 
@@ -196,14 +202,16 @@ def _of_call(tree: ast.Call, frame: FrameType) -> str:
     name = ast.unparse(tree.func).replace("numpy.", "np.")
     args = [each for each in tree.args if not isinstance(each, ast.Constant)] if name == "print" else tree.args
     written = [_whole(each) if name == "range" else ast.unparse(each) for each in args]
-    known = (OF_ONE.get(name) if len(written) == 1 else None) or CALLS.get(name)
+    is_of_one = len(written) == 1 and not tree.keywords
+    known = (OF_ONE.get(".".join(name.split(".")[-2:])) if is_of_one else None) or CALLS.get(name)
     if name == "np.take" and written:
         return _of_index(ast.Subscript(tree.args[0], tree.args[-1], ast.Load()), frame)
     if known is not None and written:
         return known.format(*written, *written, all=", ".join(written[:2]))
     module, _, function = name.rpartition(".")
-    is_numpys = module in ("math", "") and op_of(f"numpy.{function}") is not None
-    return f"write np.{function}({', '.join(written)})" if is_numpys and function != "abs" else ""
+    owner = module and frame.f_globals.get(module.partition(".")[0])
+    is_numpys = (owner == "" or isinstance(owner, ModuleType)) and op_of(f"numpy.{function}") is not None
+    return f"write np.{function}({', '.join(written)})" if is_numpys and function != "abs" and module != "np" else ""
 
 
 def _whole(tree: ast.expr) -> str:

@@ -77,7 +77,8 @@ class Trace(Traceable):
             return Value(varies=any(part.varies for part in parts), items=parts, display="list")
         if isinstance(given, CONSTANTS):
             return _constant(given)
-        raise self.refused(f"computes with a {type(given).__name__}; a traced function computes with numbers and arrays")
+        made = "np.asarray(...) or float(...) makes one of it, outside of the function"
+        raise self.refused(f"computes with a {type(given).__name__}; a traced function computes with numbers and arrays: {made}")
 
     def _from_outside(self, given: Traced) -> Value:
         if self.outer is None:
@@ -100,6 +101,18 @@ class Trace(Traceable):
         values = [None if given is None else self.builder.array(self.value(given), op) for given in inputs]
         name, number = self._assigned() or _CALLED.get(op, _short(op)), NUMBERS.get(op, Number.NO)
         return self.wrap(self.builder.node(op, values, name, number=number, **attrs))
+
+    def unknown(self, name: str) -> str:
+        """What to write for a function that is no operator here."""
+        formula = FORMULAS.get(short := name.rpartition(".")[2], ({}, ""))[1].replace("numpy.", "np.")
+        written = f"write it out: {formula}" if formula else self.instead()
+        return f"; {written}" if written else ATTRIBUTES.get(short, f"; {ANY_FUNCTION}")
+
+    def refused_by_python(self, what: str, usual: str = "") -> TracedBranch:
+        """The error for what Python, or a library, asks of a value."""
+        if library := self.library():
+            return self.refused(f"gives {library} values {LATER}, where it needs numbers{self.unknown(self.calling())}")
+        return self.refused(f"{what}{usual}")
 
     def refused(self, what: str, line: int = 0) -> TracedBranch:
         """The error for what cannot be traced, with the line of the function: that which runs unless another one is given."""
@@ -174,13 +187,14 @@ class Traced(NDArrayOperatorsMixin):
         if name == "copy":
             return lambda *_, **__: TracedVariable(here.value(self), here, changes=1)
         advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else ATTRIBUTES.get(name) or did_you_mean(name, _METHODS)
-        raise here.refused(f"asks for .{name}, which a value has only when the loop runs{advice}")
+        advice = here.unknown(name) if name in FORMULAS else advice
+        raise here.refused_by_python(f"asks for .{name}, which a value has only when the loop runs", advice)
 
     def _refused(self, what: str) -> TracedBranch:
         called = self.here.calling()
         if called.rpartition(".")[2] in DRAWN:
-            what = f"draws random numbers by {called}, which cannot be traced; {in_python(called)}"
-        return self.here.refused(what)
+            return self.here.refused(f"draws random numbers by {called}, which cannot be traced; {in_python(called)}")
+        return self.here.refused_by_python(what)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -353,10 +367,7 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
         short = name.rpartition(".")[2]
         if short in WRITTEN_OUT:
             return WRITTEN_OUT[short](*args, **named)
-        _, formula = FORMULAS.get(short, ({}, ""))
-        usual = f"; {said}" if (said := trace.instead()) else ATTRIBUTES.get(short, f"; {ANY_FUNCTION}")
-        meant = f"; write it out: {formula.replace('numpy.', 'np.')}" if formula else usual
-        raise UnsupportedOp(f"{trace.refused(f'calls {name}')}: there is no kernel for it{meant}")
+        raise UnsupportedOp(str(trace.refused_by_python(f"calls {name}: there is no kernel for it", trace.unknown(name))))
     if op in _OPERATORS:
         return trace.add(op, list(args))
     args, count = list(args), None
