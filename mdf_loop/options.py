@@ -30,7 +30,7 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.progress import Bar, Watch
-from mdf_loop.settings.counts import LARGEST, is_count, is_whole
+from mdf_loop.settings.counts import LARGEST, is_chosen, is_count, is_whole
 from mdf_loop.settings.engines import ENGINES, Engine, available_engines
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.system.threads import holding
@@ -81,8 +81,7 @@ class Options:
         if self.progress is not None and not isinstance(self.progress, bool) and not callable(self.progress):
             raise ArgumentError(f"progress must be True, False, None or a function; got {in_words(self.progress)}")
         for name in ("obey_body_condition", "trusted", "traceback"):
-            if not isinstance(getattr(self, name), bool):
-                raise ArgumentError(f"{name} must be True or False; got {in_words(getattr(self, name))}")
+            is_chosen(name, getattr(self, name))
 
 
 SEED_BITS = 4096

@@ -113,7 +113,7 @@ def test_an_error_is_json_on_stderr_too(tmp_path, capsys):
     said = capsys.readouterr()
     error = json.loads(said.err)["error"]
     assert (error["type"], error["file"]) == ("UnsupportedOp", str(broken))
-    assert "did you mean Gather?" in error["message"]
+    assert "did you mean 'Gather'?" in error["message"]
     assert not said.out
 
 
@@ -265,7 +265,7 @@ def test_cache_tells_what_is_kept_and_deletes_it(capsys, monkeypatch, tmp_path):
 def test_ops_takes_a_filter(capsys):
     assert {row["operator"] for row in printed(capsys, "ops", "leaky")} == {"LeakyRelu", "leakycompetingintegrator"}
     assert run_main("ops", "leakyrelo") == 1
-    assert "did you mean LeakyRelu?" in capsys.readouterr().err
+    assert "did you mean 'LeakyRelu'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_unknown_operator():
 
 def test_misspelt_operator_gets_the_right_spelling():
     error = raised(UnsupportedOp, 1, True, 1.0, **node_error("y = Sigmoidd (x)"))
-    assert str(error).startswith("there is no kernel for Sigmoidd, version 18 of its domain (did you mean Sigmoid?); ")
+    assert str(error).startswith("there is no kernel for Sigmoidd, version 18 of its domain; did you mean 'Sigmoid'?; ")
 
 
 def test_operator_of_a_later_opset():

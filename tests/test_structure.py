@@ -86,7 +86,7 @@ WRONG = {
     "receiver_port: z": ("", "an edge has to say its receiver_port"),
     "sender: first\n": ("sender: 3\n", r"sender of an edge must be a text; got a number \(3\)"),
     "receiver: second": ("receiver: [second]", "receiver of an edge must be a text; got a list"),
-    "receiver: second\n": ("receiver: secnd\n", r"edge 'e' names node 'secnd', which is not there \(did you mean 'second'\?\)"),
+    "receiver: second\n": ("receiver: secnd\n", r"edge 'e' names node 'secnd', which is not there; did you mean 'second'\?"),
     "sender_port: out": ("sender_port: ot", "edge 'e' names output port 'ot' of node 'first', which has 'out', 'one'"),
     "receiver_port: z\n": ("receiver_port: y\n", "edge 'e' names input port 'y' of node 'second', which has 'z'"),
     "second: {type": ("third: {type", "a condition for node 'third', which is not there"),
@@ -105,7 +105,7 @@ WRONG = {
     "conditions: [{id: c, ": ("conditions: [{", "a parameter condition in a list is a mapping with id, test, value; got one without id"),  # noqa: E501
     "conditions: [{id: c, test: x > 1, value: 1}]": ("conditions: [5]", r"in a list is a mapping .*; got one a number \(5\)"),
     "{value: 1}\n        second": ("5\n        second", "an output port is a mapping"),
-    "kwargs: {dependency: first,": ("kwargs: {dependency: frst,", r"depends on node 'frst', which is not there \(did you mean 'first'"),  # noqa: E501
+    "kwargs: {dependency: first,": ("kwargs: {dependency: frst,", r"depends on node 'frst', which is not there; did you mean 'first'"),  # noqa: E501
     "{type: AllHaveRun}": ("{type: All, kwargs: {dependencies: [{typ: Always}]}}", "a condition has no 'typ' .*did you mean 'type'"),  # noqa: E501
     "environment_state_update: {type: AllHaveRun": (
         "environment_state_update: {type: All, kwargs: {dependencies: [{type: AfterPass, kwargs: 3}]}",

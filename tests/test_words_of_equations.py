@@ -171,7 +171,7 @@ def test_a_syntax_error_names_the_file_and_the_line_once(tmp_path, capsys):
     [
         ("x_prev + 1", "x is the value of the iteration before"),
         ("x + sin(t)", "a time is carried: t: t + dt"),
-        ("x + noise", "noise() draws a number"),
+        ("x + noise", "noise is a function: write noise()"),
         ("x + infinity", "it is written inf"),
         ("e ** x", "e ** x is written exp(x)"),
         ("torch.relu(x)", "write relu(x)"),
@@ -194,7 +194,8 @@ def test_names_and_signs_of_other_programs(tmp_path, text, meant):
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"), [("x + noise", "noise() draws a number"), ("e ** x", "e ** x is written exp(x)"), ("x_old", "before")]
+    ("text", "meant"),
+    [("x + noise", "noise is a function: write noise()"), ("e ** x", "e ** x is written exp(x)"), ("x_old", "before")],
 )
 def test_a_call_says_what_a_file_says_of_such_names(text, meant):
     with pytest.raises(LoopError, match=re.escape(meant)):
@@ -277,7 +278,7 @@ def test_ctrl_c_before_a_command_begins_is_no_traceback(monkeypatch, capsys):
 
     module = importlib.import_module("mdf_loop.cli.app")
     monkeypatch.setattr(module, "app", interrupted)
-    monkeypatch.setattr(module, "_options_of", lambda _: set())
+    monkeypatch.setattr(module, "_options_of", lambda _: {"file"})
     assert run_main("run", "m.yaml") == 130
     assert capsys.readouterr().err == "mdf-loop: interrupted\n"
 

@@ -90,7 +90,7 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     """
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
     if body is None:
-        _refuse_position([m, cond, *carried])
+        _refuse_position([m, cond, *carried], "loop(M, cond, *carried, body=...)")
     if is_traced(m, cond, *carried, *named.values(), body):
         return traced_loop(m, cond, carried, required(body, "loop", "body", named), named)
     return run_loop(m, cond, carried, required(body, "loop", "body", named), named, is_listed)
@@ -161,6 +161,8 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     >>> total, sums
     (array(6), array([1, 3, 6]))
     """
+    if body is None:
+        _refuse_position(inputs, "scan(*carried, *scanned, num_scan_inputs=..., body=...)")
     required(body, "scan", "body", named)
     attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     inner = None
@@ -344,7 +346,7 @@ def required(source: Any, function: str, name: str, named: Iterable[str] = ()) -
     return source
 
 
-def _refuse_position(given: Sequence[Any]) -> None:
+def _refuse_position(given: Sequence[Any], call: str) -> None:
     """See that no body is given among the values.
 
     Raises
@@ -352,7 +354,7 @@ def _refuse_position(given: Sequence[Any]) -> None:
     ArgumentError
     """
     if any(callable(value) or is_equations(value) or (isinstance(value, str) and "=>" in value) for value in given):
-        raise ArgumentError("loop: the body is given by name: loop(M, cond, *carried, body=...)")
+        raise ArgumentError(f"{call.partition('(')[0]}: the body is given by name: {call}")
 
 
 def _close(name: str, named: Iterable[str]) -> str:

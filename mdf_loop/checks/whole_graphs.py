@@ -21,7 +21,7 @@ from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
 from mdf_loop.functions.psyneulink_losses import LOST_PARAMETERS, losses, mechanism_of
 from mdf_loop.integrations.graph_conditions import counts_of_zero, wrong_conditions
-from mdf_loop.integrations.input_warnings import wrong_default
+from mdf_loop.integrations.input_warnings import powers_in, wrong_default
 from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.integrations.unread import unread_in, words_of_conditions
@@ -175,6 +175,8 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             yield from (Finding(kind, f"{'/'.join(place)}: {said}", place) for kind, said in _of_default(port))
             if said := wrong_default(port.id, port):
                 yield Finding(ERROR if is_typed(graph) else WARNING, f"{graph.id}/{node.id}: {said}", place)
+    for name, said in powers_in(node):
+        yield Finding(WARNING, f"{graph.id}/{node.id}/{name}: {said}", (str(graph.id), node.id, name))
     for parameter in node.parameters:
         place = (str(graph.id), node.id, parameter.id)
         for value in (parameter.value, parameter.default_initial_value):

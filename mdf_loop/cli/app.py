@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
-import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated
@@ -70,7 +71,14 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         is_interrupted = isinstance(error, Interrupted | KeyboardInterrupt)
         report((is_interrupted and error.__cause__) or error, as_json, options)
-        sys.exit(130 if is_interrupted else 1)
+        sys.exit(130 if is_interrupted else getattr(error, "exit_code", 1))
+
+
+def _not_there(said: str) -> ArgumentError:
+    """The error for a command or an option that does not exist, with its exit code."""
+    error = ArgumentError(said)
+    error.exit_code = 2  # type: ignore[attr-defined]
+    return error
 
 
 def _refuse_loose(arguments: list[str]) -> None:
@@ -81,11 +89,22 @@ def _refuse_loose(arguments: list[str]) -> None:
     ArgumentError
         One is not.
     """
+    known = {name.strip("_") for name in _options_of(arguments)}
+    if arguments and not known and arguments[0].isidentifier() and arguments[0] in importlib.import_module("mdf_loop").__all__:
+        raise _not_there(f"{arguments[0]} is no command: in Python it is mdf_loop.{arguments[0]}(...)")
     if arguments and os.path.isfile(arguments[0]):
         raise ArgumentError(f"{arguments[0]!r} has no command: write mdf-loop run {arguments[0]}, or check or draw for run")
-    for before, text in itertools.pairwise(arguments):
+    for before, text, value in zip(["", *arguments], arguments, [*arguments[1:], ""], strict=False):
+        if before in ("--set", "--over") and "=" not in text and value[:1] not in ("", "-"):
+            raise ArgumentError(f"{before} takes NAME=VALUE: write {before} {text}={value}")
+        name, _, number = text.removeprefix("--").partition("=")
+        if known and text[:2] == "--" and name.isidentifier() and name not in known and _NUMBER.fullmatch(number or value):
+            raise _not_there(f"there is no option --{name}; a value of the model is --set {name}={number or value}")
         if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):
             raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
+
+
+_NUMBER = re.compile(r"[-+]?[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
 @contextlib.contextmanager

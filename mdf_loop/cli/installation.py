@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -18,7 +17,7 @@ from rich.markup import escape
 
 from mdf_loop.cli import parameters
 from mdf_loop.cli.console import as_json, console, table
-from mdf_loop.errors import ArgumentError, let_through
+from mdf_loop.errors import ArgumentError, did_you_mean, let_through
 
 if TYPE_CHECKING:
     from mdf_loop.ops.registry import Kernel
@@ -34,12 +33,10 @@ def ops(
     ONNX text calls operators, equations call functions by their names, and functions of MDF are called by nodes (function: ...).
     """
     rows = [*_operators(), *_functions()]
-    names = {row["operator"].partition("(")[0].lower(): row["operator"] for row in rows}
     found = [row for row in rows if any(filter_.lower() in name.lower() for name in (row["operator"], *row.get("also", ())))]
     if not found:
-        close = difflib.get_close_matches(filter_.lower(), names, 3)
-        meant = f"; did you mean {' or '.join(names[name] for name in close)}?" if close else ""
-        raise ArgumentError(f"no operator or function has {filter_!r} in its name{meant}")
+        names = [row["operator"].partition("(")[0] for row in rows]
+        raise ArgumentError(f"no operator or function has {filter_!r} in its name{did_you_mean(filter_, names, 3)}")
     if json_:
         as_json(found)
         return

@@ -23,9 +23,6 @@ _IN_EQUATIONS = re.compile(r"\bequations/[^:]+")
 
 _SAID = re.compile(r"line (\d+)")
 _QUOTED = re.compile(r"'([^'\s]+)'")
-_NODE = re.compile(r"(?:condition|\b[a-z_0-9]+) '([^'\s~]+)(?:~\d+)?'|: (while) must")
-"""A node of a body that a message tells of, by what it computes: ``divide 'x_next~2' failed``."""
-
 _ARGUMENT = re.compile(r"'([^'\s]+)'|(?:trip count|condition|argument) (\w+)")
 """What may be an argument in a message: a name in quotes, or behind what it is."""
 
@@ -99,9 +96,7 @@ def _in_equations(content: Any, error: BaseException) -> Place:
         return (*body, *_followed(_at(content, body), in_text))
     if isinstance(error, MissingCapture):
         return (*body, *place_of_reading(_at(content, body), error.missing[0]))
-    names = [name or word for name, word in _NODE.findall(str(error))]
-    found = (_nearest(_at(content, body), key) for name in names for key in (name, name.removesuffix("_next")))
-    return (*body, *next((inner for inner in found if inner), ()))
+    return body
 
 
 PARTS = {**{key: key for key in KEYS}, "collect": COLLECTED}

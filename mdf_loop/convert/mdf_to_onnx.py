@@ -197,7 +197,9 @@ def only_graph(model: Any, use: str = "run") -> Any:
     """
     if len(model.graphs) != 1:
         names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
-        raise ArgumentError(f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them")
+        raise ArgumentError(
+            f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them, such as load(path).graphs[0]"
+        )
     return model.graphs[0]
 
 

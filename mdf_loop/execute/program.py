@@ -295,5 +295,4 @@ def refused_condition(body: Body, name: str | None, error: KindError) -> Iterati
     said = str(error)
     if body.places and not body.ends:
         said = f"{said.replace(f' {name!r}', '', 1)}; a body returns the condition first: return True, x"
-    is_of_another = body.ends and not str(name).startswith("while")  # while: x, a value with a place of its own
-    return IterationError(f"{'' if is_of_another else body.at(name)}{said}").with_notes_of(error)
+    return IterationError(f"{body.at('while' if body.ends else name)}{said}").with_notes_of(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -169,6 +170,14 @@ def mean_of(name: str) -> Objective:
 
 def of_function(function: Any, data: Mapping[str, np.ndarray]) -> Objective:
     """What a function of the caller's gives for simulated and observed values."""
+    try:
+        inspect.signature(function).bind({}, data)
+    except TypeError as error:
+        raise KindError(
+            f"loss is called with two mappings, loss(simulated, data), which this function does not take: {error}"
+        ) from None
+    except ValueError:  # some functions in C say nothing
+        pass
 
     def loss(simulated: Simulated) -> np.ndarray:
         with calling_callers():

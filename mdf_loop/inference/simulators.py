@@ -279,7 +279,9 @@ def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str
             raise error
     model.refuse_twice((*known, *inputs))
     if twice := {name for name in known if known.count(name) > 1 or name in inputs}:
-        raise ArgumentError(f"{', '.join(sorted(twice))} is given twice; each column of theta must be another input")
+        raise ArgumentError(
+            f"{', '.join(sorted(twice))} is given twice; what varies has no value of its own, and each name is there once"
+        )
     return known
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -38,7 +39,8 @@ class InputWarnings:
         self._declared = {name: each.owner for name, each in named if each.is_port and _says_kind(each.owner)}
         ports = {f"{node.id}.{port.id}": port for node in places.graph.nodes for port in node.input_ports if _says_kind(port)}
         self._defaults = [(port, said) for name, port in ports.items() if (said := wrong_default(name, port))]
-        self._lost = [f"{'/'.join(names)}: {said}" for names, said in losses(places.graph)]
+        self._odd = [f"{'/'.join(names)}: {said}" for names, said in losses(places.graph)]
+        self._odd += [f"{node.id}.{name}: {said}" for node in places.graph.nodes for name, said in powers_in(node)]
         self._of_edges: dict[str, None] = {}
         self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(places.graph)
 
@@ -46,7 +48,7 @@ class InputWarnings:
         """Say what is odd about the inputs of a run, each once."""
         if self._takes_two_pi:
             run.warn_once("tau", f"equations: {TAU}")
-        for said in self._lost:
+        for said in self._odd:
             run.warn_once((id(self._graph), said), said)
         is_given = any(name.rpartition(".")[2] == STEP for name in inputs)
         found = {STEP: wrong_with_step(inputs[STEP])} if STEP in inputs else {} if is_given else {**self._steps}
@@ -104,6 +106,13 @@ def wrong_default(name: str, port: Any) -> str:
     except ValueError:  # rows of several lengths, which reading it refuses
         return ""
     return _wrong_kind(name, value, port, "has the default") if value.dtype.kind in "biuf" else ""
+
+
+def powers_in(node: Any) -> Iterator[tuple[str, str]]:
+    """What to say of ``x ^ 2`` in expressions of a node, which is the exclusive or in Python, by what has them."""
+    for thing in (*node.parameters, *node.output_ports):
+        if isinstance(thing.value, str) and re.search(r"\^\s*[\d.]", thing.value):
+            yield thing.id, f"^ in {thing.value!r} is the exclusive or of whole numbers; a power is written **"
 
 
 def _wrong_steps(graph: Any) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.calls.calling import required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
-from mdf_loop.errors import LoopError, MalformedBody, MissingCapture, did_you_mean
+from mdf_loop.errors import LoopError, MalformedBody, MissingCapture
 from mdf_loop.functions import psyneulink
 from mdf_loop.integrations import (
     mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
@@ -26,7 +26,7 @@ from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers import is_text
 from mdf_loop.readers.arguments import is_read
-from mdf_loop.readers.expressions.equation_texts import is_equations, names_of
+from mdf_loop.readers.expressions.equation_texts import names_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.control_functions import BODIES
@@ -150,10 +150,9 @@ def run_function(
     except (LoopError, KeyboardInterrupt) as error:
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         within = [inner for source in bodies.values() for inner in names_of(source)]
-        if isinstance(error, MissingCapture) and any(map(is_equations, bodies.values())):
+        if isinstance(error, MissingCapture):
             error.args = ("; ".join(not_in_node(name, [*known, *within]) for name in error.missing),)
-            known, within = {}, []
-        for hint in (*_misspelt(args or {}, keys), *_close(error, [*known, *within])):
+        for hint in _misspelt(args or {}, keys):
             error.add_note(hint)
         raise
 
@@ -163,13 +162,6 @@ def _misspelt(args: Mapping[str, Any], bodies: Iterable[str]) -> Iterator[str]:
     for name in bodies:
         if name not in args and (close := difflib.get_close_matches(name, args, 1, 0.5)):
             yield f"its argument {close[0]!r} is taken for a carried value; did you mean {name!r}?"
-
-
-def _close(error: BaseException, known: Iterable[str]) -> Iterator[str]:
-    """What a node or its body has that is called much like what the body reads and the node does not have."""
-    for name in getattr(error, "missing", ()):
-        if meant := did_you_mean(name, known):
-            yield f"the node has no {name!r}{meant}"
 
 
 def _refuse_paths(bodies: Mapping[str, Any]) -> None:

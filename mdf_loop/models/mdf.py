@@ -285,7 +285,8 @@ class MdfModel(Model):
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
         if "steps" in how and "time_increment" not in how and (names := self._integrated):
-            warn_user(f"{', '.join(names)} stay as they begin: steps have no length; give time_increment=, the time between two")
+            change = f"the change in time of {', '.join(names)} is not computed"
+            warn_user(f"{change}: steps have no length; give time_increment=, the time between two")
 
     @cached_property
     def _integrated(self) -> list[str]:

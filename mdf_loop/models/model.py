@@ -111,6 +111,11 @@ class Model:
         """Whether a name is that of an input; its last part is enough where the others say where it is."""
         return name.rpartition(".")[2] in {known.rpartition(".")[2] for known in self.inputs}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "source" in vars(self) and not hasattr(type(self), name) and self.takes(name):
+            raise ArgumentError(f"{name} is an input, and no attribute: a run takes it, model({name}=...)")
+        super().__setattr__(name, value)
+
     def refuse_twice(self, names: Iterable[str]) -> None:
         """See that no input is given under two names.
 

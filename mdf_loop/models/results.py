@@ -140,6 +140,7 @@ class Results(dict[str, Any]):
     @public
     def __missing__(self, name: Any) -> Any:
         meant = read_by_edge(name, self.about.sent) or did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
+        meant = f"; it is recorded: results.recorded[{name!r}]" if name in self.about.recorded else meant
         raise MissingOutput(f"the results have no output called {name!r}{meant}")
 
     def __getattr__(self, name: str) -> Any:

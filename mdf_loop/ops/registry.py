@@ -337,7 +337,7 @@ def lookup(op: str, opset: int, domain: str = "") -> Kernel:
         raise UnsupportedOp(f"{full_name} exists from version {versions[0].since} on, not in version {opset} of its domain")
     refuse_missing(op, domain)
     close = difflib.get_close_matches(op, [name for where, name in KERNELS if where == domain], n=1, cutoff=0.8)
-    meant = f" (did you mean {close[0]}?)" if close else ""
+    meant = f"; did you mean {close[0]!r}?" if close else ""
     how = f'@mdf_loop.kernel("{op}", domain="{domain}") above a function of its inputs' if domain else "mdf_loop.kernel"
     raise UnsupportedOp(
         f"there is no kernel for {full_name}, version {opset} of its domain{meant}; "

@@ -120,9 +120,8 @@ def _read_string(source: str | os.PathLike) -> Body:
     path = as_path(source, "a body")
     if isinstance(source, os.PathLike) or path.suffix == ".onnx" or _is_file(path):
         return read_file(path)
-    raise MalformedBody(
-        f"{shortened(os.fspath(source), 60)!r} is neither ONNX text nor the path of an .onnx file{as_equation(str(source))}"
-    )
+    meant = as_equation(str(source)) or ", nor an equation such as x: x + 1"
+    raise MalformedBody(f"{shortened(os.fspath(source), 60)!r} is neither ONNX text nor the path of an .onnx file{meant}")
 
 
 def _is_file(path: Path) -> bool:

@@ -70,10 +70,14 @@ def meant(name: str, known: Iterable[str]) -> str:
     """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
     if close := did_you_mean(name, known):
         return close
-    option = next((own for own, others in OTHER_NAMES.items() if name.lower() in others.split()), None)
+    option = next((own for own in ("M", "cond", "v_initial") if _is_called(name, own)), None)
     if option is not None:
         return f"; did you mean {option!r}?"
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
+
+
+def _is_called(name: str, argument: str) -> bool:
+    return name.lower() in OTHER_NAMES.get(argument, "").split()
 
 
 def by_stems(names: Sequence[str], keys: Sequence[str], where: str) -> list[str]:
@@ -114,7 +118,7 @@ def _stem(key: str, names: Iterable[str]) -> str | None:
 
 def is_over(name: str) -> bool:
     """Whether a name is what people call the values of a sweep, the bounds of a fit or the ranges of sliders."""
-    return name.lower() in OTHER_OVER
+    return _is_called(name, "over")
 
 
 def names_in(given: Any, each: str) -> str:
@@ -130,7 +134,7 @@ def instead_in_run(name: str) -> str:
 
 def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str], instead: str | None = None) -> None:
     """Say which argument is probably meant by a name that is no input; ``instead`` where it is none of those of a run."""
-    close = difflib.get_close_matches(name, [*arguments], 1, 0.75)
+    close = difflib.get_close_matches(name, [*arguments], 1, 0.75) or [own for own in arguments if _is_called(name, own)]
     instead = instead_in_run(name) if instead is None else instead
     if instead := f"; did you mean the argument {close[0]!r}?" if close else instead:
         error.args = (f"{error}; {name!r} is taken for an input{instead}",)
@@ -153,12 +157,13 @@ _OF_RUNS = {
 """What people give to a run that takes no such argument, and how it is done."""
 
 
-OTHER_OVER = {"over", "grid", "params", "parameters", "param_grid", "values", "ranges", "range", "bounds", "priors", "space"}
-"""What people call the argument ``over``."""
-
 OTHER_NAMES = {
     "M": "m n steps n_steps num_steps iterations n_iterations trips trip_count count max times",
     "cond": "c condition while keep_going",
     "v_initial": "v_init init initial initial_values initials state carried v0 x0",
+    "over": "over grid params parameters param_grid values ranges range bounds priors space",
+    "trials": "n n_trials num_trials repeats n_simulations num_samples",
+    "time_increment": "dt delta_t time_step timestep step_size",
+    "workers": "jobs n_jobs n_workers num_workers processes cores cpus",
 }
-"""The arguments of a loop, and what people call them."""
+"""The arguments of a loop, a run and a sweep, and what people call them."""

@@ -22,6 +22,19 @@ def is_count(value: Any, least: int) -> bool:
     return is_whole(value) and least <= int(value) <= LARGEST
 
 
+def is_chosen(name: str, value: Any) -> bool:
+    """Something that is chosen or not.
+
+    Raises
+    ------
+    ArgumentError
+        It is neither True nor False.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentError(f"{name} must be True or False; got {in_words(value)}")
+    return bool(value)
+
+
 def counted(name: str, value: Any, what: str = "") -> int:
     """A count from 1 on.
 

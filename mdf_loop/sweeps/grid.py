@@ -118,7 +118,7 @@ def _of_points(points: list[Mapping[str, Any]]) -> Grid:
 
 
 def _listed(name: Any, values: Any) -> tuple[Any, ...]:
-    if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+    if isinstance(values, str | Mapping) or not hasattr(values, "__len__") or not len(values):
         raise ArgumentError(f"over[{name!r}] is a list of values, with at least one; got {values!r}")
     if type(values) is np.ndarray and values.ndim == 1 and values.dtype.type in PLAIN:
         return tuple(values.tolist())

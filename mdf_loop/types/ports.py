@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import shortened
+from mdf_loop.errors import MissingOutput, did_you_mean, shortened
 from mdf_loop.ir import Body, ValueType, record
 
 
@@ -78,6 +78,9 @@ class Ports(Mapping[str, Any]):
         self._ports = dict(ports)
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self._ports:
+            names = ", ".join(self)
+            raise MissingOutput(f"there is no {name!r}{did_you_mean(name, self) or f'; there are {names}'}")
         return self._ports[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -29,7 +29,7 @@ AMBIENT = frozenset({*NUMBERS, *INDICES})
 """Names that mean something in every body: those of values around it win over them."""
 
 _LINE = re.compile(r"\s*(?:(let|collect)\s+|(d)(?=\w+/dt\s*:))?([^\W\d]\w*)(?:(?<=\w)/dt)?\s*:(?!:)\s*(.*)", re.DOTALL)
-_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*(?:/dt)?\s*:(?:\s|$)")
+_START = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:(?:let|collect)\s+)?[^\W\d]\w*(?:/dt)?\s*:(?![:\\/])(?!\S*\.onnx)")
 _BRACKETS = {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}
 
 
@@ -336,7 +336,9 @@ def _read_line(said: Equations, line: str, number: int) -> None:
     found = _LINE.fullmatch(line)
     if found is None:
         is_assigned = re.match(r"\s*[\w ]+?\s*=(?!=)", line)
+        chosen = re.match(r"\s*if\s(.+?):\s*(\w+)\s*=\s*(.+)", line)
         meant = as_derivative(line.strip(), in_text=True) or ("; an equation has a colon, and no =" if is_assigned else "")
+        meant = "; choose the value: {1}: where({0}, {2}, {1})".format(*chosen.groups()) if chosen else meant
         raise MalformedBody(
             f"equations, line {number}: {line.strip()!r} is not x: expression, collect x: ... or while: ...{meant}"
         )

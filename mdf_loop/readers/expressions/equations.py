@@ -160,7 +160,8 @@ class _Reader:
         going = [self._value("while", "while", after) if said.going else Value(self.condition)] if self.kind == "loop" else []
         self.together.settle()
         made = builder.finish(EQUATIONS, [*going, *new.values(), *collected])
-        rows = {name: "/".join(self.said.path(f"collect {name}")) for name in said.collected}  # also of values with other names
+        rows = {name: f"collect {name}" for name in said.collected} | ({} if said.going is None else {"while": "while"})
+        rows = {name: "/".join(said.path(place)) for name, place in rows.items()}  # also of values with other names
         unread = tuple(name for name in said.captured if name not in made.captures)
         return replace(made, ends=said.going is not None, places={**rows, **made.places}, unread=unread)
 

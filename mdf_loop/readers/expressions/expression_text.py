@@ -345,18 +345,14 @@ def refused(node: Any, text: str, path: tuple[str, ...], what: str, meant: str =
 
 def part_at(text: str, column: int) -> str:
     """An expression with a column, for messages; of a long one the part around it."""
-    begin = text.find(" ", column - 40) if len(text) > LONGEST_EXCERPT and column > 40 else 0
-    shown = repr("..." * (begin > 0) + shortened(text[max(begin, 0) :].lstrip(), LONGEST_EXCERPT))
+    begin = max(0, text.find(" ", column - 40)) if len(text) > 60 and column > 40 else 0
+    shown = excerpt("..." * (begin > 0) + text[begin:].lstrip())
     return f"expression {shown}{f', column {column}' if column else ''}"
-
-
-LONGEST_EXCERPT = 60
-"""Characters of an expression in a message."""
 
 
 def excerpt(text: str) -> str:
     """A text, or the beginning of a long one, for messages."""
-    return repr(shortened(text, LONGEST_EXCERPT))
+    return repr(shortened(text, 60))
 
 
 def variables(tree: ast.expr) -> list[str]:

@@ -24,7 +24,7 @@ from mdf_loop.readers.expressions.expression_text import (
     tree_of,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, DRAWS, MODULES, OPERATORS, dotted, op_of, signed
-from mdf_loop.readers.expressions.other_notations import of_collected
+from mdf_loop.readers.expressions.other_notations import OTHER_FUNCTIONS, of_collected
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
 
 DISTRIBUTIONS = {"normal": (2, "mean, spread"), "uniform": (2, "low, high"), "poisson": (1, "rate")}
@@ -116,7 +116,7 @@ class FormulaNames(ast.NodeTransformer):
         if module:
             tree.func = _dotted(f"{module}.{name}", tree)
         else:
-            drawn = f"; {instead_of(name, tree.args)}" if name in DRAWN and name not in _MEANT else ""
+            drawn = f"; {instead_of(name, tree.args)}" if name in DRAWN and name not in OTHER_FUNCTIONS else ""
             value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
             raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
         return tree
@@ -187,20 +187,6 @@ class FormulaNames(ast.NodeTransformer):
         return _dotted(NUMBERS[tree.id], tree) if tree.id in NUMBERS and tree.id not in self.known else tree
 
 
-_MEANT = {
-    **dict.fromkeys(("randn", "rnorm"), "noise"),
-    "runif": "uniform",
-    "rpois": "poisson",
-    "gauss": "normal",
-    "rand": "uniform",
-    "ln": "log",
-    "step": "heaviside",
-    "sgn": "sign",
-    **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
-}
-"""What functions of Python, numpy and others are called here that another name is closer to."""
-
-
 def functions_of_equations() -> dict[str, str]:
     """Calls that equations may have, with what the reader makes of each: ``{"noise()": "numpy.random.randn()", ...}``."""
     load_kernels()
@@ -221,13 +207,13 @@ def functions_of_equations() -> dict[str, str]:
 
 def meant_by(name: str) -> list[str]:
     """What other libraries call a function of equations."""
-    return [other for other, ours in _MEANT.items() if ours == name]
+    return [other for other, ours in OTHER_FUNCTIONS.items() if ours == name]
 
 
 def _close(name: str) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
     known = [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS]
-    return f"; did you mean {_MEANT[name]!r}?" if name in _MEANT else did_you_mean(name, known)
+    return f"; did you mean {OTHER_FUNCTIONS[name]!r}?" if name in OTHER_FUNCTIONS else did_you_mean(name, known)
 
 
 def _at(made: Any, tree: ast.AST) -> Any:

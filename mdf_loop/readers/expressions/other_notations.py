@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from mdf_loop.errors import did_you_mean, shortened
-from mdf_loop.readers.expressions.function_calls import BUILTINS, op_of
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWS, op_of
 
 _DERIVATIVE = re.compile(
-    r"\s*(?:[d∂](?P<twice>2|²|\^2)?\(?(?P<name>[^\W\d]\w*?)\)?\s*/\s*[d∂]\(?(?:t(?:2|²|\^2)?|[^\W\d]\w*)\)?"
+    r"\s*(?:(?P<factor>[\w.]+)\s*[*\s]\s*)?(?:[d∂](?P<twice>2|²|\^2)?\(?(?P<name>[^\W\d]\w*?)\)?\s*/\s*[d∂]\(?(?:t(?:2|²|\^2)?|[^\W\d]\w*)\)?"
     r"|(?P<marked>[^\W\d]\w*)(?P<marks>['′’]{1,2}))\s*(?:[:=]+(?P<slope>.*))?",
     re.DOTALL,
 )
-"""``dx/dt``, ``d2x/dt2``, ``x'`` and ``x''``, with what it is if that is written behind it."""
+"""``dx/dt``, ``tau * dx/dt``, ``d2x/dt2``, ``x'`` and ``x''``, with what it is if that is written behind it."""
 
 
 def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
@@ -34,6 +34,7 @@ def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
     if found is None:
         return ""
     name, rate = found["name"] or found["marked"], shortened(str(found["slope"] or slope).strip().partition("\n")[0], 400)
+    rate = f"({rate}) / {found['factor']}" if found["factor"] else rate
     lines = {name: rate}
     if found["twice"] or len(found["marks"] or "") == 2:
         lines = {name: f"{name}_rate", f"{name}_rate": rate}
@@ -67,8 +68,6 @@ _NAMES = {
     "infinity": "; it is written inf",
     "na": "; it is written nan",
     "xi": "; noise() draws a number, and in a derivative it is white noise",
-    "noise": "; noise() draws a number",
-    "uniform": "; uniform() draws a number",
 }
 """Names that mean something elsewhere, and how equations have that."""
 
@@ -87,7 +86,23 @@ def meant_by_name(name: str, known: Collection[str]) -> str:
     meant = (
         of_another_iteration(name, known) or meant or _of_unit(name) or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
     )
-    return meant or (f"; {name} is a function: write {name}(...)" if name in BUILTINS or op_of(f"numpy.{name}") else "")
+    ours = OTHER_FUNCTIONS.get(name, name)
+    is_function = ours in {*BUILTINS, *DRAWS} or op_of(f"numpy.{ours}")
+    return meant or (f"; {name} is a function: write {ours}({'' if ours in DRAWS else '...'})" if is_function else "")
+
+
+OTHER_FUNCTIONS = {
+    **dict.fromkeys(("randn", "rnorm"), "noise"),
+    "runif": "uniform",
+    "rpois": "poisson",
+    "gauss": "normal",
+    "rand": "uniform",
+    "ln": "log",
+    "step": "heaviside",
+    "sgn": "sign",
+    **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
+}
+"""What functions of Python, numpy and others are called here that another name is closer to."""
 
 
 _UNIT = re.compile(r"[numpkMG](?:V|S|A|F|Hz)|[num]s|[nmu]M|[cmu]m|volt|ohm|amp|siemens|second|meter")
@@ -119,6 +134,8 @@ def meant_by_list(value: list[Any], is_condition: bool = False) -> str:
     >>> meant_by_list([[1.0, "dt"], [0, 1]])
     "; write an array of expressions as one text, in quotes: '[[1.0, dt], [0, 1]]'"
     """
+    if is_condition and len(value) == 1:
+        return f"; write {value[0]} without brackets"
     if is_condition:
         return f"; both are written {' and '.join(map(str, value))}, one of them {' or '.join(map(str, value))}"
     return f"; write an array of expressions as one text, in quotes: '{_without_quotes(value)}'"
@@ -186,7 +203,9 @@ _SIGNS = {
     r"[^\W\d]\w*\$[^\W\d]\w*": "write a column of a table as a value of its own, with a name without $",
     "&&": "and",
     r"\|\|": "or",
+    "~=": "!=",
     "!(?!=)": "not",
+    r"(?<!\d)\.[*/^]": "write it without the point: * and / go by elements, and a power is **",
     "<>": "!=",
     "=<|≤": "<=",
     "=>|≥": ">=",
@@ -222,6 +241,8 @@ def _of_product(text: str) -> str:
     found = _PRODUCT.search(text)
     if found is None or not _WORDS.isdisjoint(found.groups()):
         return ""
+    if unit := _of_unit(found[2]):
+        return unit
     is_call = found[1] in BUILTINS or op_of(f"numpy.{found[1]}")
     return f"; a call has brackets: {found[1]}({found[2]})" if is_call else f"; a product is written {found[1]} * {found[2]}"
 

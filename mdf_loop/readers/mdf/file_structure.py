@@ -6,7 +6,6 @@ Here each key and each kind is looked at first.  Which there are is read off MDF
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, warn_user
+from mdf_loop.errors import MalformedBody, close_to, did_you_mean, warn_user
 from mdf_loop.ir import record
 from mdf_loop.readers.expressions.other_notations import meant_by_comma, meant_by_condition, meant_by_list
 from mdf_loop.readers.mdf.input_ports import needed
@@ -225,6 +224,7 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
             is_decimal = value is None and re.fullmatch(r"\d+\w*", str(key))
             comma = meant_by_comma(content) if value is None else meant_by_condition(content) * (kind.__name__ == "Condition")
             comma = comma or ("; a number has a point: 0.1, not 0,1" if is_decimal else "")
+            comma = comma or (_AN_ID if kind.__name__ == "Model" and place[-1:] in (("graphs",), ("nodes",)) else "")
             yield Misplaced(f"{_unknown(key, fields, kind)}{comma}", (*place, key), meant=meant)
         if meant in fields:
             said[meant] = value
@@ -275,6 +275,9 @@ def _wrong_of_list(content: list[Any], kind: Any, place: Place) -> Iterator[Misp
         yield Misplaced(f"{_article(kind)} in a list is a mapping with {_listed(fields)}; got one {said}", (*place, k))
 
 
+_AN_ID = "; a file begins with the id of the model: my_model: {graphs: {my_graph: {nodes: ...}}}"
+
+
 def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
     if key in NEWER.get(kind.__name__, ()):
         return f"{key!r} of {_article(kind)} takes {needed()}"
@@ -308,7 +311,7 @@ def _kinds() -> tuple[Any, ...]:
 
 def _close(key: Any, fields: Iterable[str]) -> str:
     """The key that is much like another one; empty if none is."""
-    close = difflib.get_close_matches(str(key), fields, 1) or [name for name in fields if str(key) in name.split("_")]
+    close = close_to(key, fields) or [name for name in fields if str(key) in name.split("_")]
     return close[0] if close else ""
 
 
@@ -363,7 +366,7 @@ def _wrong_names(graph: Mapping[str, Any], place: Place) -> Iterator[Misplaced]:
         for name, condition in _mappings(said.get(key) if isinstance(said, Mapping) else None).items():
             where = (*place, "conditions", key, name)
             if key == "node_specific" and name not in nodes:
-                yield Misplaced(f"a condition for node {name!r}, which is not there{_meant(name, nodes)}", where, place)
+                yield Misplaced(f"a condition for node {name!r}, which is not there{did_you_mean(name, nodes)}", where, place)
             yield from _wrong_with_condition(condition, nodes, where)
 
 
@@ -393,7 +396,9 @@ def _wrong_with_condition(condition: Mapping[str, Any], nodes: Iterable[str], pl
                 yield from _wrong(item, Condition, where)
                 yield from _wrong_with_condition(item, nodes, where)
             elif key in ("dependency", "dependencies") and isinstance(item, str) and item not in nodes:
-                yield Misplaced(f"a condition that depends on node {item!r}, which is not there{_meant(item, nodes)}", where)
+                yield Misplaced(
+                    f"a condition that depends on node {item!r}, which is not there{did_you_mean(item, nodes)}", where
+                )
 
 
 def _says_types(metadata: Any) -> bool:
@@ -435,14 +440,9 @@ def wrong_with_edges(
     for id, sender, sender_port, receiver, receiver_port in edges:
         for end, port, kind in ((sender, sender_port, "output_ports"), (receiver, receiver_port, "input_ports")):
             if end not in nodes:
-                message = f"edge {id!r} names node {end!r}, which is not there{_meant(end, nodes)}"
+                message = f"edge {id!r} names node {end!r}, which is not there{did_you_mean(end, nodes)}"
                 yield Misplaced(message, (*place, "edges", id), place)
             elif kind in nodes[end] and port not in (there := nodes[end][kind]):
                 has = ", ".join(map(repr, there)) or "none"
                 message = f"edge {id!r} names {kind[:-1].replace('_', ' ')} {port!r} of node {end!r}, which has {has}"
                 yield Misplaced(message, (*place, "edges", id), place)
-
-
-def _meant(name: Any, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(name), list(names), 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -7,13 +7,12 @@ field holds is read off the classes of ``modeci_mdf.mdf``; what may be a value o
 from __future__ import annotations
 
 import copy
-import difflib
 import functools
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.errors import MalformedBody, let_through, shortened
+from mdf_loop.errors import MalformedBody, did_you_mean, let_through, shortened
 from mdf_loop.readers.mdf.file_structure import check_graph_content
 
 Path = tuple[str, ...]
@@ -121,8 +120,7 @@ def as_graph(source: Any) -> Any:
     if not isinstance(content, Mapping):
         if hasattr(content, "nodes") and hasattr(content, "edges"):
             return content
-        close = difflib.get_close_matches(str(key), ("onnx", "onnx_file", "carried"), 1)
-        meant = f"; did you mean {close[0]!r} for {key!r}?" if close else ""
+        meant = did_you_mean(key, ("onnx", "onnx_file", "carried"))
         raise MalformedBody(f"a graph is a dict with nodes; got {type(content).__name__}{meant}", (str(key),))
     return _structured(dict(content), str(key).removeprefix("graph_"))
 

@@ -120,7 +120,8 @@ def not_in_node(name: str, known: Collection[str]) -> str:
     if name == STEP:
         like = next((each for each in known if each.lower() in OTHER_STEPS), "0.1")
         return f"the length of a step, {STEP}, is missing: write {STEP}: {like} in the body, next to its equations"
-    return f"the body reads {name!r}, which the node does not have{meant_by_name(name, known)}"
+    meant = meant_by_name(name, known) or f"; give it as a parameter: {name}: {{value: ...}}"
+    return f"the body reads {name!r}, which the node does not have{meant}"
 
 
 def inside_a_body(error: Exception, values: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mdf_loop.errors import KindError, MalformedBody, in_words, let_through
+from mdf_loop.errors import KindError, MalformedBody, in_words, let_through, shortened
 from mdf_loop.ir import Body
 from mdf_loop.readers.expressions.other_notations import as_derivative
 from mdf_loop.types.schemas import LARGEST_VERSION
@@ -69,7 +69,8 @@ def as_equation(text: str) -> str:
     name, operator, value = found.groups()
     own = name.split()[-1]
     value = re.sub(rf"\b{own}[\[(]\s*[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?[\])]", own, value)
-    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value.strip()[:60]}"
+    value = shortened(re.sub(r"\s+:\s*\w+\s*$", "", value).strip("; "), 400)  # Brian has units there, MATLAB a semicolon
+    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value}"
 
 
 def hint(text: str) -> str:

@@ -6,6 +6,7 @@ import dis
 import itertools
 import linecache
 import sys
+import traceback
 from typing import Any
 
 from mdf_loop.readers.python.instead import instead, instruction, stores
@@ -63,14 +64,10 @@ class Traceable:
 
     def library(self) -> str:
         """The library, other than numpy, that the function, or one that it calls, has handed a value; empty if it is none."""
-        frame: Any = sys._getframe(1)
-        found = ""
-        while frame is not None and frame.f_code is not self.code:
-            module = frame.f_globals.get("__name__", "")
-            root = module.partition(".")[0]
-            found = root if is_library(module) and root not in _NO_LIBRARIES else found
-            frame = frame.f_back
-        return found
+        frames = (frame for frame, _ in traceback.walk_stack(None)) if self._frame() is not None else ()
+        above = itertools.takewhile(lambda frame: frame.f_code is not self.code, frames)
+        names = [frame.f_globals.get("__name__", "").partition(".")[0] for frame in above]
+        return next((name for name in reversed(names) if is_library(name) and name not in _NO_LIBRARIES), "")
 
     def _assigned(self) -> str:
         """The variable that gets what is computed now; empty where it is a part of something larger."""

@@ -125,13 +125,11 @@ def body(function: Callable[..., Any]) -> TracedFunction:
     return TracedFunction(function)
 
 
-@public
 def noise(like: Any = None) -> Any:
     """Random numbers of the standard normal distribution inside a traced function: one, or as many as ``like`` has."""
     return _drawn("randn", "normal", like)
 
 
-@public
 def uniform(like: Any = None, high: Any = None) -> Any:
     """Random numbers between 0 and 1 inside a traced function: one, or as many as ``like`` has.
 
@@ -140,19 +138,17 @@ def uniform(like: Any = None, high: Any = None) -> Any:
     return _drawn("rand", "uniform", like) if high is None else _tracing().add("numpy.random.uniform", [like, high])
 
 
-@public
 def normal(mean: Any, spread: Any) -> Any:
     """Normally distributed random numbers inside a traced function, as many as both have."""
     return _tracing().add("numpy.random.normal", [mean, spread])
 
 
-@public
 def poisson(rate: Any) -> Any:
     """Poisson distributed random numbers inside a traced function, as many as the rate has."""
     return _tracing().add("numpy.random.poisson", [rate])
 
 
-body.noise, body.uniform, body.normal, body.poisson = noise, uniform, normal, poisson  # type: ignore[attr-defined]
+body.noise, body.uniform, body.normal, body.poisson = map(public, (noise, uniform, normal, poisson))  # type: ignore[attr-defined]
 
 
 def _tracing() -> Trace:
@@ -203,18 +199,12 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
         except Exception as error:
             let_through(error)
             if type(error) is NameError and str(error).startswith("name "):
-                is_module = error.name in {*sys.stdlib_module_names, *sys.modules, "np"}
-                meant = (
-                    f"import {'numpy as np' if error.name == 'np' else error.name} first"
-                    if is_module
-                    else _GIVEN.format(_name(function), error.name)
-                )
+                is_module = error.name in {*sys.stdlib_module_names, *sys.modules}
+                meant = f"import {error.name} first" if is_module else _GIVEN.format(_name(function), error.name)
                 error.args = (f"{trace.place(line_of(trace, error))}: {error}; {meant}",)
             if trace.refusal is None and Traced.__name__ in str(error) and not isinstance(error, LoopError):
                 said = str(error).replace(TracedVariable.__name__, "a value of the loop")
-                what = (
-                    f"gives values {LATER}, where numbers are needed ({type(error).__name__}: {said}); {NUMPYS}; {ANY_FUNCTION}"
-                )
+                what = f"gives values {LATER}, where numbers are needed ({said}); {NUMPYS}; {ANY_FUNCTION}"
                 raise trace.refused(what, line_of(trace, error)) from error
             if trace.refusal is None or isinstance(error, LoopError):
                 raise

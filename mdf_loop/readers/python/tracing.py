@@ -186,8 +186,8 @@ class Traced(NDArrayOperatorsMixin):
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
             return lambda *_, **__: TracedVariable(here.value(self), here, changes=1)
-        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else ATTRIBUTES.get(name) or did_you_mean(name, _METHODS)
-        advice = here.unknown(name) if name in FORMULAS else advice
+        usual = here.unknown(name) if name in {*FORMULAS, *ATTRIBUTES} else did_you_mean(name, _METHODS)
+        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else usual
         raise here.refused_by_python(f"asks for .{name}, which a value has only when the loop runs", advice)
 
     def _refused(self, what: str) -> TracedBranch:
