@@ -3,9 +3,11 @@
 import re
 
 import pytest
+from test_cli import run_main
 from test_words_of_equations import content, errors_of, written
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.convert.locating import line_of_error
 from mdf_loop.errors import LoopError
 
@@ -69,3 +71,114 @@ def test_signs_that_mean_something_in_yaml_lead_to_quotes(tmp_path, text):
     path.write_text(f"m:\n  graphs:\n    g: {{nodes: {{n: {{parameters: {{a: {{value: {text}}}}}}}}}}}\n")
     with pytest.raises(LoopError, match=r"line 3, column .* is in quotes"):
         mdf_loop.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("x .* 2", "write it without the point"),
+        ("x ./ 2", "write it without the point"),
+        ("x ~= 0", "~= is written !="),
+        ("20 mV + x", "equations have no units"),
+        ("x + randn", "randn is a function: write noise()"),
+        ("x + uniform", "uniform is a function: write uniform()"),
+    ],
+)
+def test_notations_of_matlab_and_brian_have_cures(text, cure):
+    with pytest.raises(LoopError, match=re.escape(cure)):
+        mdf_loop.loop(3, True, 1.0, body=f"x: {text}")
+
+
+@pytest.mark.parametrize(
+    ("body", "cure"),
+    [
+        ("tau*dx/dt: -x", "a derivative is written dx/dt: (-x) / tau"),
+        ("dx/dt = (1 - x)/tau : 1", "an equation has a colon: dx/dt: (1 - x)/tau"),
+        ("x = x + 1;", "an equation has a colon: x: x + 1"),
+        ("x: x + 1\nif x > 3: x = 0", "choose the value: x: where(x > 3, 0, x)"),
+        ("x", "nor an equation such as x: x + 1"),
+        ("dx/dt = " + " + ".join(["-x"] * 40), "+ -x"),
+        ({"carried": {"x": "x - 1"}, "while": ["x < 3"]}, "write x < 3 without brackets"),
+    ],
+)
+def test_whole_lines_of_others_have_cures(body, cure):
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(3, True, 1.0, body=body, tau=1.0, dt=0.1)
+    assert str(caught.value).endswith(cure)
+
+
+def test_a_colon_needs_no_space_and_a_path_stays_one():
+    assert mdf_loop.loop(3, True, 1.0, body="x:x+1") == 4
+    with pytest.raises(FileNotFoundError):
+        mdf_loop.loop(3, True, 1.0, body="C:\\body.onnx")
+
+
+DRIFT = "examples/drift_diffusion.yaml"
+
+CALLS = {
+    "data is a text": (lambda: mdf_loop.fit(DRIFT, "abc", OVER), "got str; write data={'name of an output': values}"),
+    "data is a list": (lambda: mdf_loop.fit(DRIFT, [0.3], OVER), "got list; write data={'name of an output': values}"),
+    "data is a function": (lambda: mdf_loop.fit(DRIFT, len, OVER), "a function is given as loss="),
+    "data is a file": (lambda: mdf_loop.fit(DRIFT, "d.csv", OVER), "pandas.read_csv('d.csv')"),
+    "loss": (lambda: mdf_loop.fit(DRIFT, DATA, OVER, lambda s: 1.0, trials=5), "loss is called with two mappings"),
+    "one": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one([1.0]), "values are a mapping, such as {'drift': 1.0}; got list"),
+    "one misspelt": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one({"drfit": 1.0}), "missing: drift; given: drfit"),
+    "truth": (lambda: mdf_loop.sweep(DRIFT, SWEPT, common_noise="yes"), "common_noise must be True or False; got 'yes'"),
+    "jobs": (lambda: mdf_loop.sweep(DRIFT, SWEPT, n_jobs=2), "did you mean the argument 'workers'?"),
+    "swept argument": (lambda: mdf_loop.sweep(DRIFT, {"trials": [1, 2]}), "did you mean the argument 'trials'?"),
+    "mapping of values": (lambda: mdf_loop.sweep(DRIFT, {"drift": {"a": 1}}), "is a list of values, with at least one"),
+    "dt": (lambda: mdf_loop.run("examples/oscillator.yaml", steps=2, dt=1), "did you mean the argument 'time_increment'?"),
+    "recorded": (lambda: mdf_loop.run(DRIFT, record="decision.x")["decision.x"], "results.recorded['decision.x']"),
+    "input": (lambda: mdf_loop.prepare(DRIFT).inputs["drfit"], "there is no 'drfit'; did you mean 'drift'?"),
+    "attribute": (lambda: setattr(mdf_loop.prepare(DRIFT), "drift", 3), "a run takes it, model(drift=...)"),
+    "body in a scan": (lambda: mdf_loop.scan(lambda s, x: s, 0, [1]), "scan: the body is given by name: scan("),
+}
+OVER, SWEPT, DATA = {"drift": (0.1, 2.0)}, {"drift": [1.0]}, {"reaction_time": [0.5] * 20}
+
+
+@pytest.mark.filterwarnings("ignore:the change in time")
+@pytest.mark.parametrize("call", CALLS)
+def test_wrong_calls_have_cures(call):
+    mistaken, cure = CALLS[call]
+    with pytest.raises(LoopError) as caught:
+        mistaken()
+    assert cure in str(caught.value)
+
+
+@pytest.mark.parametrize("top", ["nodes: {n: {parameters: {v: {value: 3}}}}", "graphs: {g: {nodes: {n: {}}}}"])
+def test_a_file_without_the_id_of_its_model_says_so(tmp_path, top):
+    path = tmp_path / "m.yaml"
+    path.write_text(top)
+    with pytest.raises(LoopError, match="a file begins with the id of the model: my_model:"):
+        mdf_loop.load(path)
+
+
+def test_a_power_of_other_languages_in_mdf_is_named(tmp_path):
+    nodes = {"n": {"parameters": {"v": {"value": 3}, "k": {"value": "v ^ 2"}}, "output_ports": {"o": {"value": "k"}}}}
+    path = written(tmp_path, {"m": {"graphs": {"g": {"nodes": nodes}}}})
+    with pytest.warns(mdf_loop.errors.LoopWarning, match=r"n\.k: \^ in 'v \^ 2' is the exclusive or .* is written \*\*"):
+        assert mdf_loop.run(path)["o"] == 1
+    (found,) = check(path)
+    assert (found.kind, found.line) == ("warning", 9)
+    assert "a power is written **" in found.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "cure"),
+    [
+        (("run", DRIFT, "--drift", "3"), 2, "there is no option --drift; a value of the model is --set drift=3"),
+        (("run", DRIFT, "--drift=-.5"), 2, "--set drift=-.5"),
+        (("run", DRIFT, "--set", "drift", "3"), 1, "write --set drift=3"),
+        (("sweep", DRIFT, "--over", "drift", "0:1:3"), 1, "write --over drift=0:1:3"),
+        (("fit", DRIFT), 2, "fit is no command: in Python it is mdf_loop.fit(...)"),
+        (("run", DRIFT, "--set", "drift="), 1, "and texts in quotes\n"),
+    ],
+)
+def test_wrong_commands_have_cures(capsys, arguments, code, cure):
+    assert run_main(*arguments) == code
+    assert cure in capsys.readouterr().err
+
+
+def test_options_with_numbers_stay_options(capsys):
+    assert run_main("run", DRIFT, "--seed", "3", "--timeout", "30", "--no-progress") == 0
+    assert not capsys.readouterr().err
