@@ -30,7 +30,7 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.progress import Bar, Watch
-from mdf_loop.settings.counts import LARGEST, is_chosen, is_count, is_whole
+from mdf_loop.settings.counts import LARGEST, check_chosen, is_count, is_whole
 from mdf_loop.settings.engines import ENGINES, Engine, available_engines
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.system.threads import holding
@@ -81,7 +81,7 @@ class Options:
         if self.progress is not None and not isinstance(self.progress, bool) and not callable(self.progress):
             raise ArgumentError(f"progress must be True, False, None or a function; got {in_words(self.progress)}")
         for name in ("obey_body_condition", "trusted", "traceback"):
-            is_chosen(name, getattr(self, name))
+            check_chosen(name, getattr(self, name))
 
 
 SEED_BITS = 4096
@@ -115,12 +115,18 @@ def current_options() -> Options:
 
 
 def public(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that users call: an error leaves it with the lines of their code alone, unless ``options(traceback=True)``."""
+    """A function that users call: an error leaves it with the lines of their code alone, unless ``options(traceback=True)``.
+
+    What it declares as ``bool`` is True or False.
+    """
+    flags = {name for name, kind in function.__annotations__.items() if kind == "bool" and name != "return"}
 
     @functools.wraps(function)
     def called(*args: P.args, **named: P.kwargs) -> T:
         try:
             try:
+                for name in flags and flags & named.keys():
+                    check_chosen(name, named[name])
                 return function(*args, **named)
             except TypeError as error:
                 if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the call itself

@@ -136,7 +136,7 @@ CALLS = {
 OVER, SWEPT, DATA = {"drift": (0.1, 2.0)}, {"drift": [1.0]}, {"reaction_time": [0.5] * 20}
 
 
-@pytest.mark.filterwarnings("ignore:the change in time")
+@pytest.mark.filterwarnings("ignore:no time passes")
 @pytest.mark.parametrize("call", CALLS)
 def test_wrong_calls_have_cures(call):
     mistaken, cure = CALLS[call]
@@ -182,3 +182,35 @@ def test_wrong_commands_have_cures(capsys, arguments, code, cure):
 def test_options_with_numbers_stay_options(capsys):
     assert run_main("run", DRIFT, "--seed", "3", "--timeout", "30", "--no-progress") == 0
     assert not capsys.readouterr().err
+
+
+def test_names_of_one_letter_are_no_misspelt_words():
+    with pytest.raises(LoopError, match="reads 'I' from outside") as caught:
+        mdf_loop.loop(3, True, 1.0, body="x: x + I")
+    assert "iteration number" not in str(caught.value)
+    with pytest.raises(LoopError, match=r"a time is carried: t: t"):
+        mdf_loop.run(written_model({"carried": {"x": "x"}, "collected": {"t": "t"}}))
+
+
+def written_model(body):
+    """A model of MDF with a loop of such a body."""
+    from modeci_mdf.mdf import Graph
+
+    return Graph.from_dict({"g": content(body)["m"]["graphs"]["g"]})
+
+
+def test_time_that_runs_backwards_is_a_warning():
+    with pytest.warns(mdf_loop.errors.LoopWarning, match="time_increment is -0.1, so time runs backwards"):
+        mdf_loop.run("examples/oscillator.yaml", steps=3, time_increment=-0.1)
+
+
+def test_what_is_far_from_all_names_has_no_suggestion():
+    with pytest.raises(LoopError, match=r"calls numpy\.append") as caught:
+        mdf_loop.loop(3, True, 1.0, body="x: np.append(x, 1)")
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", [mdf_loop.run, lambda model, **how: mdf_loop.prepare(model)(**how)])
+def test_what_is_true_or_false_is_nothing_else(call):
+    with pytest.raises(LoopError, match="collect must be True or False; got 'yes'"):
+        call("examples/oscillator.yaml", steps=2, time_increment=0.1, collect="yes")

@@ -74,11 +74,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130 if is_interrupted else getattr(error, "exit_code", 1))
 
 
-def _not_there(said: str) -> ArgumentError:
-    """The error for a command or an option that does not exist, with its exit code."""
-    error = ArgumentError(said)
-    error.exit_code = 2  # type: ignore[attr-defined]
-    return error
+class _NotThere(ArgumentError):
+    """A command or an option does not exist."""
+
+    exit_code = 2
 
 
 def _refuse_loose(arguments: list[str]) -> None:
@@ -91,7 +90,7 @@ def _refuse_loose(arguments: list[str]) -> None:
     """
     known = {name.strip("_") for name in _options_of(arguments)}
     if arguments and not known and arguments[0].isidentifier() and arguments[0] in importlib.import_module("mdf_loop").__all__:
-        raise _not_there(f"{arguments[0]} is no command: in Python it is mdf_loop.{arguments[0]}(...)")
+        raise _NotThere(f"{arguments[0]} is no command: in Python it is mdf_loop.{arguments[0]}(...)")
     if arguments and os.path.isfile(arguments[0]):
         raise ArgumentError(f"{arguments[0]!r} has no command: write mdf-loop run {arguments[0]}, or check or draw for run")
     for before, text, value in zip(["", *arguments], arguments, [*arguments[1:], ""], strict=False):
@@ -99,7 +98,7 @@ def _refuse_loose(arguments: list[str]) -> None:
             raise ArgumentError(f"{before} takes NAME=VALUE: write {before} {text}={value}")
         name, _, number = text.removeprefix("--").partition("=")
         if known and text[:2] == "--" and name.isidentifier() and name not in known and _NUMBER.fullmatch(number or value):
-            raise _not_there(f"there is no option --{name}; a value of the model is --set {name}={number or value}")
+            raise _NotThere(f"there is no option --{name}; a value of the model is --set {name}={number or value}")
         if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):
             raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
 

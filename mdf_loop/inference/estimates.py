@@ -20,7 +20,7 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_options, options, part_of, start_run
 from mdf_loop.progress import Tally
-from mdf_loop.readers.arguments import is_over, names_in
+from mdf_loop.readers.arguments import is_called, names_in
 from mdf_loop.readers.expressions.derivatives import RANDOM
 from mdf_loop.settings.counts import counted
 from mdf_loop.settings.engines import needed
@@ -367,7 +367,8 @@ def _as_numbers(what: str, values: Any) -> np.ndarray:
 def _bounds(over: Any, inputs: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """Bounds of each parameter; ``inputs`` may be what was meant as such."""
     if not isinstance(over, Mapping) or not over:
-        meant = next((value for name, value in inputs.items() if is_over(name)), inputs or None) if over is None else over
+        called = [value for name, value in inputs.items() if is_called(name, "over")] or [inputs or None]
+        meant = called[0] if over is None else over
         written = f"over={{{names_in(meant, '{!r}: (low, high)')}}}"
         raise KindError(f"over is a mapping of parameters to bounds; got {over!r:.80}; write {written}")
     found = {}

@@ -237,7 +237,7 @@ class Simulator:
                 few, many = ragged[name].min(), ragged[name].max()
                 raise LoopError(
                     f"output {name!r} has {few} values in some runs and {many} in others, which is not an array: leave it out of "
-                    "outputs, or reduce it with reduce="
+                    "the outputs or the data, or reduce it with reduce="
                 )
         missing = np.full(table.count, np.nan)
         return [arrays.get(name, missing) for name in self.outputs]

@@ -284,9 +284,11 @@ class MdfModel(Model):
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
+        increment = how.get("time_increment")
+        if isinstance(increment, int | float) and increment < 0:
+            warn_user(f"time_increment is {increment}, so time runs backwards")
         if "steps" in how and "time_increment" not in how and (names := self._integrated):
-            change = f"the change in time of {', '.join(names)} is not computed"
-            warn_user(f"{change}: steps have no length; give time_increment=, the time between two")
+            warn_user(f"no time passes for {', '.join(names)}: steps have no length; give time_increment=, the time between two")
 
     @cached_property
     def _integrated(self) -> list[str]:

@@ -22,7 +22,7 @@ from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.results import About, Results, stopped_by
 from mdf_loop.options import Run, in_force, public, start_run
 from mdf_loop.readers.arguments import how_to_give, suggest_argument
-from mdf_loop.settings.counts import is_count
+from mdf_loop.settings.counts import check_chosen, is_count
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.system.threads import Recent
 from mdf_loop.types.fitting import handed_out
@@ -430,6 +430,7 @@ class Model:
         if not how:
             return PLAIN
         said = dict(how)
+        check_chosen("collect", said.get("collect", False))
         record, every = said.pop("record", ()), said.get("every", 1)
         if isinstance(record, str):
             record = (record,)

@@ -11,7 +11,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, in_words, unknown_name
 from mdf_loop.models.model import Model
-from mdf_loop.readers.arguments import is_over, names_in
+from mdf_loop.readers.arguments import is_called, names_in
 
 STEPS = 100
 """Places of a slider."""
@@ -54,7 +54,7 @@ def ranges_of(model: Model, over: Mapping[str, Any]) -> tuple[dict[str, Range], 
     for name in over:
         if not model.takes(name):
             error = unknown_name("the model has no input called", name, model.inputs)
-            error.args = (f"{error}; write {names_in(over[name], '{}=(low, high)')}" if is_over(name) else str(error),)
+            error.args = (f"{error}; write {names_in(over[name], '{}=(low, high)')}" if is_called(name, "over") else str(error),)
             raise error
     given = {name: value for name, value in over.items() if not isinstance(value, tuple)}
     ranges = {name: _said(name, ends, _default(model, name)) for name, ends in over.items() if isinstance(ends, tuple)}

@@ -70,13 +70,14 @@ def meant(name: str, known: Iterable[str]) -> str:
     """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
     if close := did_you_mean(name, known):
         return close
-    option = next((own for own in ("M", "cond", "v_initial") if _is_called(name, own)), None)
+    option = next((own for own in ("M", "cond", "v_initial") if is_called(name, own)), None)
     if option is not None:
         return f"; did you mean {option!r}?"
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
 
 
-def _is_called(name: str, argument: str) -> bool:
+def is_called(name: str, argument: str) -> bool:
+    """Whether a name is what people call an argument, such as ``over``: the values of a sweep, bounds or ranges."""
     return name.lower() in OTHER_NAMES.get(argument, "").split()
 
 
@@ -116,11 +117,6 @@ def _stem(key: str, names: Iterable[str]) -> str | None:
     return found[-1] if found and [len(name) for name in found[-2:]].count(len(found[-1])) == 1 else None
 
 
-def is_over(name: str) -> bool:
-    """Whether a name is what people call the values of a sweep, the bounds of a fit or the ranges of sliders."""
-    return _is_called(name, "over")
-
-
 def names_in(given: Any, each: str) -> str:
     """The names that were given, one, a list or a mapping of them, each written in a form such as ``{!r}: [...]``."""
     names = [given] if isinstance(given, str) else given if isinstance(given, Iterable) else []
@@ -134,7 +130,7 @@ def instead_in_run(name: str) -> str:
 
 def suggest_argument(error: ArgumentError, name: str, arguments: Iterable[str], instead: str | None = None) -> None:
     """Say which argument is probably meant by a name that is no input; ``instead`` where it is none of those of a run."""
-    close = difflib.get_close_matches(name, [*arguments], 1, 0.75) or [own for own in arguments if _is_called(name, own)]
+    close = difflib.get_close_matches(name, [*arguments], 1, 0.75) or [own for own in arguments if is_called(name, own)]
     instead = instead_in_run(name) if instead is None else instead
     if instead := f"; did you mean the argument {close[0]!r}?" if close else instead:
         error.args = (f"{error}; {name!r} is taken for an input{instead}",)

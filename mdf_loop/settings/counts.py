@@ -22,8 +22,8 @@ def is_count(value: Any, least: int) -> bool:
     return is_whole(value) and least <= int(value) <= LARGEST
 
 
-def is_chosen(name: str, value: Any) -> bool:
-    """Something that is chosen or not.
+def check_chosen(name: str, value: Any) -> None:
+    """See that something is chosen or not.
 
     Raises
     ------
@@ -32,7 +32,6 @@ def is_chosen(name: str, value: Any) -> bool:
     """
     if not isinstance(value, bool | np.bool_):
         raise ArgumentError(f"{name} must be True or False; got {in_words(value)}")
-    return bool(value)
 
 
 def counted(name: str, value: Any, what: str = "") -> int:

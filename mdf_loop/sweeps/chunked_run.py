@@ -17,8 +17,8 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.models.results import read_by_edge
 from mdf_loop.options import Run, current_options, options, part_of, start_run
 from mdf_loop.progress import Bar, Tally
-from mdf_loop.readers.arguments import is_over, names_in, suggest_argument
-from mdf_loop.settings.counts import counted, is_chosen
+from mdf_loop.readers.arguments import is_called, names_in, suggest_argument
+from mdf_loop.settings.counts import counted
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.clusters import on_cluster
@@ -154,9 +154,8 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
         raise KindError(f"fill must be a number; got {said.fill!r}")
     kept, stops = outputs_of(model, said.outputs), said.on_error == "raise"
     trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
-    common, collect = (is_chosen(name, getattr(said, name)) for name in ("common_noise", "collect"))
-    wish = Wish(said.steps, said.time_increment, collect, outputs=None if kept is None else frozenset(kept))
-    return Task(model, inputs, grid, trials, seed, wish, common, reduce, said.fill, stops)
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=None if kept is None else frozenset(kept))
+    return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
 
 
 def _warn_of_numbers(model: Model, grid: Grid) -> None:
@@ -216,7 +215,7 @@ def _refuse_unknown(model: Model, grid: Grid, inputs: Mapping[str, Any], said: S
                 "Let the model collect the value as an output, or call run(model, trials=..., record=...) at each point"
             )
         error = unknown_name("the model has no input called", name, model.inputs)
-        instead = f"; write over={{{names_in(inputs.get(name), '{!r}: [...]')}}}" if is_over(name) else ""
+        instead = f"; write over={{{names_in(inputs.get(name), '{!r}: [...]')}}}" if is_called(name, "over") else ""
         suggest_argument(error, name, vars(said), instead)
         raise error
     if both := sorted(set(swept) & set(inputs)):

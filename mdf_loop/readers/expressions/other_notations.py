@@ -80,12 +80,11 @@ def of_collected(name: str) -> str:
 
 def meant_by_name(name: str, known: Collection[str]) -> str:
     """What was probably meant by a name that equations read and nothing has; empty where nothing is near."""
-    if name in known:  # what is carried or of a let can be read
+    if name in known and name not in _NAMES:  # what is carried or of a let can be read
         return of_collected(name)
     meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else _NAMES.get(name, "")
-    meant = (
-        of_another_iteration(name, known) or meant or _of_unit(name) or did_you_mean(name, known) or _NAMES.get(name.lower(), "")
-    )
+    meant = of_another_iteration(name, known) or meant or _of_unit(name) or did_you_mean(name, known)
+    meant = meant or (_NAMES.get(name.lower(), "") if name[1:] else "")
     ours = OTHER_FUNCTIONS.get(name, name)
     is_function = ours in {*BUILTINS, *DRAWS} or op_of(f"numpy.{ours}")
     return meant or (f"; {name} is a function: write {ours}({'' if ours in DRAWS else '...'})" if is_function else "")

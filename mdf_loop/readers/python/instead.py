@@ -209,8 +209,8 @@ def _of_call(tree: ast.Call, frame: FrameType) -> str:
     if known is not None and written:
         return known.format(*written, *written, all=", ".join(written[:2]))
     module, _, function = name.rpartition(".")
-    owner = module and frame.f_globals.get(module.partition(".")[0])
-    is_numpys = (owner == "" or isinstance(owner, ModuleType)) and op_of(f"numpy.{function}") is not None
+    is_function = not module or isinstance(frame.f_globals.get(module.partition(".")[0]), ModuleType)
+    is_numpys = is_function and op_of(f"numpy.{function}") is not None
     return f"write np.{function}({', '.join(written)})" if is_numpys and function != "abs" and module != "np" else ""
 
 
