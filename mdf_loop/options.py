@@ -115,10 +115,7 @@ def current_options() -> Options:
 
 
 def public(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that users call: an error leaves it with the lines of their code alone, unless ``options(traceback=True)``.
-
-    What it declares as ``bool`` is True or False.
-    """
+    """A function that users call: a ``bool`` is one; errors have lines of their code only, unless ``options(traceback=True)``."""
     flags = {name for name, kind in function.__annotations__.items() if kind == "bool" and name != "return"}
 
     @functools.wraps(function)

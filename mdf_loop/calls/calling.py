@@ -89,11 +89,10 @@ def loop(*args: Any, body: Any = None, **named: Any) -> Any:
     (array(16), array([100, 100, 121, 169]))
     """
     m, cond, carried, is_listed = _loop_arguments(list(args), named)
-    if body is None:
-        _refuse_position([m, cond, *carried], "loop(M, cond, *carried, body=...)")
+    required(body, "loop", "body", named, [m, cond, *carried])
     if is_traced(m, cond, *carried, *named.values(), body):
-        return traced_loop(m, cond, carried, required(body, "loop", "body", named), named)
-    return run_loop(m, cond, carried, required(body, "loop", "body", named), named, is_listed)
+        return traced_loop(m, cond, carried, body, named)
+    return run_loop(m, cond, carried, body, named, is_listed)
 
 
 def run_loop(m: Any, cond: Any, carried: list[Any], body: Any, named: dict[str, Any], is_listed: bool = False) -> Any:
@@ -161,9 +160,7 @@ def scan(*inputs: Any, body: Any = None, num_scan_inputs: int | None = None, **n
     >>> total, sums
     (array(6), array([1, 3, 6]))
     """
-    if body is None:
-        _refuse_position(inputs, "scan(*carried, *scanned, num_scan_inputs=..., body=...)")
-    required(body, "scan", "body", named)
+    required(body, "scan", "body", named, inputs)
     attrs = {name: listed(name, axes) for name in SCAN_ATTRIBUTES if (axes := named.pop(name, None)) is not None}
     inner = None
     if num_scan_inputs is None and is_equations(body):
@@ -330,8 +327,8 @@ def _omitted(value: Any) -> Any:
     return None if isinstance(value, str) and value == "" else value
 
 
-def required(source: Any, function: str, name: str, named: Iterable[str] = ()) -> Any:
-    """A body, which must be there; ``named`` are the names of all else that was given.
+def required(source: Any, function: str, name: str, named: Iterable[str] = (), given: Sequence[Any] = ()) -> Any:
+    """A body, which must be there; ``named`` are the names of all else that was given, ``given`` what has no name.
 
     Raises
     ------
@@ -339,22 +336,14 @@ def required(source: Any, function: str, name: str, named: Iterable[str] = ()) -
         It is not.
     """
     if _omitted(source) is None:
+        if any(callable(value) or is_equations(value) or (isinstance(value, str) and "=>" in value) for value in given):
+            values = "M, cond, *carried" if function == "loop" else "*carried, *scanned, num_scan_inputs=..."
+            raise ArgumentError(f"{function}: the body is given by name: {function}({values}, body=...)")
         raise ArgumentError(
             f"{function}: {name} is missing; give equations, an ONNX graph or text, the path of an .onnx file, an MDF graph or a "
             f"Python callable as {name}={_close(name, named)}"
         )
     return source
-
-
-def _refuse_position(given: Sequence[Any], call: str) -> None:
-    """See that no body is given among the values.
-
-    Raises
-    ------
-    ArgumentError
-    """
-    if any(callable(value) or is_equations(value) or (isinstance(value, str) and "=>" in value) for value in given):
-        raise ArgumentError(f"{call.partition('(')[0]}: the body is given by name: {call}")
 
 
 def _close(name: str, named: Iterable[str]) -> str:

@@ -269,7 +269,7 @@ class MdfModel(Model):
         return tuple(dict.fromkeys(f"{edge.sender}.{edge.sender_port}" for edge in self.graph.edges))
 
     @property
-    def drawn(self) -> Any:
+    def drawn(self) -> Any:  # type: ignore[override]
         """The graph."""
         return self.graph
 

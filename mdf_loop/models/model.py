@@ -132,9 +132,8 @@ class Model:
         ArgumentError
         """
         if missing := [name for name, port in self.inputs.items() if port.required and name not in names]:
-            raise ArgumentError(
-                f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}. {how_to_give(missing)}"
-            )
+            said = f"the model takes inputs ({', '.join(self.inputs)}); missing: {', '.join(missing)}"
+            raise ArgumentError(f"{said}. {how_to_give(missing)}")
 
     @public
     def __call__(self, /, **arguments: Any) -> Results:
@@ -268,7 +267,7 @@ class Model:
         return ()
 
     @public
-    def explain(self, /, source: bool = False, show_steps: bool = False, operators: bool = False, **inputs: Any) -> str:
+    def explain(self, /, source: Any = False, show_steps: Any = False, operators: Any = False, **inputs: Any) -> str:
         """Show how the loops of the model run.  For this, the model is run once.
 
         Equations, and the nodes of a scheduled model, are shown as they are written.  A model that goes on from step to
@@ -297,10 +296,8 @@ class Model:
         inputs |= {name: value for name, value in asked.items() if not isinstance(value, bool)}  # which is an input of that name
         return Explanations.of(explain_model(self, inputs, source is True, show_steps is True, operators is True))
 
-    @property
-    def drawn(self) -> Any:
-        """What a picture of it shows: an MDF graph, or the graph of operators."""
-        raise NotImplementedError
+    drawn: Any
+    """What a picture of it shows: an MDF graph, or the graph of operators."""
 
     @public
     def plot(
@@ -438,10 +435,8 @@ class Model:
             raise KindError(f"record must be a list of names of values; got {record!r}")
         if not is_count(every, 1):
             raise ArgumentError(f"every must be a whole number from 1 on; got {in_words(every)}")
-        if not record and said.keys() & {"every", "record_to"}:
-            raise ArgumentError(
-                f"{' and '.join(said.keys() & {'every', 'record_to'})} without record; record lists the values to record"
-            )
+        if not record and (more := sorted(said.keys() & {"every", "record_to"})):
+            raise ArgumentError(f"{' and '.join(more)} without record; record lists the values to record")
         return Wish(record=tuple(record), **said)
 
 

@@ -56,7 +56,7 @@ class NetworkModel(Model):
         return tuple(getattr(self.prepared, "outputs", self.prepared.body.outputs))
 
     @property
-    def drawn(self) -> Any:
+    def drawn(self) -> Any:  # type: ignore[override]
         """The graph of operators."""
         return self.prepared.body
 

@@ -148,7 +148,7 @@ def poisson(rate: Any) -> Any:
     return _tracing().add("numpy.random.poisson", [rate])
 
 
-body.noise, body.uniform, body.normal, body.poisson = map(public, (noise, uniform, normal, poisson))  # type: ignore[attr-defined]
+body.noise, body.uniform, body.normal, body.poisson = map(public, (noise, uniform, normal, poisson))  # type: ignore[attr-defined,arg-type]
 
 
 def _tracing() -> Trace:
