@@ -99,11 +99,7 @@ def unknown_name(what: str, name: str, names: Iterable[str]) -> ArgumentError:
     names = list(dict.fromkeys(names))
     last, ends = name.rpartition(".")[2], [full.rpartition(".")[2] for full in names]
     close = close_to(name, [*names, *ends], 3)
-    near = [
-        last,
-        *(end for end in ends if end.lower() == last.lower()),
-        *close,
-    ]
+    near = [last, *(end for end in ends if end.lower() == last.lower()), *close]
     meant = dict.fromkeys(full for each in near for full, end in zip(names, ends, strict=True) if each in (end, full))
     asked = _looks_the_same(name, [*names, *ends]) or " or ".join(map(repr, [*meant][:3]))
     said = f"did you mean {asked}?" if asked else f"there are {', '.join(names) or 'none'}"

@@ -30,6 +30,7 @@ from mdf_loop.errors import (
     warn_user,
 )
 from mdf_loop.progress import Bar, Watch
+from mdf_loop.settings.contexts import OfWith
 from mdf_loop.settings.counts import LARGEST, check_chosen, is_count, is_whole
 from mdf_loop.settings.engines import ENGINES, Engine, available_engines
 from mdf_loop.settings.random_streams import RandomStream, Seed
@@ -229,7 +230,7 @@ def options(**changes: Any) -> contextlib.AbstractContextManager[Options]:
         meant = did_you_mean(unknown[0], OPTIONS)
         raise ArgumentError(f"unknown option {', '.join(unknown)}{meant}; there are {', '.join(sorted(OPTIONS))}")
     dataclasses.replace(PLAIN, **changes)  # which refuses values, where the caller says them
-    return in_force(**changes)
+    return OfWith(in_force.__wrapped__, (), changes)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager

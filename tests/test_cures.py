@@ -1,5 +1,6 @@
 """Mistakes that lead to a wrong place, to a text that nobody wrote or to no cure: what their messages say now."""
 
+import contextlib
 import re
 
 import pytest
@@ -200,7 +201,7 @@ def written_model(body):
 
 
 def test_time_that_runs_backwards_is_a_warning():
-    with pytest.warns(mdf_loop.errors.LoopWarning, match="time_increment is -0.1, so time runs backwards"):
+    with pytest.warns(mdf_loop.errors.LoopWarning, match="time_increment, the length of a step, is -0.1, so time"):
         mdf_loop.run("examples/oscillator.yaml", steps=3, time_increment=-0.1)
 
 
@@ -214,3 +215,22 @@ def test_what_is_far_from_all_names_has_no_suggestion():
 def test_what_is_true_or_false_is_nothing_else(call):
     with pytest.raises(LoopError, match="collect must be True or False; got 'yes'"):
         call("examples/oscillator.yaml", steps=2, time_increment=0.1, collect="yes")
+
+
+def test_options_on_a_line_of_their_own_are_a_warning():
+    with pytest.warns(mdf_loop.errors.LoopWarning, match=r"options\(seed=...\) alone changes nothing; write with"):
+        mdf_loop.options(seed=1)
+
+
+@pytest.mark.filterwarnings("error")
+def test_options_that_are_used_are_none():
+    @mdf_loop.options(seed=1)
+    def drawn():
+        return mdf_loop.loop(1, True, 0.0, body="x: x + noise()").item()
+
+    with mdf_loop.options(seed=1):
+        assert drawn() == mdf_loop.loop(1, True, 0.0, body="x: x + noise()").item()
+    chosen = mdf_loop.options(max_iterations=1)
+    with contextlib.ExitStack() as stack:
+        assert stack.enter_context(chosen).max_iterations == 1
+    assert drawn() == drawn()

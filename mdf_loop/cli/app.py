@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated
@@ -97,13 +96,11 @@ def _refuse_loose(arguments: list[str]) -> None:
         if before in ("--set", "--over") and "=" not in text and value[:1] not in ("", "-"):
             raise ArgumentError(f"{before} takes NAME=VALUE: write {before} {text}={value}")
         name, _, number = text.removeprefix("--").partition("=")
-        if known and text[:2] == "--" and name.isidentifier() and name not in known and _NUMBER.fullmatch(number or value):
+        is_value = (number or value).lstrip("+-.")[:1].isdigit()
+        if known and text[:2] == "--" and name.isidentifier() and name not in known and is_value:
             raise _NotThere(f"there is no option --{name}; a value of the model is --set {name}={number or value}")
         if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):
             raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
-
-
-_NUMBER = re.compile(r"[-+]?[\d.]+(?:e[-+]?\d+)?", re.IGNORECASE)
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ from mdf_loop.models.recordings.recording import recorded_run
 from mdf_loop.models.recordings.steps_of_rows import Step, has_passes, steps_in_body, steps_of_rows
 from mdf_loop.models.results import iterations_of, of_outermost, stop_of, summed_up
 from mdf_loop.options import OPTIONS, Run, part_of, random_stream
-from mdf_loop.readers.expressions.derivatives import STEP
+from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import is_equations
 from mdf_loop.readers.mdf.by_place import LOOPS, graph_by_place, node_by_name
 from mdf_loop.readers.mdf.input_ports import with_values
@@ -284,9 +284,8 @@ class MdfModel(Model):
         without = [name for name in ("time_increment", "collect") if name in how]
         if without and "steps" not in how:
             raise ArgumentError(f"{' and '.join(without)} without steps; steps is the number of evaluations of the model")
-        increment = how.get("time_increment")
-        if isinstance(increment, int | float) and increment < 0:
-            warn_user(f"time_increment is {increment}, so time runs backwards")
+        if said := wrong_with_step(how.get("time_increment"), "time_increment"):
+            warn_user(said)
         if "steps" in how and "time_increment" not in how and (names := self._integrated):
             warn_user(f"no time passes for {', '.join(names)}: steps have no length; give time_increment=, the time between two")
 

@@ -46,11 +46,11 @@ CENTRED = frozenset({"noise", "normal"})
 """Those whose mean is 0, which ``sqrt(dt)`` may scale: the mean of others would grow as dt becomes small."""
 
 
-def wrong_with_step(step: Any) -> str:
+def wrong_with_step(step: Any, name: str = STEP) -> str:
     """What there is to say about the length of a step that is not positive; empty for others."""
     if not isinstance(step, int | float | np.number | np.ndarray) or np.size(step) != 1 or not step <= 0:
         return ""
-    return f"{STEP}, the length of a step, is {step}, {'so nothing changes' if step == 0 else 'so time runs backwards'}"
+    return f"{name}, the length of a step, is {step}, {'so nothing changes' if step == 0 else 'so time runs backwards'}"
 
 
 def expand(said: Equations, texts: Iterable[tuple[str, str, str]]) -> None:
@@ -213,8 +213,7 @@ def refuse_standing_time(said: Equations, index: str) -> None:
     if not STAGES.get(said.method):
         return
     lets = {name: _tree(text, said.path(f"let {name}")) for name, text in said.let.items()}
-    written = {name: text for name, text in said.carried.items() if name not in said.derivatives}
-    own = {name: _tree(text, said.path(f"carried {name}")) for name, text in written.items()}
+    own = {name: _tree(said.carried[name], said.path(f"carried {name}")) for name in said.carried if name not in said.derivatives}
     times = {name: tree for name, tree in own.items() if not any(isinstance(part, _NO_TIME) for part in ast.walk(tree))}
     for name, text in said.derivatives.items():
         tree = _tree(text, said.path(f"carried {name}"))

@@ -274,8 +274,9 @@ def _parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], dic
     defaults = dict[str, Any]()
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            written = "write def f(i, go, x, *, rate) with a name for each"
-            raise KindError(f"a traced body names its parameters: {_name(function)} has {parameter}; {written}")
+            raise KindError(
+                f"a traced body names its parameters: {_name(function)} has {parameter}; write def f(i, go, x, *, rate)"
+            )
         if parameter.kind is not parameter.KEYWORD_ONLY:
             inputs.append(name)
         elif parameter.default is parameter.empty or isinstance(parameter.default, _TENSORS):
