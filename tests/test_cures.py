@@ -123,7 +123,7 @@ CALLS = {
     "data is a file": (lambda: mdf_loop.fit(DRIFT, "d.csv", OVER), "pandas.read_csv('d.csv')"),
     "loss": (lambda: mdf_loop.fit(DRIFT, DATA, OVER, lambda s: 1.0, trials=5), "loss is called with two mappings"),
     "one": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one([1.0]), "values are a mapping, such as {'drift': 1.0}; got list"),
-    "one misspelt": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one({"drfit": 1.0}), "missing: drift; given: drfit"),
+    "one misspelt": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one({"drfit": 1.0}), "missing: ['drift']; given: ['drfit']"),
     "truth": (lambda: mdf_loop.sweep(DRIFT, SWEPT, common_noise="yes"), "common_noise must be True or False; got 'yes'"),
     "jobs": (lambda: mdf_loop.sweep(DRIFT, SWEPT, n_jobs=2), "did you mean the argument 'workers'?"),
     "swept argument": (lambda: mdf_loop.sweep(DRIFT, {"trials": [1, 2]}), "did you mean the argument 'trials'?"),
@@ -234,3 +234,25 @@ def test_options_that_are_used_are_none():
     with contextlib.ExitStack() as stack:
         assert stack.enter_context(chosen).max_iterations == 1
     assert drawn() == drawn()
+
+
+@pytest.mark.parametrize(
+    ("body", "cures"),
+    [
+        ("dv/dt = -v\nv(0) = 1", ["an equation has a colon: dv/dt: -v", "an initial value is given in the call, v=1"]),
+        ("init x: 0\nx: x + 1", ["an initial value is given in the call, x=0"]),
+        ("x <- x + 1\ny = 3;", ["an equation has a colon: x: x + 1", "an equation has a colon: y: 3"]),
+        ("tau*dx/dt = -x\nx'' = 2", ["a derivative is written dx/dt: (-x) / tau", "a second derivative is two first ones"]),
+    ],
+)
+def test_lines_without_an_arrow_of_onnx_are_equations_and_each_has_its_cure(body, cures):
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(3, True, 1.0, body=body)
+    errors = [caught.value, *caught.value.others]
+    assert len(errors) == len(cures)
+    assert all(cure in str(error) and "equations, line " in str(error) for error, cure in zip(errors, cures, strict=True))
+
+
+def test_text_with_braces_is_onnx_text():
+    with pytest.raises(LoopError, match="ONNX text does not parse"):
+        mdf_loop.loop(3, True, 1.0, body="b (int64 i, bool go, float x)\n{ y = Neg (x) }")

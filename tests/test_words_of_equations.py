@@ -82,7 +82,7 @@ def test_derivatives_of_other_notations_lead_to_ours(tmp_path, body, meant, suff
         ("y: y\nd2x/dt2: -x", "dx/dt: x_rate and dx_rate/dt: -x"),
         ("let y = x\nx: x + y", "an equation has a colon: let y: x"),
         ("while x < 3\nx: x + 1", "an equation has a colon: while: x < 3"),
-        ("x: x + 1\ndt = 0.1", "an equation has a colon, and no ="),
+        ("x: x + 1\ndt = 0.1", "an equation has a colon: dt: 0.1"),
     ],
 )
 def test_lines_of_other_notations_lead_to_ours(body, meant):

@@ -390,9 +390,8 @@ def _observed(data: Any, loss: Any) -> dict[str, np.ndarray]:
     """Observations as arrays of numbers."""
     data = {} if data is None else data
     if not isinstance(data, Mapping) and not (hasattr(data, "columns") and hasattr(data, "items")):
-        is_file = isinstance(data, str | os.PathLike) and "." in os.fspath(data)
-        how = f"read the file: pandas.read_csv({data!r:.80})" if is_file else "write data={'name of an output': values}"
-        how = "a function is given as loss=" if callable(data) else how
+        how = "a function is given as loss=" if callable(data) else "write data={'name of an output': values}"
+        how = f"read the file: pandas.read_csv({data!r:.80})" if isinstance(data, str | os.PathLike) and "." in str(data) else how
         raise KindError(f"data is a mapping of outputs to observations; got {type(data).__name__}; {how}")
     found = {}
     for name, values in data.items():

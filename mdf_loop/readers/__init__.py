@@ -23,8 +23,9 @@ from mdf_loop.ir import Body
 from mdf_loop.readers.arguments import warn_of_order
 from mdf_loop.readers.expressions.equation_texts import meant_by_key
 from mdf_loop.readers.expressions.equations import is_equations, read_equations
+from mdf_loop.readers.expressions.other_notations import as_equation
 from mdf_loop.readers.model_files import as_path
-from mdf_loop.readers.onnx.onnx_text import as_equation, read_text, refuse_opset
+from mdf_loop.readers.onnx.onnx_text import read_text, refuse_opset
 
 ONNX_TEXT, ONNX_FILE, OPSET = "onnx", "onnx_file", "opset"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MissingOutput, did_you_mean, shortened
+from mdf_loop.errors import MissingOutput, shortened, unknown_name
 from mdf_loop.ir import Body, ValueType, record
 
 
@@ -79,8 +79,7 @@ class Ports(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._ports:
-            names = ", ".join(self)
-            raise MissingOutput(f"there is no {name!r}{did_you_mean(name, self) or f'; there are {names}'}")
+            raise MissingOutput(str(unknown_name("there is no", name, self)))
         return self._ports[name]
 
     def __iter__(self) -> Iterator[str]:

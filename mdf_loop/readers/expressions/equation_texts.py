@@ -11,7 +11,7 @@ from typing import Any
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
 from mdf_loop.readers.expressions.derivatives import INDICES, STAGES, STEP, expand, refuse_standing_time
 from mdf_loop.readers.expressions.expression_text import as_name, number_in
-from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_comma, meant_by_list
+from mdf_loop.readers.expressions.other_notations import as_derivative, as_equation, meant_by_comma, meant_by_list
 
 CARRIED, COLLECTED, WHILE, LET, INDEX, SCANNED = "carried", "collected", "while", "let", "index", "scanned"
 
@@ -78,11 +78,13 @@ class Equations:
 
 
 def is_equations(source: Any) -> bool:
-    """Whether a source is a body of equations: a mapping with their keys, or text that begins with one."""
+    """Whether a source is a body of equations: a mapping with their keys, or lines of text that are no graph of ONNX."""
     if isinstance(source, Mapping):
         said = [key for key in (CARRIED, COLLECTED, DERIVATIVES) if key in source]
         return bool(said) and not any(isinstance(source[key], Mapping) and "nodes" in source[key] for key in said)
-    return isinstance(source, str) and "=>" not in source and _START.match(source) is not None
+    if not isinstance(source, str) or "=>" in source:
+        return False
+    return _START.match(source) is not None or ("\n" in source.strip() and "{" not in source)
 
 
 def equations_in(source: Any) -> Equations:
@@ -335,13 +337,8 @@ def _refuse_keys(said: Equations) -> None:
 def _read_line(said: Equations, line: str, number: int) -> None:
     found = _LINE.fullmatch(line)
     if found is None:
-        is_assigned = re.match(r"\s*[\w ]+?\s*=(?!=)", line)
-        chosen = re.match(r"\s*if\s(.+?):\s*(\w+)\s*=\s*(.+)", line)
-        meant = as_derivative(line.strip(), in_text=True) or ("; an equation has a colon, and no =" if is_assigned else "")
-        meant = "; choose the value: {1}: where({0}, {2}, {1})".format(*chosen.groups()) if chosen else meant
-        raise MalformedBody(
-            f"equations, line {number}: {line.strip()!r} is not x: expression, collect x: ... or while: ...{meant}"
-        )
+        said = f"{line.strip()!r} is not x: expression, collect x: ... or while: ..."
+        raise MalformedBody(f"equations, line {number}: {said}{as_equation(line.strip())}")
     word, derivative, name, expression = found.groups()
     word = word or ("derivative" if derivative else "")
     if not expression.strip():

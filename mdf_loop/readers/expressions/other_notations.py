@@ -43,6 +43,39 @@ def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
     return f"; a second derivative is two first ones: {written}" if len(lines) > 1 else f"; a derivative is written {written}"
 
 
+_ASSIGNED = re.compile(
+    r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)(?:\[[^\[\]]*\]|\(\w+\))?\s*"
+    r"(?:(\*\*|//|[-+*/%@])?=(?!=)|<-|(?<=[\])]):)\s*([^\n]+)"
+)
+_KEYLESS = re.compile(r"\s*(while|collect \w+|let \w+)[ \t]+([^\n{]+)")
+_CHOSEN = re.compile(r"\s*if\s(.+?):\s*(\w+)\s*=\s*([^\n;]+)")
+_START_VALUE = re.compile(r"\s*(?:init(?:ial)?\s+(\w+)|(\w+)[(\[]\s*0\s*[)\]])\s*[:=]\s*([^\n;]+)")
+"""Lines of other languages that set a value: always, without a colon, where something holds, and at the beginning."""
+
+
+def as_equation(text: str) -> str:
+    """A sentence on how to write an equation, where a text looks like an assignment of Python; otherwise empty.
+
+    >>> as_equation("x += dt * v")
+    '; an equation has a colon: x: x + dt * v'
+    >>> as_equation("x[i] = x[i-1] + 1")
+    '; an equation has a colon: x: x + 1'
+    """
+    if found := _START_VALUE.match(text):
+        return f"; an initial value is given in the call, {found[1] or found[2]}={found[3]}, or in the args of the loop"
+    if found := _CHOSEN.match(text):
+        return f"; choose the value: {found[2]}: where({found[1]}, {found[3]}, {found[2]})"
+    found = None if "=>" in text else _ASSIGNED.match(text)
+    if found is None:
+        keyless = _KEYLESS.match(text)
+        return f"; an equation has a colon: {keyless[1]}: {keyless[2]}" if keyless else as_derivative(text, in_text=True)
+    name, operator, value = found.groups()
+    own = name.split()[-1]
+    value = re.sub(rf"\b{own}[\[(]\s*[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?[\])]", own, value)
+    value = shortened(re.sub(r"\s+:\s*\w+\s*$", "", value).strip("; "), 400)  # Brian has units there, MATLAB a semicolon
+    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value}"
+
+
 def of_another_iteration(name: str, known: Collection[str]) -> str:
     """How equations read a carried value of another iteration; empty for names that say nothing of one.
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mdf_loop.errors import KindError, MalformedBody, in_words, let_through, shortened
+from mdf_loop.errors import KindError, MalformedBody, in_words, let_through
 from mdf_loop.ir import Body
-from mdf_loop.readers.expressions.other_notations import as_derivative
+from mdf_loop.readers.expressions.other_notations import as_equation
 from mdf_loop.types.schemas import LARGEST_VERSION
 
 _OPERATORS = {
@@ -45,32 +45,7 @@ _TYPES = {
 _INFIX = re.compile(r"=\s*(-?[\w.]+)\s*(\*\*|<=|>=|==|[-+*/%@<>&|])\s*(-?[\w.]+)(?![\w.]|\s*=)")
 _LITERAL = re.compile(r"(\w+)\s*(?:<[^<>]*>\s*)?\([^(){}=]*?(?<![\w.])(-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*[,)]")
 _TYPED = re.compile(r"(?<![\w.])(" + "|".join(_TYPES) + r")(?=\s*(?:\[[^\]]*\]\s*)?\s+\w)")
-_ASSIGNED = re.compile(
-    r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)(?:\[[^\[\]]*\]|\(\w+\))?\s*"
-    r"(?:(\*\*|//|[-+*/%@])?=(?!=)|<-|(?<=[\])]):)\s*([^\n]+)"
-)
 _COPY = re.compile(r"=\s*([A-Za-z_]\w*)\s*(?:\n|$|\}|[A-Za-z_]\w*\s*=)")
-
-_KEYLESS = re.compile(r"\s*(while|collect \w+|let \w+)[ \t]+([^\n{]+)")
-
-
-def as_equation(text: str) -> str:
-    """A sentence on how to write an equation, where a text looks like an assignment of Python; otherwise empty.
-
-    >>> as_equation("x += dt * v")
-    '; an equation has a colon: x: x + dt * v'
-    >>> as_equation("x[i] = x[i-1] + 1")
-    '; an equation has a colon: x: x + 1'
-    """
-    found = None if "=>" in text else _ASSIGNED.match(text)
-    if found is None:
-        keyless = _KEYLESS.match(text)
-        return f"; an equation has a colon: {keyless[1]}: {keyless[2]}" if keyless else as_derivative(text, in_text=True)
-    name, operator, value = found.groups()
-    own = name.split()[-1]
-    value = re.sub(rf"\b{own}[\[(]\s*[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?[\])]", own, value)
-    value = shortened(re.sub(r"\s+:\s*\w+\s*$", "", value).strip("; "), 400)  # Brian has units there, MATLAB a semicolon
-    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value}"
 
 
 def hint(text: str) -> str:

@@ -335,7 +335,7 @@ def _control(
     values = [None if value is None else here.value(value) for value in inputs]
     missing = [name for found in bodies.values() for name in found.captures if name not in given]
     if missing:
-        raise here.refused(f"starts a {op} whose body reads {missing[0]!r} from outside, which is not given")
+        raise here.refused(f"starts a {op} whose body reads {missing[0]!r} from outside: give it by name, {missing[0]}=...")
     return here.wrap(add_control(here.builder, op.lower(), op, values, bodies, attrs, given.__getitem__, here.code.co_name))
 
 

@@ -77,8 +77,8 @@ class Trace(Traceable):
             return Value(varies=any(part.varies for part in parts), items=parts, display="list")
         if isinstance(given, CONSTANTS):
             return _constant(given)
-        made = "np.asarray(...) or float(...) makes one of it, outside of the function"
-        raise self.refused(f"computes with a {type(given).__name__}; a traced function computes with numbers and arrays: {made}")
+        cure = "a traced function computes with numbers and arrays, such as np.asarray(...) of it"
+        raise self.refused(f"computes with a {type(given).__name__}; {cure}")
 
     def _from_outside(self, given: Traced) -> Value:
         if self.outer is None:
