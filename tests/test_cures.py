@@ -123,7 +123,7 @@ CALLS = {
     "data is a file": (lambda: mdf_loop.fit(DRIFT, "d.csv", OVER), "pandas.read_csv('d.csv')"),
     "loss": (lambda: mdf_loop.fit(DRIFT, DATA, OVER, lambda s: 1.0, trials=5), "loss is called with two mappings"),
     "one": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one([1.0]), "values are a mapping, such as {'drift': 1.0}; got list"),
-    "one misspelt": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one({"drfit": 1.0}), "missing: ['drift']; given: ['drfit']"),
+    "one misspelt": (lambda: mdf_loop.simulator(DRIFT, ["drift"]).one({"drfit": 1.0}), "missing: drift; given: ['drfit']"),
     "truth": (lambda: mdf_loop.sweep(DRIFT, SWEPT, common_noise="yes"), "common_noise must be True or False; got 'yes'"),
     "jobs": (lambda: mdf_loop.sweep(DRIFT, SWEPT, n_jobs=2), "did you mean the argument 'workers'?"),
     "swept argument": (lambda: mdf_loop.sweep(DRIFT, {"trials": [1, 2]}), "did you mean the argument 'trials'?"),

@@ -86,7 +86,8 @@ def test_text_that_does_not_parse_says_where():
 
 @pytest.mark.parametrize("text", ["hello", "42", "."])
 def test_string_that_is_neither_text_nor_path(text):
-    says(MalformedBody, f"{text!r} is neither ONNX text nor the path of an .onnx file", 1, True, body=text)
+    message = f"{text!r} is neither ONNX text nor the path of an .onnx file, nor an equation such as x: x + 1"
+    says(MalformedBody, message, 1, True, body=text)
 
 
 def test_missing_file():

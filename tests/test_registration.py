@@ -260,7 +260,9 @@ def test_loop_passes_its_results_over_edges():
 
 def test_missing_capture_is_reported_with_the_place_in_the_model():
     node = loop_node(COUNTER, {"M": 3, "cond": True, "v_initial": 0})
-    with pytest.raises(MissingCapture, match="the body reads 'one', which the node does not have; give it as a parameter") as info:
+    with pytest.raises(
+        MissingCapture, match="the body reads 'one', which the node does not have; give it as a parameter"
+    ) as info:
         evaluated(node)
     assert info.value.__notes__ == ["in MDF parameter or function 'run' (onnx::Loop)"]
 

@@ -102,7 +102,7 @@ class Batches:
         if not isinstance(values, Mapping):
             raise KindError(f"values are a mapping, such as {{{self.names[0]!r}: 1.0}}; got {type(values).__name__}")
         if missing := [name for name in self.names if name not in values]:
-            raise ArgumentError(f"the simulator takes {', '.join(self.names)}; missing: {missing}; given: {[*values]}")
+            raise ArgumentError(f"the simulator takes {', '.join(self.names)}; missing: {', '.join(missing)}; given: {[*values]}")
         columns = [_column(name, values[name]) for name in self.names]
         count = max((len(column) for column in columns if column.ndim), default=None)
         for name, column in zip(self.names, columns, strict=True):

@@ -337,8 +337,8 @@ def _refuse_keys(said: Equations) -> None:
 def _read_line(said: Equations, line: str, number: int) -> None:
     found = _LINE.fullmatch(line)
     if found is None:
-        said = f"{line.strip()!r} is not x: expression, collect x: ... or while: ..."
-        raise MalformedBody(f"equations, line {number}: {said}{as_equation(line.strip())}")
+        wrong = f"{line.strip()!r} is not x: expression, collect x: ... or while: ..."
+        raise MalformedBody(f"equations, line {number}: {wrong}{as_equation(line.strip())}")
     word, derivative, name, expression = found.groups()
     word = word or ("derivative" if derivative else "")
     if not expression.strip():
