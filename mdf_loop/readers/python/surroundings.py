@@ -133,11 +133,11 @@ def _reached(thing: Any, name: str, names: frozenset[str], seen: set[int], depth
     called = thing.fget if isinstance(thing, property) else getattr(thing, "__wrapped__", thing)  # another body, for one
     if isinstance(called, FunctionType):
         yield name, called
-        if not _is_library(called.__module__):
+        if not is_library(called.__module__):
             yield from _outside(called, seen)
         return
     if isinstance(thing, ModuleType | type):
-        if _is_library(thing.__name__ if isinstance(thing, ModuleType) else thing.__module__):
+        if is_library(thing.__name__ if isinstance(thing, ModuleType) else thing.__module__):
             return
     else:
         yield name, thing
@@ -173,7 +173,7 @@ def _is_ours(thing: Any) -> bool:
 
 
 @functools.cache
-def _is_library(module: str | None) -> bool:
+def is_library(module: str | None) -> bool:
     """Whether a module is Python's, this package, or one that is installed: its functions and classes stay what they are."""
     file = getattr(sys.modules.get(str(module)), "__file__", None) or ""
     is_installed = "site-packages" in file or "dist-packages" in file
