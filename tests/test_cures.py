@@ -70,7 +70,7 @@ def test_an_axis_that_is_a_value_leads_to_a_list(text, cure):
 def test_signs_that_mean_something_in_yaml_lead_to_quotes(tmp_path, text):
     path = tmp_path / "m.yaml"
     path.write_text(f"m:\n  graphs:\n    g: {{nodes: {{n: {{parameters: {{a: {{value: {text}}}}}}}}}}}\n")
-    with pytest.raises(LoopError, match=r"line 3, column .* is in quotes"):
+    with pytest.raises(LoopError, match=r"line 3, column .* in quotes"):
         mdf_loop.load(path)
 
 

@@ -166,7 +166,7 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         raise ValueError(f"line {number}: the character {chr(error.character)!r} is not allowed in YAML") from error
 
 
-_QUOTES = "a text that begins with a sign such as %, @, !, & or * is in quotes: '...'"
+_QUOTES = "a text that begins with a sign such as %, @, & or * is in quotes: '...'"
 
 MEANT = {
     "could not find expected ':'": "a key has a colon and a space behind it: x: x + 1",
@@ -174,8 +174,8 @@ MEANT = {
     "did not find expected key": "the keys of one mapping begin in the same column",
     "did not find expected ',' or '}'": "a text with brackets or a colon is written in quotes inside braces: {value: 'run[0]'}"
     ", and a brace is closed",
-    "could not determine a constructor": "a text that begins with ! is in quotes; a tag that makes an object, which a file must not, "
-    "is none: write numbers, texts, lists and mappings; a model of PsyNeuLink runs without a file, too: "
+    "could not determine a constructor": "such a tag makes an object, which a file must not: write numbers, texts, lists and "
+    "mappings, and a text that begins with ! in quotes; a model of PsyNeuLink runs without a file, too: "
     "mdf_loop.run(pnl.get_mdf_model(composition))",
     **dict.fromkeys(("found character that cannot start any token", "found undefined alias"), _QUOTES),
     "found unexpected end of stream": "a quotation mark is never closed",
