@@ -17,7 +17,8 @@ import numpy as np
 from mdf_loop.backend import prepare
 from mdf_loop.calls.on_device import in_rows, key_of
 from mdf_loop.convert.loading import load
-from mdf_loop.convert.mdf_to_onnx import FIRST_WITH_INITIALIZERS, to_onnx
+from mdf_loop.convert.mdf_to_onnx import to_onnx
+from mdf_loop.convert.written_models import FIRST_WITH_INITIALIZERS
 from mdf_loop.errors import LoopTimeout, MalformedBody, let_through, shortened, warn_user
 from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf
 from mdf_loop.integrations.input_places import with_inputs
