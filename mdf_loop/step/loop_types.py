@@ -81,18 +81,25 @@ def with_rows_of(b: Builder, record: Loop, scanned: Sequence[Value]) -> tuple[Lo
         if not shape or not -len(shape) <= part.axis < len(shape):
             raise CannotLower("parts of a value of unknown rank, or without the axis")
         axis = part.axis % len(shape)
-        length = shape[axis]
-        is_open = isinstance(length, Size)
-        if size > 1 and (not b.takes_open if is_open else length % size):
-            raise CannotLower("parts of several rows that may leave rows over")
+        count, lengths = _parts(b, x, shape, axis, size)
         parts[k] = replace(part, axis=axis, stride=1, part=None)
-        count = length if size == 1 else Size() if is_open else length // size
-        lengths = [b.length(x, k) for k, n in enumerate(shape) if isinstance(n, Size)] if size > 1 and is_open else []
-        if lengths:
-            place = sum(isinstance(n, Size) for n in shape[:axis])
-            lengths[place] = b.element("floordiv", lengths[place], b.const(np.int64(size)))
         arrays[k] = b.reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]), lengths)
     return replace(record, scanned=tuple(parts)), arrays
+
+
+def _parts(b: Builder, x: Value, shape: Sequence[Length], axis: int, size: int) -> tuple[Length, Sequence[Value]]:
+    """How many parts of so many rows an array has, and its open lengths, where they are not those that it has."""
+    length = shape[axis]
+    if size == 1:
+        return length, ()
+    if isinstance(length, int) and length % size == 0:
+        return length // size, ()
+    if isinstance(length, int) or not b.takes_open:
+        raise CannotLower("parts of several rows that may leave rows over")
+    lengths = [b.length(x, k) for k, n in enumerate(shape) if isinstance(n, Size)]
+    place = sum(isinstance(n, Size) for n in shape[:axis])
+    lengths[place] = b.element("floordiv", lengths[place], b.const(np.int64(size)))
+    return Size(), lengths
 
 
 def stacked(collected: Sequence[Collected], rows: Sequence[Value], takes_open: bool) -> tuple[Collected, ...]:
