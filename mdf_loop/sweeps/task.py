@@ -19,7 +19,7 @@ from mdf_loop.models.ended_runs import ended_at_m
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
 from mdf_loop.progress import Tally
-from mdf_loop.settings.engines import ENGINES
+from mdf_loop.settings.engines import DEFAULT, ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.machine_runs import NotTogether
@@ -231,7 +231,7 @@ class Task:
 
     def _first_warnings(self, suspects: Mapping[str, int]) -> tuple[int, list[str]]:
         """Run suspects again, one by one, until one warns, for at most :data:`AGAIN` seconds."""
-        engine = "auto" if ENGINES[self.engine].by_jax else self.engine
+        engine = DEFAULT if ENGINES[self.engine].by_jax else self.engine
         alone = replace(self, options={**self.options, "engine": engine}, stops=False)
         try:
             with alone.chosen(), options(timeout=AGAIN):
