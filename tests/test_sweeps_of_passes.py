@@ -10,9 +10,13 @@ from scheduled_models import PUBLISHED, graph, node
 
 import mdf_loop
 from mdf_loop.errors import LoopError, LoopWarning
+from mdf_loop.settings.engines import available_engines
 from mdf_loop.sweeps import side_by_side, task
 
 NOISE = "a * (0.125 + numpy.random.normal(0.0, 1.0))"
+pytest.importorskip("xarray")
+
+ENGINES = [engine for engine in ("numpy", "jit") if engine in available_engines()]
 MODELS = {**{name: made[0] for name, made in PUBLISHED.items()}, **{k: lambda k=k: generated_graph(k) for k in range(12)}}
 MODELS["noise"] = lambda: graph(
     node("n", [Parameter(id="a", value=0.5), Parameter(id="x", default_initial_value=1.0, time_derivative=NOISE)], level="x")
@@ -54,7 +58,7 @@ def assert_the_runs(model, over, seed, how):
 
 
 @pytest.mark.parametrize("collect", [False, True])
-@pytest.mark.parametrize("engine", ["numpy", "jit"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", MODELS)
 def test_points_have_the_values_that_they_have_alone(name, engine, collect):
     with mdf_loop.options(engine=engine):
@@ -65,6 +69,8 @@ def test_points_have_the_values_that_they_have_alone(name, engine, collect):
 
 @pytest.mark.parametrize(("name", "engine"), [("FitzHugh-Nagumo", "jit"), ("integrate and fire", "numpy"), ("noise", "jit")])
 def test_they_are_one_program(name, engine, together):
+    if engine not in ENGINES:
+        pytest.skip("llvmlite is not installed")
     with mdf_loop.options(engine=engine):
         model = mdf_loop.prepare(MODELS[name]())
         mdf_loop.sweep(model, next(grids(model)), **STEPS)
