@@ -32,7 +32,7 @@ from mdf_loop.errors import (
 from mdf_loop.progress import Bar, Watch
 from mdf_loop.settings.contexts import OfWith
 from mdf_loop.settings.counts import LARGEST, check_chosen, is_count, is_whole
-from mdf_loop.settings.engines import ENGINES, Engine, available_engines
+from mdf_loop.settings.engines import DEFAULT, ENGINES, Engine, available_engines
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.system.threads import holding
 
@@ -44,7 +44,7 @@ P = ParamSpec("P")
 class Options:
     """What ``options()`` sets; see there."""
 
-    engine: str = "auto"
+    engine: str = DEFAULT
     max_iterations: int | None = None
     seed: Seed | None = None
     obey_body_condition: bool = False

@@ -51,7 +51,6 @@ MEANINGS: dict[str, Meaning] = {
     "const": lambda v: v.attr,
     "cast": lambda v, x: v.type.dtype.type(x) if _has_no_end(v.args[0]) else np.asarray(x).astype(v.type.dtype)[()],
     "as_array": lambda v, x: np.array(x),
-    "bitcast": lambda v, x: x.view(v.type.dtype),
     "select": lambda v, condition, x, y: np.asarray(np.where(condition, x, y))[()],
     "reshape": lambda v, x, *lengths: np.reshape(x, _shape(v, lengths))[()],
     "broadcast": lambda v, x, *lengths: np.broadcast_to(x, _shape(v, lengths)),

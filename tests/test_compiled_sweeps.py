@@ -212,6 +212,29 @@ def test_runs_without_noise_are_done_several_at_once(name, n, workers, monkeypat
     assert (sum(done) > 32) == (name in AT_ONCE and not (name == "adds up" and n > 8))
 
 
+@pytest.mark.parametrize("name", QUIET)
+def test_numpy_does_several_at_once_where_that_gives_the_same_bits(name, monkeypatch):
+    done, original = [], vectors.Vectors.run_in_numpy
+    monkeypatch.setattr(vectors.Vectors, "run_in_numpy", lambda self, *args: done.append(original(self, *args)) or done[-1])
+    monkeypatch.setattr(vectors, "MANY", 64)
+    model, over = mdf_loop.prepare(graph_of(name, 3, bodies=QUIET)), {"a": np.linspace(-0.9, 0.9, 75), "l": [0.6, 0.3]}
+    with options(engine="numpy"):
+        s = mdf_loop.sweep(model, over)
+        for p, q in np.ndindex(75, 2):
+            r = mdf_loop.run(model, a=over["a"][p], l=over["l"][q])
+            for each in r:
+                found = s[each].values[p, q]
+                np.testing.assert_array_equal(found[: len(r[each])] if found.ndim else found, r[each])
+    assert [len(found[0]) for found in done] == ([150] if name == "at places" else [])
+
+
+def test_the_time_is_kept_where_numpy_does_several_at_once():
+    model, begun = mdf_loop.prepare(graph_of("at places", m=10**9, bodies=QUIET)), time.perf_counter()
+    with options(engine="numpy", timeout=0.5), pytest.raises(mdf_loop.errors.LoopTimeout):
+        mdf_loop.sweep(model, {"a": np.linspace(-0.9, 0.9, 75)}, outputs=["o0"])
+    assert time.perf_counter() - begun < 5
+
+
 @pytest.mark.parametrize("engine", ["interpret", "numpy", "auto"])
 def test_engines_differ_in_nothing_where_bits_are_the_same(engine):
     model, found = mdf_loop.prepare(graph_of("adds up", 7)), []

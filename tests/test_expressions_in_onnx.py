@@ -7,7 +7,7 @@ from in_groups import each
 from samples_expression import SAMPLES
 
 from mdf_loop.backends.onnx.lowering import lower
-from mdf_loop.convert.mdf_to_onnx import write_checked
+from mdf_loop.convert.written_models import write_checked
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ir import Node as Operator

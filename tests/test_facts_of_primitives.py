@@ -54,7 +54,6 @@ OPERATORS_LISTED = {
     "readers": "from names in expressions to operators",
     "convert/scheduled/conditions.py": "comparisons that a condition of graph-scheduler names",
     "step/trace.py": "functions of numpy that give an array of no axes where others give a number",
-    "sweeps/scheduled_points.py": "what computes each element of a column as it computes one number",
 }
 """Where the operators of expressions are listed, and why."""
 

@@ -238,19 +238,22 @@ def test_scheduled_models_and_onnx_models_are_swept_too():
 
 @pytest.mark.parametrize("collect", [False, True])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_scheduled_models_at_many_points_are_one_loop(engine, collect, monkeypatch):
+def test_scheduled_models_at_many_points_are_one_program(engine, collect, monkeypatch):
     from mdf_loop.sweeps import task
 
     found = []
-    original = task.run_points
-    monkeypatch.setattr(task, "run_points", lambda *args: found.append(original(*args)) or found[-1])
+    original = task.run_together
+    monkeypatch.setattr(task, "run_together", lambda *args: found.append(original(*args)) or found[-1])
     path, how = ROOT / "examples" / "oscillator.yaml", {"steps": 60, "time_increment": 0.01, "collect": collect}
-    over = {"stiffness": [1.0, 4.0, 2.5], "damping": [0.1, 0.5]}
+    over = {"stiffness": np.linspace(1.0, 4.0, 11).tolist(), "damping": [0.1, 0.5, 0.7]}
     with mdf_loop.options(engine=engine):
         s = mdf_loop.sweep(path, over, seed=1, **how)
         assert_law(path, s, over, 1, how=how)
-    assert len(found) == 1
+        many, one = (mdf_loop.run(path, trials=trials, seed=1, **how) for trials in (40, 2))
+    assert len(found) == 2 * (engine != "interpret") + (engine == "jit")
     assert s["count"].dtype == np.int64
+    assert {*many.iterations.tolist()} == {*one.iterations.tolist()} == {60}
+    assert {*many.stop} == {*one.stop} == {"trip count"}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, s
 from mdf_loop.readers.mdf.engine_body import reached_from
 from mdf_loop.readers.mdf.node import CONTROL
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
+from mdf_loop.settings.engines import DEFINITION
 
 MOST, SECONDS = 1000, 2.0
 """Iterations after which a loop is cut short, and how long all may take: less than people wait for."""
@@ -152,7 +153,7 @@ class Trial:
             warnings.simplefilter("always", LoopWarning)
             warnings.showwarning = self._note  # type: ignore[assignment]
             try:
-                with options(engine="interpret", max_iterations=MOST, timeout=SECONDS, progress=None):
+                with options(engine=DEFINITION, max_iterations=MOST, timeout=SECONDS, progress=None):
                     self._run(MdfModel(graph), given)
             except (IterationLimit, LoopTimeout):
                 pass

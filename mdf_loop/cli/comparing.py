@@ -68,9 +68,9 @@ SHORT = 24
 
 def _agreement(title: str, report: Any, ran: Sequence[str]) -> Table:
     """How the outputs at some places are related to those of the reference: a line for each way."""
-    from mdf_loop.models.verifying import REFERENCE
+    from mdf_loop.settings.engines import DEFINITION
 
-    made = table("output", "type", "shape", REFERENCE, "others", title=title)
+    made = table("output", "type", "shape", DEFINITION, "others", title=title)
     for name, value in report.reference.items():
         ways: dict[str, list[str]] = {}
         for place in ran:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import checker, helper, shape_inference
 from onnx.serialization import registry
 
 from mdf_loop.convert.file_text import places_in
@@ -21,6 +20,7 @@ from mdf_loop.convert.loading import load, read_content, usable
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
 from mdf_loop.convert.naming import IR_VERSION, doc_string_of, with_onnx_names
 from mdf_loop.convert.weights import SUFFIXES
+from mdf_loop.convert.written_models import write_checked, written_as_onnx
 from mdf_loop.errors import (
     ArgumentError,
     IterationLimit,
@@ -28,11 +28,9 @@ from mdf_loop.errors import (
     LoopError,
     MalformedBody,
     UnsupportedOp,
-    let_through,
     warn_user,
 )
 from mdf_loop.ir import Body, ValueType
-from mdf_loop.ops.registry import first_version
 from mdf_loop.options import options, public, random_stream
 from mdf_loop.readers import read
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
@@ -41,11 +39,10 @@ from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import OPSET, has_conditions, is_typed
-from mdf_loop.readers.onnx.opsets import every_node, refuse_others
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.types.schemas import LARGEST_VERSION
 from mdf_loop.writers.atomic_files import replacing
-from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
+from mdf_loop.writers.onnx_graph import domains_of
 
 log = logging.getLogger(__name__)
 
@@ -317,105 +314,3 @@ def files_in(content: Any) -> Iterator[str]:
     for _, value in places_in(content):
         if isinstance(value, dict):
             yield from (value[key] for key in ("npz", "onnx_file") if isinstance(value.get(key), str))
-
-
-FIRST_WITH_INITIALIZERS = 4
-"""The first version of the file format in which an initializer need not be an input."""
-
-
-def written_as_onnx(
-    body: Body, inputs: Mapping[str, tuple[Any, ValueType]], names: Sequence[str], defaults: Mapping[str, Named] | None = None
-) -> Body:
-    """A body of an MDF graph in operators of ONNX alone.
-
-    Parameters
-    ----------
-    body : Body
-        What it captures becomes inputs.
-    inputs : mapping of str to (sample, ValueType)
-        For each of them a value that it might have, and its type.
-    names : sequence of str
-        What the outputs are called.
-    defaults : mapping of str to Named, optional
-        Inputs that may be left out: their values, and what they are called.
-    """
-    from mdf_loop.backends.onnx.lowering import lower  # 50 ms, which importing mdf_loop does not have to take
-
-    lowered = lower(body, inputs)
-    known = {name: each for name, each in (defaults or {}).items() if name in inputs}
-    lowered = replace(lowered, defaults={name: each.array for name, each in known.items()})
-    called = {name: each.name for name, each in known.items()}
-    return with_onnx_names(lowered, names=called | dict(zip(lowered.outputs, names, strict=True)))
-
-
-def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
-    """A body in operators of ONNX as a model that has passed ONNX's checker.
-
-    ``ir_version`` is the version of the file format; 0 takes the first one that knows the versions of the operators.
-
-    Raises
-    ------
-    MalformedBody
-        It has not; says what the checker says.
-    """
-    if body.captures:
-        raise MalformedBody(f"reads {', '.join(map(repr, body.captures))}, which nothing in the model provides", (body.name,))
-    refuse_others(body, (body.name,))
-    model = write_model(body)
-    for domain in domains_of(body) - {entry.domain for entry in model.opset_import}:
-        raise UnsupportedOp(f"the version of domain {domain!r} is missing")
-    model.producer_name = "mdf-loop"
-    if not ir_version:
-        least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
-        ir_version = max(least, FIRST_WITH_INITIALIZERS)
-    model.ir_version = ir_version
-    if model.ir_version < FIRST_WITH_INITIALIZERS:
-        constants_as_nodes(model.graph)
-    try:
-        _infer_outputs(model, body)
-        checker.check_model(_checkable(model), full_check=True)
-    except Exception as error:
-        let_through(error)
-        raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
-    return model
-
-
-def _infer_outputs(model: onnx.ModelProto, body: Body) -> None:
-    """Declare the outputs whose types or shapes are not known, as far as ONNX can infer them."""
-    open_outputs = [value for value in model.graph.output if _lacks_shape(value.type) or value.type.WhichOneof("value") is None]
-    if not open_outputs:
-        return
-    # Inference would take the default of an input for its value.
-    bare = write_model(replace(body, defaults={})) if body.defaults else model
-    inferred = {value.name: value.type for value in shape_inference.infer_shapes(bare).graph.output}
-    for value in open_outputs:
-        value.type.CopyFrom(inferred[value.name])
-
-
-def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model for ONNX's checker, which knows no operator in versions before its first, as exporters do write them.
-
-    It also wants shapes of all outputs, which ONNX cannot infer for each operator.
-    """
-    opset = next((entry.version for entry in model.opset_import if entry.domain == ""), 1)
-    checked = onnx.ModelProto()
-    checked.CopyFrom(model)
-    del checked.graph.output[:]
-    checked.graph.output.extend(value for value in model.graph.output if not _lacks_shape(value.type))
-    for node in every_node(checked.graph.node):
-        if node.domain == "" and first_version(node.op_type, opset) != opset:
-            node.domain = _UNKNOWN  # as an operator of others, which is not checked
-    checked.opset_import.append(helper.make_opsetid(_UNKNOWN, 1))
-    return checked
-
-
-_UNKNOWN = "older than itself"
-
-
-def _lacks_shape(kind: onnx.TypeProto) -> bool:
-    return kind.WhichOneof("value") == "tensor_type" and not kind.tensor_type.HasField("shape")
-
-
-def _message(error: Exception) -> str:
-    text = error.args[0] if error.args else error
-    return " ".join((text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)).split())

@@ -1,14 +1,22 @@
-"""OpenVINO models as ONNX, where the room that reads them is there."""
+"""OpenVINO models as ONNX: their Step in operators of ONNX, where the room that reads them is there."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from mdf_loop.convert.written_models import write_checked, written_as_onnx
+from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ops.rooms import OPENVINO, enter
 
 if TYPE_CHECKING:
     import onnx
+
+FORMAT = 10
+"""The version of the file format: others that read OpenVINO's models know it."""
 
 
 def openvino_to_onnx(model: str | os.PathLike) -> onnx.ModelProto:
@@ -31,5 +39,18 @@ def openvino_to_onnx(model: str | os.PathLike) -> onnx.ModelProto:
     UnsupportedOp
         The model has variables, or an operation that ONNX has no operators for; names its layer.
     """
-    written: onnx.ModelProto = enter(OPENVINO, "an OpenVINO model").openvino_to_onnx(model)
-    return written
+    read = enter(OPENVINO, "an OpenVINO model").read_openvino(model)
+    body = read.body
+    if read.variables:
+        names = ", ".join(variable.id for variable in read.variables)
+        raise UnsupportedOp(f"{body.name}: the model keeps values from run to run ({names}), which ONNX models cannot")
+    inputs = {name: body.type_of(name) for name in body.inputs}
+    lowered = written_as_onnx(body, {name: (_sample(kind), kind) for name, kind in inputs.items()}, read.outputs)
+    declared = zip(lowered.outputs, map(body.type_of, body.outputs), strict=True)
+    types = {name: kind for name, kind in declared if kind.dtype is not None}
+    return write_checked(replace(lowered, types={**lowered.types, **types}), FORMAT)
+
+
+def _sample(kind: Any) -> np.ndarray:
+    """A value of a type."""
+    return np.ones([n if isinstance(n, int) else 1 for n in kind.shape or ()], kind.dtype)

@@ -17,7 +17,8 @@ import numpy as np
 from mdf_loop.backend import prepare
 from mdf_loop.calls.on_device import in_rows, key_of
 from mdf_loop.convert.loading import load
-from mdf_loop.convert.mdf_to_onnx import FIRST_WITH_INITIALIZERS, to_onnx
+from mdf_loop.convert.mdf_to_onnx import to_onnx
+from mdf_loop.convert.written_models import FIRST_WITH_INITIALIZERS
 from mdf_loop.errors import LoopTimeout, MalformedBody, let_through, shortened, warn_user
 from mdf_loop.integrations.engine_runs import run_in_mdf, run_typed_in_mdf
 from mdf_loop.integrations.input_places import with_inputs
@@ -31,11 +32,8 @@ from mdf_loop.models.opening import run
 from mdf_loop.models.to_jax import to_jax
 from mdf_loop.options import current_options, options
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
-from mdf_loop.settings.engines import agreeing_engines
+from mdf_loop.settings.engines import DEFINITION, agreeing_engines
 from mdf_loop.types.elements import DTYPES, kind_of
-
-REFERENCE = "interpret"
-"""The engine that says what is right."""
 
 MDF, JAX, ONNXRUNTIME = "MDF", "jax", "onnxruntime"
 
@@ -126,11 +124,11 @@ def verify(
     invented = {name: value for name, value in inputs.items() if name not in given}
     source = path if path.suffix.lower() in (".onnx", ".xml") else model
     asked = {**inputs, **how}
-    with options(engine=REFERENCE, seed=seed), ending_if_endless(invented):
+    with options(engine=DEFINITION, seed=seed), ending_if_endless(invented):
         reference = run(source, **asked)
-    with options(engine=REFERENCE, seed=seed + 1):
+    with options(engine=DEFINITION, seed=seed + 1):
         is_random = bool(_differences(reference, run(source, **asked), 0.0, 0.0))
-    engines = [name for name in agreeing_engines() if name != REFERENCE]
+    engines = [name for name in agreeing_engines() if name != DEFINITION]
     others = [_engine(name, source, asked, seed) for name in engines]
     if not is_random:  # the scheduler may draw in another order
         others += _mdf(model, inputs, how, seed)

@@ -12,17 +12,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mdf_loop.openvino.ir import read_openvino
     from mdf_loop.openvino.runner import OpenvinoRep, prepare, run_model
-    from mdf_loop.openvino.to_onnx import openvino_to_onnx
 
 KERNELS = ("kernels",)
 """The modules that hold kernels."""
 
-__all__ = ["OpenvinoRep", "openvino_to_onnx", "prepare", "run_model"]
+__all__ = ["OpenvinoRep", "prepare", "read_openvino", "run_model"]
 
 
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is asked for: who loads the kernels alone does not wait for the reader."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{'to_onnx' if name == 'openvino_to_onnx' else 'runner'}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{'ir' if name == 'read_openvino' else 'runner'}"), name)

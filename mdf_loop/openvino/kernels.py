@@ -10,7 +10,7 @@ from mdf_loop.kernels.arrays.axes import numbers, place, places
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.arrays.indexing import element_places
 from mdf_loop.ops.batching import all_stacked, by_step, elementwise
-from mdf_loop.ops.registry import kernel, say
+from mdf_loop.ops.registry import definition, kernel, say
 from mdf_loop.types.elements import DTYPES, kind_of
 
 DOMAIN = "openvino"
@@ -74,16 +74,33 @@ def at_least_1d(x):
 def span(data, *, axis, start=0, end=-1, part=1, backwards=0):
     """The rows from ``start`` to ``end``, both of them part of it, that are cut into parts."""
     along = place(axis, data.ndim)
-    length = data.shape[along]
-    if length == 0 and (start, end) == ((-1, 0) if backwards else (0, -1)):
-        return data
-    first, last = (bound + length if bound < 0 else bound for bound in (start, end))
-    low, high = (last, first) if backwards else (first, last)
-    if not 0 <= low <= high < length:
-        raise ValueError(f"slices from start {start} to end {end} do not lie inside axis {axis}, which has {length} rows")
-    if (high - low + 1) % part:
-        raise ValueError(f"{high - low + 1} rows cannot be cut into parts of {part}")
-    return data[(slice(None),) * along + (slice(low, high + 1),)]
+    low, high = (end, start) if backwards else (start, end)
+    _see_span(low, high, part, data.shape[along], axis)
+    return data[(slice(None),) * along + (slice(low, high + 1 or None),)]
+
+
+def _see_span(low, high, part, length, axis):
+    """See that there are such rows, and that they can be cut."""
+    if length == 0 and (low, high) == (0, -1):
+        return
+    first, last = (bound + length if bound < 0 else bound for bound in (low, high))
+    if not 0 <= first <= last < length:
+        raise ValueError(f"slices from row {low} to row {high} do not lie inside axis {axis}, which has {length} rows")
+    if (last - first + 1) % part:
+        raise ValueError(f"{last - first + 1} rows cannot be cut into parts of {part}")
+
+
+@definition("Span", domain=DOMAIN, why="open lengths")
+def span_of_rows(b, data, *, axis, start=0, end=-1, part=1, backwards=0):
+    """The same; in ONNX, which refuses rows that are not there, of lengths that only the run can tell."""
+    shape = data.type.shape
+    along = place(axis, len(shape))
+    low, high = (end, start) if backwards else (start, end)
+    if isinstance(shape[along], int):
+        _see_span(low, high, part, shape[along], axis)
+    elif not b.takes_open:
+        raise ValueError("only the run can tell whether there are such rows")
+    return b.slice(data, [slice(None)] * along + [slice(low, high + 1 or None)] + [slice(None)] * (len(shape) - along - 1))
 
 
 @kernel("Transpose", domain=DOMAIN)
@@ -96,12 +113,6 @@ def transpose(data, order):
 def squeeze_where_one(data, axes):
     """Those of the axes taken away that have one element."""
     return np.squeeze(data, tuple(axis for axis in places(axes, data.ndim) if data.shape[axis] == 1))
-
-
-@kernel("Broadcast", domain=DOMAIN, batch=by_step)
-def broadcast(data, shape):
-    """Elements repeated to fill exactly this shape."""
-    return np.broadcast_to(data, bounded(shape)).copy()
 
 
 @kernel("BroadcastAlong", domain=DOMAIN, batch=by_step)
@@ -416,4 +427,13 @@ def random_uniform(shape, low, high, *, dtype=1, rng):
     return rng.uniform(bottom, top, dims).astype(wanted)
 
 
-say("Gather", domain=DOMAIN, light=True)
+say("Gather", domain=DOMAIN, light=True, traced=True)
+
+ARRANGED = (
+    *("AtLeast1D", "DepthToSpace", "OneHot", "Roll", "ShuffleChannels"),
+    *("SpaceToDepth", "Split", "SqueezeWhereOne", "StridedSlice", "Tile", "Transpose", "VariadicSplit"),
+)
+"""Kernels of which types and constants decide what they do: they are traced."""
+
+for _op in ARRANGED:
+    say(_op, domain=DOMAIN, traced=True)

@@ -71,11 +71,7 @@ class Nodes:
 
     def begin(self, layer: Layer) -> None:
         """What is added from now on belongs to this layer."""
-        self.named(layer.name)
-
-    def named(self, name: str) -> None:
-        """What is added from now on has this name."""
-        self._name = name
+        self._name = layer.name
 
     def name(self, hint: str | None = None) -> str:
         """A name that is not taken."""
@@ -105,12 +101,11 @@ class Nodes:
         wanted: Callable[[int], bool] = lambda k: True,
         domain: str = "",
         captures: Iterable[str] = (),
-        opset: int = 0,
         **attrs: Any,
     ) -> Any:
         """Add a node; returns the name of its output, or a tuple of names if it is said how many there are."""
         names = tuple(self.name() if wanted(k) else "" for k in range(1 if outputs is None else outputs))
-        version = opset or (1 if domain else OPSET)
+        version = 1 if domain else OPSET
         self.nodes.append(
             Node(op, tuple(inputs), names, attrs, next(filter(None, names), self.name()), version, domain, tuple(captures))
         )

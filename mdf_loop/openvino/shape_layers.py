@@ -59,10 +59,8 @@ def broadcast(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     if mode not in ("numpy", "bidirectional", "explicit"):
         raise layer.unsupported(f"mode is {mode!r}; known: numpy, bidirectional, explicit")
     data, shape = inputs[0], nodes.vector(inputs[1])
-    if mode == "bidirectional":
+    if mode == "bidirectional" or (mode == "numpy" and len(inputs) == 2):
         return nodes.node("Expand", data, shape)
-    if mode == "numpy" and len(inputs) == 2:
-        return nodes.own("Broadcast", data, shape)
     if len(inputs) < 3:
         raise layer.wrong("mode 'explicit' needs a third input that names the axes")
     axes, rank = nodes.integers(inputs[2]), layer.outputs[0].kind.shape
@@ -70,7 +68,7 @@ def broadcast(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
         return nodes.own("BroadcastAlong", data, shape, nodes.vector(inputs[2]))
     added = [k for k in range(len(rank)) if k not in axes]
     wide = nodes.node("Unsqueeze", data, nodes.constant(added, np.int64)) if added else data
-    return nodes.own("Broadcast", wide, shape)
+    return nodes.node("Expand", wide, shape)
 
 
 @converts("Concat", takes=(1, MANY))

@@ -1,7 +1,7 @@
 """Rooms: folders of the package that may be taken out, and what is missing without them.
 
 No file outside a room imports it: what a room has is found through the table here.  A room names its modules of kernels
-in ``KERNELS``; OpenVINO's also has ``prepare`` and ``openvino_to_onnx``, which :func:`enter` leads to.
+in ``KERNELS``; OpenVINO's also has ``prepare`` and ``read_openvino``, which :func:`enter` leads to.
 """
 
 from __future__ import annotations

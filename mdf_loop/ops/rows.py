@@ -42,7 +42,6 @@ class Definition:
 REASONS = {
     "python": "numbers of Python's own, which a traced kernel does not take",
     "values": "what it does depends on values, and is known nevertheless, or looked at when it runs",
-    "bits": "the kernel works on the bits of floats",
     "open lengths": "lengths that only the run can tell",
     "lists": "lists, which are no arrays",
     "recurrent": "a loop over time",

@@ -52,6 +52,9 @@ ENGINES = {
 }
 """The engines by name; no other module names them."""
 
+DEFAULT, DEFINITION = "auto", next(name for name, engine in ENGINES.items() if not engine.plans)
+"""The engine of a run where none is chosen, and the one that says what is right."""
+
 
 @functools.cache
 def available_engines() -> tuple[str, ...]:

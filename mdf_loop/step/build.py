@@ -243,15 +243,6 @@ class Builder(OfLists, OfWeak):
         x = self.as_float(x) if dtype == np.float64 else x
         return self.put_in("cast", (x,), Type(dtype, x.type.shape))
 
-    def bitcast(self, x: Value, dtype: np.dtype) -> Value:
-        """The same bits read as another type of the same width."""
-        dtype = np.dtype(dtype)
-        if x.type.dtype == dtype:
-            return x
-        if x.op == "const":
-            return self.const(x.attr.view(dtype))
-        return self.put_in("bitcast", (x,), Type(dtype, x.type.shape))
-
     def python(self, x: Value, kind: type) -> Value:
         """A number as one of Python's own: ``float``, ``int`` or ``bool``."""
         type = Type(np.dtype(kind), (), weak=True)

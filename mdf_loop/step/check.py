@@ -61,10 +61,6 @@ RULES: dict[str, Sequence[tuple[str, Rule]]] = {
         ("gives a type that is known", lambda v: v.type.dtype is not None),
         ("makes numbers Python's own, not arrays", lambda v: not v.type.weak or v.args[0].type.shape == ()),
     ],
-    "bitcast": [
-        ("keeps the shape", lambda v: len(v.args) == 1 and v.type.rank == v.args[0].type.rank),
-        ("keeps the width", lambda v: size_of_element(v.type) == size_of_element(v.args[0].type)),
-    ],
     "as_array": [("makes an array of one number", lambda v: v.type.is_array and v.args[0].type.shape == ())],
     "select": [
         ("asks a bool", lambda v: len(v.args) == 3 and v.args[0].type.dtype == BOOL),

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Collected, Loop
+from mdf_loop.ir import Body, Loop
 from mdf_loop.plan.aliases import without_aliases
-from mdf_loop.step.build import Builder, CannotLower
+from mdf_loop.step.build import Builder
 from mdf_loop.step.loop_types import joined, of_its_own, type_of_part
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import UNKNOWN, Region, Type, Value
@@ -159,7 +159,7 @@ class Fixpoint:
             values = dict(zip(body.outputs, self.body_of(body, names), strict=True))
             goes_on = values[record.keep_going] if record.keep_going else b.const(np.True_)
             ends = [self._end(k, states[k], values[c.output]) for k, c in enumerate(record.carried)]
-            kept = [*(values[name] for name in record.last), *(self._row(c, values[c.output]) for c in record.collected)]
+            kept = [values[name] for name in (*record.last, *(what.output for what in record.collected))]
             return close([goes_on, *ends, *kept])
 
     def _inside(self, k: int, state: Value) -> Value:
@@ -172,16 +172,6 @@ class Fixpoint:
         if k in self.lists:
             value = self.lists[k].end(state, value)
         return state if k in self.same else value
-
-    def _row(self, collected: Collected, value: Value) -> Value:
-        """What is kept of an iteration: a row of its own, also where parts of one row are joined."""
-        shape, axis = value.type.shape, collected.axis
-        if collected.stack:
-            return value
-        if not value.type.is_static or not shape or not -len(shape) <= axis < len(shape) or shape[axis] != 1:
-            raise CannotLower("parts of several rows are joined")
-        axis %= len(shape)
-        return self.b.reshape(value, shape[:axis] + shape[axis + 1 :])
 
     def _numbered(self, index: Value, declared: tuple[Any, ...] | None) -> Value:
         """The iteration number, of the rank that the body declares; some may stand before the loop."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.ir import Body, Loop
+from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.step.build import Builder, CannotLower
 from mdf_loop.step.primitives import BOOL, INT64, either_kind
 from mdf_loop.step.records import UNKNOWN, Length, LoopRegion, Size, Type, Value
@@ -40,12 +40,13 @@ def known_trip_count(record: Loop, count: Value | None, scanned: Sequence[Value]
     return None
 
 
-_LARGEST = np.iinfo(np.int64).max
+NO_LIMIT = np.iinfo(np.int64).max
+"""A trip count that no loop reaches."""
 
 
 def is_no_limit(count: Value) -> bool:
     """Whether a trip count is the largest number there is, which exporters write for a loop that its condition ends."""
-    return count.op == "const" and count.type.dtype == np.int64 and bool(np.all(count.attr == _LARGEST))
+    return count.op == "const" and count.type.dtype == np.int64 and bool(np.all(count.attr == NO_LIMIT))
 
 
 def is_never_begun(record: Loop, count: Value | None, condition: Value | None) -> bool:
@@ -80,13 +81,51 @@ def with_rows_of(b: Builder, record: Loop, scanned: Sequence[Value]) -> tuple[Lo
         if not shape or not -len(shape) <= part.axis < len(shape):
             raise CannotLower("parts of a value of unknown rank, or without the axis")
         axis = part.axis % len(shape)
-        length = shape[axis]
-        if size > 1 and (not isinstance(length, int) or length % size):
-            raise CannotLower("parts of several rows that may leave rows over")
+        count, lengths = _parts(b, x, shape, axis, size)
         parts[k] = replace(part, axis=axis, stride=1, part=None)
-        count = length // size if isinstance(length, int) else length
-        arrays[k] = b.reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
+        arrays[k] = b.reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]), lengths)
     return replace(record, scanned=tuple(parts)), arrays
+
+
+def _parts(b: Builder, x: Value, shape: Sequence[Length], axis: int, size: int) -> tuple[Length, Sequence[Value]]:
+    """How many parts of so many rows an array has, and its open lengths, where they are not those that it has."""
+    length = shape[axis]
+    if size == 1:
+        return length, ()
+    if isinstance(length, int) and length % size == 0:
+        return length // size, ()
+    if isinstance(length, int) or not b.takes_open:
+        raise CannotLower("parts of several rows that may leave rows over")
+    lengths = [b.length(x, k) for k, n in enumerate(shape) if isinstance(n, Size)]
+    place = sum(isinstance(n, Size) for n in shape[:axis])
+    lengths[place] = b.element("floordiv", lengths[place], b.const(np.int64(size)))
+    return Size(), lengths
+
+
+def stacked(collected: Sequence[Collected], rows: Sequence[Value], takes_open: bool) -> tuple[Collected, ...]:
+    """What is collected, along new axes: parts that are joined along one of theirs are merged behind the loop.
+
+    Raises
+    ------
+    CannotLower
+        They have no such axis, or only the run can tell how long they are.
+    """
+    found = list(collected)
+    for k, (what, row) in enumerate(zip(collected, rows, strict=True)):
+        rank = len(row.type.shape or ())
+        if not what.stack:
+            if not (row.type.is_static or takes_open) or not -rank <= what.axis < rank:
+                raise CannotLower("parts whose lengths only the run can tell are joined")
+            found[k] = replace(what, axis=what.axis % rank, stack=True)
+    return tuple(found)
+
+
+def with_parts_joined(b: Builder, items: Sequence[Value], record: Loop, loop: LoopRegion) -> list[Value]:
+    """The results of a loop, with parts that are stacked joined where the record asks for that."""
+    found = list(items)
+    for k, (asked, what) in enumerate(zip(record.collected, loop.collected, strict=True), loop.n_carried + loop.n_last):
+        found[k] = found[k] if asked.stack else b.merged(found[k], what.axis)
+    return found
 
 
 def type_of_part(axis: int, given: Type) -> Type:

@@ -32,7 +32,9 @@ from mdf_loop.step.loop_types import (
     is_no_limit,
     known_trip_count,
     known_value,
+    stacked,
     types_of_results,
+    with_parts_joined,
     with_rows_of,
 )
 from mdf_loop.step.memory import can_be_placed
@@ -351,12 +353,13 @@ class Lowering(OfBranches):
         if self.is_long and not self.depth and found.comes_later():
             return in_front(self, record, count, condition, obeyed, carried, scope)
         operator, operands, worth = whole or (None, (), None)
+        rows = found.region.results[1 + len(carried) + len(record.last) :]
         attr = LoopRegion(
             found.region,
             len(carried),
             record.scanned,
             len(record.last),
-            tuple([what if what.stack else replace(what, stack=True) for what in record.collected]),
+            stacked(record.collected, rows, self.b.takes_open),
             has_count=count is not None,
             has_condition=condition is not None,
             obeyed=obeyed,
@@ -368,7 +371,7 @@ class Lowering(OfBranches):
         given = (x if x is not None else self.b.const(None) for x in (count, condition))
         value = self.b.put_in("loop", (*given, *found.initial, *scanned, *operands), UNKNOWN, attr)
         types = as_declared(record.body, record.results, types_of_results(attr, found.types, count, scanned))
-        return with_lists(self.b, found.results(self.b.items(value, types)), lists)
+        return with_lists(self.b, found.results(with_parts_joined(self.b, self.b.items(value, types), record, attr)), lists)
 
     def _see_inputs(self, record: Loop, values: Sequence[Value], scope: Mapping[str, Value]) -> None:
         """See that the loop has a Step; remember what carried and scanned values are called."""

@@ -10,7 +10,6 @@ operation     arguments                                               attribute
 param         (of a region)                                           its number
 const                                                                 the number or array
 cast          x                                                       (the type of the value says it; a weak one is Python's)
-bitcast       x                                                       (the same bits in the type of the value)
 fraction      x                                                       (a float of Python's that has a fraction; a guess)
 as_array      a number                                                (an array without dimensions)
 select        condition, x, y

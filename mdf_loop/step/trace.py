@@ -260,13 +260,6 @@ class TracedArray(Traced):
         found.is_array, found.is_fresh = self.is_array, not self.is_array
         return found
 
-    def view(self, dtype: Any) -> TracedArray:
-        """The same bits read as numbers of another type of the same width."""
-        if np.dtype(dtype).itemsize != self.itemsize:
-            raise self._refused("reads bits as numbers of another width")
-        self.is_fresh = False
-        return self.trace.wrap(self.trace.builder.bitcast(self.value, np.dtype(dtype)))
-
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, tuple) and not index and self.value.type.shape == ():
             return TracedArray(self.value, self.trace)

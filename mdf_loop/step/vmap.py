@@ -380,7 +380,6 @@ def _dot(m: Vmap, v: Value, xs: Sequence[Value], flags: Sequence[bool]) -> Value
 
 RULES: dict[str, Rule] = {
     "cast": _cast,
-    "bitcast": lambda m, v, xs, flags: m.b.bitcast(xs[0], v.type.dtype),  # type: ignore[arg-type]
     "as_array": lambda m, v, xs, flags: xs[0],
     "select": _select,
     "reshape": _reshape,

@@ -10,25 +10,31 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.calls.calling import results_of
+from mdf_loop.convert.scheduled.open_start import OpenRun
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.warnings.nan_warnings import Compared
-from mdf_loop.integrations.input_places import Given
+from mdf_loop.integrations.input_places import Given, Place
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.once import OnceEvaluation, Request, part_of_model
+from mdf_loop.models.results import stops_of
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws
-from mdf_loop.readers.expressions.values import DOMAIN
+from mdf_loop.readers.expressions.values import DOMAIN, Number
 from mdf_loop.readers.mdf.control_functions import local_names, rename_captures
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph
+from mdf_loop.step.records import Type
 from mdf_loop.step.structure import computed_exactly, gives_same_bits
 from mdf_loop.sweeps.machine_runs import NotTogether, refuse_other
-from mdf_loop.sweeps.vectors import Vectors
+from mdf_loop.sweeps.vectors import Share, Vectors
 
 KINDS = "bif"
 """Kinds of numbers, each of which holds those before it."""
 
+
+Kinds = tuple[tuple[Place, Number], ...]
+"""Places in a graph that values are given for, and which of Python's numbers each is."""
 
 ITERATIONS = "iterations~"
 """What the number of iterations of a loop is called, behind its other results."""
@@ -44,6 +50,13 @@ def counting(node: Node, record: Loop, read: Collection[str]) -> Node:
     return replace(node, outputs=(*ends, *(names[before + k] for k in kept), ITERATIONS), attrs={**node.attrs, "loop": looped})
 
 
+def counted(body: Body) -> Body:
+    """A graph whose loops are :func:`counting`."""
+    read = {*body.outputs, *(name for node in body.nodes for name in node.reads)}
+    nodes = [node if node.loop is None else counting(node, node.loop, read) for node in body.nodes]
+    return replace(body, nodes=tuple(nodes))
+
+
 class GraphOfRuns:
     """A graph, ready to be machine code for many runs.
 
@@ -51,8 +64,8 @@ class GraphOfRuns:
     ----------
     body : Body
         With loops that are :func:`counting`, if it has one.
-    request : Request, optional
-        What the first loop is asked in one of the runs.
+    trip_count : int, optional
+        That of the first loop in one of the runs.
     limit : str
         The value that is the trip count of an only loop, if that may differ from run to run.
 
@@ -63,10 +76,12 @@ class GraphOfRuns:
         condition compares, and ``limit``.
     ends : list of str
         What the values that its condition compares are called in the loop.
+    draws : bool
+        Whether anything in it draws random numbers.
     """
 
-    def __init__(self, body: Body, request: Request | None, limit: str = "") -> None:
-        self.request, self.vectors = request, Vectors()
+    def __init__(self, body: Body, trip_count: int | None, limit: str = "") -> None:
+        self.trip_count, self.vectors, self.draws = trip_count, Vectors(), any(map(draws, body.nodes))
         self._is_exact: bool | None = None
         self.more, self.ends = list[str](), list[str]()
         loops = [node for node in body.nodes if node.loop is not None]
@@ -77,19 +92,39 @@ class GraphOfRuns:
         self.body = replace(body, outputs=(*body.outputs, *self.more))
         self.graph = Graph(self.body)
 
-    @property
-    def trip_count(self) -> int | None:
-        """That of the first loop in one of the runs, if it has one."""
-        return None if self.request is None else self.request.arguments.trip_count
+    def results(self, found: Sequence[Any]) -> Sequence[Any]:
+        """The outputs, of what the body gives before ``more``: a row of each for each run."""
+        return found
+
+    def ended(self, lengths: np.ndarray, limits: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The iterations of runs, and why they stopped, by the iterations of the only loop and its trip counts."""
+        return lengths, stops_of(lengths, limits)
+
+    def _types(self, values: Sequence[Any]) -> list[Type]:
+        return [type_of_value(value, not self.body.typed) for value in values]
 
     def is_exact(self, values: Sequence[Any]) -> bool:
         """Whether it gives the same bits in all engines, and draws random numbers in loops alone; for values of its types."""
         if self._is_exact is None:
-            types = [type_of_value(value, not self.body.typed) for value in values]
             with contextlib.suppress(CannotLower):
                 around = any(draws(node) for node in self.body.nodes if node.loop is None)
-                self._is_exact = not around and gives_same_bits(lower_graph(self.body, types))
+                self._is_exact = not around and gives_same_bits(lower_graph(self.body, self._types(values)))
         return bool(self._is_exact)
+
+    def in_numpy(
+        self, values: Sequence[Any], columns: Mapping[int, np.ndarray], which: np.ndarray, run: Run, share: Share
+    ) -> list[np.ndarray]:
+        """The results of many runs at once, where they have the bits of each run alone; see :class:`Vectors`.
+
+        Raises
+        ------
+        NotTogether, CannotLower, FallBack, LoopTimeout
+        """
+        if self.draws or not self.is_exact(values):
+            raise NotTogether("it draws random numbers, or has other bits where many runs are computed at once")
+        step = lower_graph(self.body, self._types(values), run.options.obey_body_condition, is_long=True)
+        with np.errstate(all="ignore"):
+            return self.vectors.run_in_numpy(step, values, [columns.get(k) for k in range(len(values))], which, run, share)
 
     def machine_code(self, values: Sequence[Any], differs: Sequence[int], options: Options) -> Specialised:
         """The program for such values, of which some differ from run to run.
@@ -107,6 +142,54 @@ class GraphOfRuns:
         return made
 
 
+class PassesOfRuns(GraphOfRuns):
+    """All evaluations of a scheduled graph.
+
+    Parameters
+    ----------
+    run : OpenRun
+    wanted : sequence of int
+        Which outputs of its body are wanted.
+    kinds : Kinds
+        What its inputs are.
+
+    Raises
+    ------
+    NotTogether
+        It is over before a loop begins.
+    """
+
+    def __init__(self, run: OpenRun, wanted: Sequence[int], kinds: Kinds) -> None:
+        body = counted(replace(run.body, outputs=tuple([run.body.outputs[k] for k in wanted])))
+        trip_counts = [body.constants.get(node.inputs[0]) for node in body.nodes if node.loop is not None]
+        if len(trip_counts) != 1:
+            raise NotTogether("it is over before a loop begins")
+        self.run, self.kinds, self.places = run, kinds, tuple(place for place, _ in kinds)
+        super().__init__(body, trip_counts[0])
+
+    def results(self, found: Sequence[Any]) -> Sequence[Any]:
+        """The outputs of the last evaluation, or of all: one without a pass has those of the one before."""
+        run = self.run
+        if not run.width:
+            return found
+        columns = [self._rows(found[k : k + run.width]) for k in range(0, len(found), run.width)]
+        if run.tells_ends:
+            over = columns.pop()
+            if (over != over[:1]).any():
+                raise NotTogether("evaluations are over after other passes")
+            columns = [column[:, over[0]] for column in columns]
+        return [np.concatenate([rows, rows[:, -1:].repeat(run.steps - rows.shape[1], 1)], 1) for rows in columns]
+
+    def _rows(self, parts: Sequence[Any]) -> np.ndarray:
+        """The values of all passes, in front of the loop and in it."""
+        alone = [np.asarray(part)[:, None] for part in parts[: self.run.alone]]
+        return np.concatenate([*alone, *map(np.asarray, parts[self.run.alone :])], 1)
+
+    def ended(self, lengths: np.ndarray, limits: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The passes of runs, each of which stops after its steps."""
+        return lengths + self.run.passes, stops_of(lengths, 0)
+
+
 class WholeGraph(GraphOfRuns):
     """All nodes of a graph of MDF.
 
@@ -119,6 +202,11 @@ class WholeGraph(GraphOfRuns):
         What one of the runs is given.
     run : Run
         Whose options say how everything is run, with a stream of its own.
+
+    Attributes
+    ----------
+    places : tuple of Place
+        What its inputs are the values of.
 
     Raises
     ------
@@ -138,7 +226,9 @@ class WholeGraph(GraphOfRuns):
             self._nodes.append(node if node.loop is None else self._called(node, *known[id(node)], read))
         limits = [node.inputs[0] for node in body.nodes if node.loop is not None]
         self._limit = limits[0] if len(limits) == 1 and limits[0] in body.inputs else ""
-        super().__init__(replace(body, nodes=tuple(self._nodes), outputs=outputs), requests[0][0], self._limit)
+        trip_count = requests[0][0].arguments.trip_count
+        super().__init__(replace(body, nodes=tuple(self._nodes), outputs=outputs), trip_count, self._limit)
+        self.places = evaluation.inputs
 
     def _called(self, node: Node, request: Request, values: Mapping[str, Any], read: set[str]) -> Node:
         """A loop as operators have it: what it is called with is made what its body asks for by nodes before it."""

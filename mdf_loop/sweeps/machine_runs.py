@@ -26,12 +26,15 @@ class NotTogether(Exception):
     """Something that each run does by itself; says what."""
 
 
+def may_be_together(options: Options) -> bool:
+    """Whether runs may be one call: nothing bounds or watches them one by one."""
+    return options.how.plans and options.max_iterations is None and not options.trusted
+
+
 def may_be_compiled(options: Options) -> bool:
-    """Whether runs may be one call of machine code: nothing bounds or watches them one by one."""
+    """Whether that may be machine code."""
     how = options.how
-    if options.max_iterations is not None or options.trusted:
-        return False
-    return (how.compiles or how.compiles_what_pays) and can_compile()
+    return may_be_together(options) and (how.compiles or how.compiles_what_pays) and can_compile()
 
 
 def pays(options: Options, runs: int, iterations: int | None = None) -> bool:

@@ -1,7 +1,8 @@
-"""Runs of a model side by side: one call of machine code for all runs, with what differs as columns: no Python for each run."""
+"""Runs of a model side by side: one call of a program for all runs, with what differs as columns: no Python for each run."""
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.errors import let_through
-from mdf_loop.models.results import stop_of, stops_of
+from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.graph_programs import GraphOfRuns
-from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, many, may_be_compiled, pays
+from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, many, may_be_compiled, may_be_together, pays
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, first_nans, whole_column
-from mdf_loop.sweeps.sources import Evaluated, source_of
+from mdf_loop.sweeps.sources import Evaluated, source_of, stepping
+from mdf_loop.sweeps.vectors import FEW
+from mdf_loop.sweeps.workers import in_parts
 
 if TYPE_CHECKING:
     from mdf_loop.backends.llvm.many_runs import RunColumns
@@ -32,25 +35,30 @@ def run_together(task: Task, start: int, stop: int, run: Run, seconds: float) ->
         They have to be run one by one; says why.
     LoopTimeout
     """
-    if stop - start < 2 or task.wish.steps is not None or task.wish.every > 1:  # machine code keeps each iteration
-        raise NotTogether("it is one run, or one in steps, or some iterations are left out")
-    source, first = source_of(task.model, task.recorded), start // task.trials
-    if source is None or not may_be_compiled(run.options):
-        raise NotTogether("the model or the options are not those of machine code")
+    if stop - start < 2 or task.wish.every > 1:  # programs keep each iteration
+        raise NotTogether("it is one run, or some iterations are left out")
+    source, first = source_of(task.model, task.recorded, stepping(task.wish)), start // task.trials
+    if source is None or not may_be_together(run.options):
+        raise NotTogether("the model or the options are not those of one program")
     which = np.arange(start, stop) // task.trials - first
     graph, values = source.whole(task.inputs_of(first), task.columns, run)
-    if not pays(run.options, task.size, graph.trip_count):
+    is_compiled = may_be_compiled(run.options) and pays(run.options, task.size, graph.trip_count)
+    if not is_compiled and len(which) < FEW:
         raise NotTogether("compiling takes longer than all runs")
     rows = _rows(source, graph, values, task, np.arange(first, first + which[-1] + 1))
-    made = graph.machine_code(values, [*rows], run.options)
-    streams = task.streams(start, stop) if source.draws else None
-    found = many(made, graph.vectors, values, rows, which, streams, run, seconds)
-    chunk = Chunk({name: _column(source, task, name, column) for name, column in zip(task.columns, found, strict=False)})
+    if is_compiled:
+        made = graph.machine_code(values, [*rows], run.options)
+        streams = task.streams(start, stop) if graph.draws else None
+        found = many(made, graph.vectors, values, rows, which, streams, run, seconds)
+    else:
+        found = graph.in_numpy(values, rows, which, run, functools.partial(in_parts, seconds=seconds))
+    count = len(found) - len(graph.more)
+    results = zip(task.columns, graph.results(found[:count]), strict=True)
+    chunk = Chunk({name: _column(source, task, name, column) for name, column in results})
     if graph.more:
-        lengths, *more = map(np.asarray, found[len(task.columns) :])
-        chunk.iterations, count = lengths, len(graph.ends)
-        limits = more[count].reshape(len(lengths)) if more[count:] else graph.trip_count
-        chunk.stops = stops_of(lengths, limits)
+        lengths, *more = map(np.asarray, found[count:])
+        limits = more[len(graph.ends)].reshape(len(lengths)) if more[len(graph.ends) :] else graph.trip_count
+        chunk.iterations, chunk.stops = graph.ended(lengths, limits)
         ends = {f"carried {name}": x for name, x in zip(graph.ends, more, strict=False)}
         chunk.suspects = first_nans(ends, chunk.stops == stop_of(0, 1))
     return chunk

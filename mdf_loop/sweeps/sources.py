@@ -17,9 +17,11 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.convert.inner_values import Branch, Way, is_ragged
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, way_inside
+from mdf_loop.convert.scheduled.open_start import open_run
 from mdf_loop.errors import ArgumentError, LoopError, let_through
 from mdf_loop.execute.endless import Endless
 from mdf_loop.integrations.input_places import Given
+from mdf_loop.integrations.scheduled_loops import Shared, Stepping
 from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish
@@ -30,10 +32,11 @@ from mdf_loop.models.recordings.recording import rep_with
 from mdf_loop.ops.registry import changes
 from mdf_loop.options import Run, current_options
 from mdf_loop.plan.invariants import draws
+from mdf_loop.readers.expressions.values import literal
 from mdf_loop.settings.engines import ENGINES, settled_engine
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import type_of_value
-from mdf_loop.sweeps.graph_programs import GraphOfRuns, WholeGraph, counting
+from mdf_loop.sweeps.graph_programs import GraphOfRuns, Kinds, PassesOfRuns, WholeGraph, counted
 from mdf_loop.sweeps.machine_runs import NotTogether, refuse_other
 from mdf_loop.system.threads import Recent
 
@@ -43,18 +46,26 @@ MOST = 64
 """Types of inputs for which it is kept whether a model gives the same bits in all engines."""
 
 
-def source_of(model: Model, recorded: Mapping[str, str] = MappingProxyType({})) -> Evaluated | None:
+def source_of(model: Model, recorded: Mapping[str, str] = MappingProxyType({}), how: Stepping | None = None) -> Evaluated | None:
     """How the runs of a model are evaluated; None if each has to be left to the model.
 
     ``recorded`` are values that are outputs as well: what they are called then, and the names that :func:`mdf_loop.run` takes.
+    ``how`` says in which steps it is evaluated, if it is in steps.
     """
     kept = model.made_for("evaluated", MOST)
-    found: Evaluated | None = kept.of(tuple(recorded.items()), lambda: _made(model, recorded))
+    found: Evaluated | None = kept.of((tuple(recorded.items()), how), lambda: _made(model, recorded, how))
     return found
 
 
-def _made(model: Model, recorded: Mapping[str, str]) -> Evaluated | None:
+def stepping(wish: Wish) -> Stepping | None:
+    """In which steps runs are evaluated; None if they are not."""
+    return None if wish.steps is None else Stepping(wish.steps, wish.time_increment, wish.collect)
+
+
+def _made(model: Model, recorded: Mapping[str, str], how: Stepping | None) -> Evaluated | None:
     try:
+        if how is not None:
+            return OfPasses(model, how) if isinstance(model, MdfModel) and model.typed is None and not recorded else None
         if isinstance(model, NetworkModel):
             return None if model.prepared.keeps else OfOperators(*_with(model.prepared, recorded), {}, tuple(model.outputs))
         if not isinstance(model, MdfModel):
@@ -107,23 +118,30 @@ class Evaluated(ABC):
     Attributes
     ----------
     body : Body
-        The graph.
+        The graph; of one in steps, the first of what may be made of it.
     outputs : tuple
         What its outputs are called, in their order.
-    loops : int
-        How many loops it has.
     singles : set of str
         What is recorded and no value of a loop: one row of a recording.
     """
 
     body: Body
     outputs: tuple[Any, ...]
-    singles: frozenset[str]
+    singles: frozenset[str] = frozenset()
+    typed = False
 
     def __init__(self) -> None:
-        self.loops = sum(node.loop is not None for node in self.body.nodes)
-        self.draws = any(map(draws, self.body.nodes))  # random numbers, anywhere
         self._whole = Recent[GraphOfRuns](MOST)
+
+    @property
+    def loops(self) -> int:
+        """How many loops it has."""
+        return sum(node.loop is not None for node in self.body.nodes)
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything in it draws random numbers."""
+        return any(map(draws, self.body.nodes))
 
     def whole(self, inputs: Mapping[str, Any], names: Sequence[str], run: Run) -> tuple[GraphOfRuns, list[Any]]:
         """The graph with its loops inside that gives some outputs, and what it is run with.
@@ -134,7 +152,7 @@ class Evaluated(ABC):
         """
         part = Run(run.options, RandomStream(0), deadline=run.deadline, enclosing=run)
         key, values, make = self._ready(inputs)
-        key = *key, tuple(names), run.options.engine, tuple([type_of_value(x, not self.body.typed) for x in values])
+        key = *key, tuple(names), run.options.engine, tuple([type_of_value(x, not self.typed) for x in values])
         return self._whole.of(key, lambda: make([*map(self.outputs.index, names)], part)), values
 
     @abstractmethod
@@ -156,27 +174,45 @@ class Evaluated(ABC):
         """
 
 
-class OfNodes(Evaluated):
+class OfMdf(Evaluated):
+    """A model of MDF whose inputs are values of places in its graph."""
+
+    def __init__(self, model: MdfModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def places(self, swept: Sequence[str], graph: Any) -> list[list[int]]:
+        """Where inputs stand among what the graph is run with."""
+        read = [{each.place for each in self.model.places.of(name)} for name in swept]
+        return [[k for k, place in enumerate(graph.places) if place in places] for places in read]
+
+    def _at_places(self, inputs: Mapping[str, Any]) -> Given:
+        """Values by node and id."""
+        try:
+            given = self.model.places.given(inputs)
+        except ArgumentError as reason:
+            raise NotTogether(str(reason)) from reason
+        if dict in map(type, given.values()):
+            raise NotTogether("the body of a loop is given")
+        return given
+
+
+class OfNodes(OfMdf):
     """A model of MDF, which operators evaluate."""
 
     def __init__(self, model: MdfModel, once: OnceGraph, recorded: Mapping[str, str]) -> None:
-        self.model, self.once = model, once
+        super().__init__(model)
+        self.once = once
         found = found_in(model.graph, tuple(recorded.values()))
         keys = {label: found[name] for label, name in recorded.items()}
         _refuse_ragged([way_inside(key) for key in keys.values() if key[0] == INSIDE])
         self.singles = frozenset(label for label, key in keys.items() if key[0] != INSIDE)
         self.outputs, self._more = (*once.places, *keys), tuple(keys.values())
         self.body = once.of_types({}, self._more).body
-        super().__init__()
 
     def _ready(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[list[int], Run], GraphOfRuns]]:
         given, evaluation = self._given(inputs)
         return (id(evaluation),), evaluation.values(given), lambda wanted, run: WholeGraph(evaluation, wanted, given, run)
-
-    def places(self, swept: Sequence[str], graph: Any) -> list[list[int]]:
-        """Where inputs stand among what the graph is run with."""
-        read = [{each.place for each in self.model.places.of(name)} for name in swept]
-        return [[k for k, place in enumerate(graph.evaluation.inputs) if place in places] for places in read]
 
     def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:
         """What the graph is run with."""
@@ -187,13 +223,41 @@ class OfNodes(Evaluated):
 
     def _given(self, inputs: Mapping[str, Any]) -> tuple[Given, OnceEvaluation]:
         """Values by node and id, and what is computed of them."""
+        given = self._at_places(inputs)
         try:
-            given = self.model.places.given(inputs)
-            if dict in map(type, given.values()):
-                raise NotTogether("the body of a loop is given")
             return given, self.once.made(given, self._more)
         except (NotOnce, ArgumentError) as reason:
             raise NotTogether(str(reason)) from reason
+
+
+class OfPasses(OfMdf):
+    """A model of MDF in steps: its first passes and the loop behind them, in which what runs are given is open."""
+
+    def __init__(self, model: MdfModel, how: Stepping) -> None:
+        super().__init__(model)
+        self.how, self.outputs = how, tuple(model.outputs)
+
+    def _ready(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[list[int], Run], GraphOfRuns]]:
+        self.model.refuse_missing(inputs)
+        given = self._at_places(inputs)
+        kinds = self._kinds(given)
+        return kinds, [*given.values()], lambda wanted, _: self._of_runs(kinds, wanted)
+
+    def _of_runs(self, kinds: Kinds, wanted: Sequence[int]) -> GraphOfRuns:
+        shared = Shared(self.model.graph, [place for place, _ in kinds], self.how)
+        run = open_run(shared.lowering, {shared.places[place]: number for place, number in kinds})
+        return PassesOfRuns(run, run.places(wanted), kinds)
+
+    def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:
+        """What the graph is run with."""
+        given = self._at_places(inputs)
+        if self._kinds(given) != graph.kinds:
+            raise NotTogether("points have values of several kinds")
+        return [*given.values()]
+
+    @staticmethod
+    def _kinds(given: Given) -> Kinds:
+        return tuple((place, literal(value).number) for place, value in given.items())
 
 
 class OfOperators(Evaluated):
@@ -212,6 +276,7 @@ class OfOperators(Evaluated):
 
     def __init__(self, rep: LoopRep, recorded: Ways, ids: Mapping[str, str], outputs: Sequence[str]) -> None:
         self.rep, self.ids, self.outputs, self.body = rep, ids, (*outputs, *recorded), rep.body
+        self.typed = rep.body.typed
         self.singles = frozenset(label for label, way in recorded.items() if len(way) == 1)
         self._between = BetweenLoops(rep.graph)
         super().__init__()
@@ -226,9 +291,7 @@ class OfOperators(Evaluated):
             return GraphOfRuns(body, None)
         request = next(self._between.steps(self._between.begin(values, run)))
         refuse_other(request, run)
-        read = {*body.outputs, *(name for node in body.nodes for name in node.reads)}
-        nodes = [node if node.loop is None else counting(node, node.loop, read) for node in body.nodes]
-        return GraphOfRuns(replace(body, nodes=tuple(nodes)), request, request.node.inputs[0])
+        return GraphOfRuns(counted(body), request.arguments.trip_count, request.node.inputs[0])
 
     def places(self, swept: Sequence[str], _graph: Any) -> list[list[int]]:
         """Where inputs stand among what the graph is run with."""
@@ -239,7 +302,7 @@ class OfOperators(Evaluated):
         return self.rep.values({self.ids.get(name, name): value for name, value in inputs.items()})
 
 
-def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any], names: Sequence[str]) -> str:
+def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any], names: Sequence[str], how: Stepping | None = None) -> str:
     """The engine in which all runs of a sweep run: what was chosen, unless engines differ in the last place.
 
     Parameters
@@ -251,10 +314,12 @@ def engine_of(chosen: str, model: Model, inputs: Mapping[str, Any], names: Seque
         What one of the runs is given.
     names : sequence of str
         The outputs that are wanted.
+    how : Stepping, optional
+        In which steps each is evaluated.
     """
     if not ENGINES[chosen].compiles_what_pays:
         return chosen
-    source, is_exact = source_of(model), False
+    source, is_exact = source_of(model, how=how), False
     if source is not None:
         try:
             graph, values = source.whole(inputs, names, Run(current_options(), RandomStream(0)))

@@ -19,7 +19,7 @@ from mdf_loop.models.ended_runs import ended_at_m
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
 from mdf_loop.progress import Tally
-from mdf_loop.settings.engines import ENGINES
+from mdf_loop.settings.engines import DEFAULT, ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.machine_runs import NotTogether
@@ -27,10 +27,9 @@ from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_nans
-from mdf_loop.sweeps.scheduled_points import run_points
 from mdf_loop.sweeps.seeds import seed_of, streams_of
 from mdf_loop.sweeps.side_by_side import run_together
-from mdf_loop.sweeps.sources import engine_of
+from mdf_loop.sweeps.sources import engine_of, stepping
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
 from mdf_loop.sweeps.workers import here, in_parts
 
@@ -201,12 +200,11 @@ class Task:
             on_device = runs_by_jax(self, start, stop, run)
             if on_device is not None:
                 return self._watched(on_device, start, stop)
-        for way in (run_together, run_points):
-            try:
-                return self._watched(way(self, start, stop, run, seconds), start, stop)
-            except Exception as reason:  # each run alone says what is wrong, if anything is
-                let_through(reason)
-                log.debug("%s, %s: %r", self.model.name, way.__name__, reason, exc_info=not isinstance(reason, NotTogether))
+        try:
+            return self._watched(run_together(self, start, stop, run, seconds), start, stop)
+        except Exception as reason:  # each run alone says what is wrong, if anything is
+            let_through(reason)
+            log.debug("%s: runs are run one by one: %r", self.model.name, reason, exc_info=not isinstance(reason, NotTogether))
         runs, warned = self._one_by_one(start, stop, run, seconds)
         chunk = self._chunk_of(start, runs)
         chunk.suspects = {"warned": min(warned)} if warned else {}
@@ -233,7 +231,7 @@ class Task:
 
     def _first_warnings(self, suspects: Mapping[str, int]) -> tuple[int, list[str]]:
         """Run suspects again, one by one, until one warns, for at most :data:`AGAIN` seconds."""
-        engine = "auto" if ENGINES[self.engine].by_jax else self.engine
+        engine = DEFAULT if ENGINES[self.engine].by_jax else self.engine
         alone = replace(self, options={**self.options, "engine": engine}, stops=False)
         try:
             with alone.chosen(), options(timeout=AGAIN):
@@ -301,7 +299,7 @@ class Task:
     @cached_property
     def engine(self) -> str:
         """The engine of all runs."""
-        return engine_of(self.options["engine"], self.model, self.inputs_of(0), self.names)
+        return engine_of(self.options["engine"], self.model, self.inputs_of(0), self.names, stepping(self.wish))
 
     @contextlib.contextmanager
     def chosen(self) -> Iterator[None]:

@@ -248,12 +248,6 @@ def as_typed(value: Value, x: Any) -> Any:
     return x if value.type.dtype is None else jnp.asarray(x).astype(jax_dtype(value.type))
 
 
-def _bitcast(w: Walk, v: Value, x: Any) -> Any:
-    x, dtype = jnp.asarray(x), jax_dtype(v.type)
-    x = x.astype(np.uint8) if x.dtype == np.bool_ else x
-    return x != 0 if dtype == np.bool_ else lax.bitcast_convert_type(x, dtype)
-
-
 def _shape(w: Walk, v: Value, lengths: Sequence[Any]) -> tuple[int, ...]:
     rest = iter(lengths)
     try:
@@ -338,7 +332,6 @@ def _put(w: Walk, v: Value, x: Any, update: Any, *at: Any) -> Any:
 STRUCTURE |= {
     "const": lambda w, v: v.attr,
     "cast": lambda w, v, x: cast_to(jnp.asarray(x), jax_dtype(v.type)),
-    "bitcast": _bitcast,
     "fraction": lambda w, v, x: x,
     "as_array": lambda w, v, x: x,
     "select": lambda w, v, condition, x, y: jnp.where(condition, x, y).astype(jax_dtype(v.type)),

@@ -20,11 +20,11 @@ CHEAP = 2
 LONGEST = 48
 """Cost of an element from which on it is written: code must end somewhere."""
 
-ELEMENTWISE = {*PRIMITIVES, "cast", "bitcast", "select", "as_array"}
+ELEMENTWISE = {*PRIMITIVES, "cast", "select", "as_array"}
 VIEWS = {"reshape", "transpose", "slice", "window", "broadcast", "place", "gather"}
 """Operations that are computed where they are read; all others are written where they stand."""
 
-_COSTS = {"cast": 1, "bitcast": 1, "select": 1, "as_array": 1, "gather": 2}
+_COSTS = {"cast": 1, "select": 1, "as_array": 1, "gather": 2}
 """Of operations that are no primitives; what only says where an element stands costs nothing."""
 
 

@@ -19,12 +19,14 @@ from mdf_loop.backends.onnx.graph_printer import GraphPrinter, declared
 from mdf_loop.backends.onnx.whole_operators import OnnxBuilder, kept
 from mdf_loop.backends.static_lowering import StaticLowering
 from mdf_loop.errors import malformed
-from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir import Body, Loop, Node, ValueType
 from mdf_loop.ops.registry import INTERNAL_DOMAINS, Kernel
 from mdf_loop.ops.rows import Bound, Call
 from mdf_loop.step.build import CannotLower
 from mdf_loop.step.check import checked
+from mdf_loop.step.loop_types import NO_LIMIT
 from mdf_loop.step.lower import Names
+from mdf_loop.step.primitives import INT64
 from mdf_loop.step.records import Size, Type, Value
 
 LEAST_OPSET = 18
@@ -112,6 +114,14 @@ class OnnxLowering(StaticLowering):
             if name:
                 self.called.setdefault(value, name)
         return found
+
+    def node_of_loop(self, node: Node, bound: Bound, record: Loop, args: Sequence[Value | None], names: Names) -> Sequence[Value]:
+        """A loop; where only the run knows whether its trip count is a limit, -1 is one that no loop reaches."""
+        count, *others = args
+        if record.unlimited and count is not None and count.op != "const":
+            number = self.b.cast(self.b.reshape(count, ()), INT64)
+            count, record = self.b.select(self.b.eq(number, -1), NO_LIMIT, number), replace(record, unlimited=False)
+        return super().node_of_loop(node, bound, record, [count, *others], names)
 
     # Operators
 

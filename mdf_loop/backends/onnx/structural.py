@@ -166,7 +166,19 @@ def written_loop(p: GraphPrinter, v: Value) -> list[str]:
     p.e.nodes.append(
         Node("Loop", tuple(given), outputs, {"loop": record}, p.name_of_node(v), p.e.opset, "", record.body.captures)
     )
-    return list(outputs)
+    if is_scan:
+        return list(outputs)
+    first = loop.n_carried + loop.n_last
+    rows = zip(outputs[first:], loop.collected, loop.rows, strict=True)
+    return [*outputs[:first], *(_arranged(p, name, what, row.type.rank or 0) for name, what, row in rows)]
+
+
+def _arranged(p: GraphPrinter, name: str, what: Collected, rank: int) -> str:
+    """Rows that a Loop of ONNX stacks in front, forwards, along their axis."""
+    if what.reverse:
+        name = p.e.op("Slice", name, *(np.array([bound]) for bound in (-1, FIRST, 0, -1)))
+    axis = what.axis % (rank + 1)
+    return p.e.op("Transpose", name, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]) if axis else name
 
 
 def _always_goes_on(loop: LoopRegion) -> bool:
@@ -219,8 +231,7 @@ def _ends(inner: GraphPrinter, loop: LoopRegion) -> list[str]:
 def _record(loop: LoopRegion, body: Body, states: Sequence[str], outputs: Sequence[str], **others: Any) -> Loop:
     carried = tuple(map(Carried, states, outputs))
     rows = outputs[len(states) :]
-    collected = tuple(Collected(name, what.axis, True, what.reverse) for name, what in zip(rows, loop.collected, strict=True))
-    return Loop(body, carried, collected=collected, name=loop.name, **others)
+    return Loop(body, carried, collected=tuple(map(Collected, rows)), name=loop.name, **others)
 
 
 def _scan(inner: GraphPrinter, loop: LoopRegion) -> Loop:
@@ -230,7 +241,9 @@ def _scan(inner: GraphPrinter, loop: LoopRegion) -> Loop:
     body = inner.e.body(loop.name or "body", [*states, *parts], _ends(inner, loop))
     inner.e.types |= {name: declared(x.type) for name, x in zip(body.outputs, loop.body.results[1:], strict=True)}
     scanned = tuple(Scanned(name, what.axis, reverse=what.reverse) for name, what in zip(parts, loop.scanned, strict=True))
-    return _record(loop, body, states, body.outputs, scanned=scanned)
+    record = _record(loop, body, states, body.outputs, scanned=scanned)
+    whats = zip(record.collected, loop.collected, strict=True)
+    return replace(record, collected=tuple(replace(what, output=row.output) for row, what in whats))
 
 
 def _loop(p: GraphPrinter, inner: GraphPrinter, loop: LoopRegion, scanned: Sequence[Value]) -> Loop:

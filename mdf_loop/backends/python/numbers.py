@@ -76,9 +76,6 @@ FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
 HELPERS: dict[str, Callable[..., Any]] = {"divide": runtime.divide}
 """What templates call."""
 
-BITS = {("f", "i"): runtime.bits_of, ("i", "f"): runtime.of_bits}
-"""By kinds of 64 bits: the same bits as another number."""
-
 WEAK: dict[str, str] = {**INFIX, "neg": "-{0}", "not_": "~{0}"}
 """By primitive: expressions of Python's own numbers, whatever their kinds."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mdf_loop.backends.python import numbers, runtime
-from mdf_loop.backends.python.numbers import BITS, CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
+from mdf_loop.backends.python.numbers import CASTS, PYTHON_CASTS, SIGNS, end_of, is_native
 from mdf_loop.backends.python.peepholes import shorter, whole_operands
 from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.ops.rows import filling
@@ -146,15 +146,6 @@ def _to_number(p: Printer, x: Value, type: Type) -> str:
     if "in_range" in template:
         p.source.use(runtime.in_range)
     return template.format(p.text(x), end=end_of(type))
-
-
-@writes("bitcast")
-def bitcast(p: Printer, v: Value) -> str:
-    """The same bits."""
-    if is_native(v.type) and is_native(v.args[0].type) and v.type.dtype != np.int32:
-        return f"{p.source.use(BITS[v.args[0].type.kind, v.type.kind])}({p.text(v.args[0])})"
-    text = f"{p.boxed(v.args[0])}.view({p.source.use(v.type.dtype, 'd')})"
-    return f"{text}.item()" if is_native(v.type) else text
 
 
 @writes("as_array")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,19 +115,6 @@ def _rounding(whole: Callable[[float], int]) -> Callable[[float], float]:
 
 floor, ceil, trunc = _rounding(math.floor), _rounding(math.ceil), _rounding(math.trunc)
 rint = _rounding(round)
-
-
-_FLOAT, _INTEGER = struct.Struct("d"), struct.Struct("q")
-
-
-def bits_of(x: float) -> int:
-    """The bits of a float as a whole number."""
-    return _INTEGER.unpack(_FLOAT.pack(x))[0]
-
-
-def of_bits(bits: int) -> float:
-    """The float of such bits."""
-    return _FLOAT.unpack(_INTEGER.pack(bits))[0]
 
 
 def rows_of(array: Any, axis: int, reverse: bool) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from mdf_loop.convert.scheduled.first_passes import FirstPasses
 from mdf_loop.convert.scheduled.loops import ScheduledLowering, loop_behind
 from mdf_loop.convert.scheduled.run_order import RunPlan
-from mdf_loop.convert.scheduled.slots import TRUE, GivenInput, PassBuilder, might_be
+from mdf_loop.convert.scheduled.slots import NUMBERS, TRUE, GivenInput, PassBuilder, might_be
 from mdf_loop.ir import Body, Carried, Loop, Node
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, available, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -32,6 +32,8 @@ class OpenRun:
         The outputs.
     steps : int
         How many evaluations of the graph this is.
+    passes : int
+        How many passes are in front of the loop.
     alone : int
         How many values of an output stand in front of those of the loop.
     width : int
@@ -43,6 +45,7 @@ class OpenRun:
     body: Body
     names: tuple[str, ...]
     steps: int
+    passes: int
     alone: int = 0
     width: int = 0
     tells_ends: bool = False
@@ -81,7 +84,7 @@ class _Opened(FirstPasses):
         graph, count, names = self.plan.graph.id, len(self.plan.outputs), tuple(self.plan.outputs)
         if not self.plan.collect:
             last = [self._there(value, k) for k, value in enumerate(first)] if loop is None else loop[:count]
-            return OpenRun(self.builder.finish(graph, last), names, self.plan.steps)
+            return OpenRun(self.builder.finish(graph, last), names, self.plan.steps, len(self.rows))
         rows = [(ended, row) for ended, row in zip(self.ends, self.rows, strict=True) if not ended.is_known or ended.literal]
         if loop is None and len(rows) < self.plan.steps:  # an evaluation without a pass has the values of the one before
             rows.append((TRUE, tuple(first)))
@@ -93,7 +96,7 @@ class _Opened(FirstPasses):
             ends += loop[count : count + tells]
         results = [x for column in columns for x in column] + (ends if tells else [])
         body = self.builder.finish(graph, results)
-        return OpenRun(body, names, self.plan.steps, len(rows), len(rows) + has_loop, tells)
+        return OpenRun(body, names, self.plan.steps, len(self.rows), len(rows), len(rows) + has_loop, tells)
 
     def _there(self, value: Any, place: int) -> Value:
         if value is None:
@@ -104,9 +107,9 @@ class _Opened(FirstPasses):
     def _loop(self, first: Sequence[Any]) -> list[Value]:
         """The values that the loop gives: last ones, and collected ones behind them."""
         behind, passes, named = loop_behind(self.plan, self.known), self.plan.schedule.passes, self.named or {}
-        opened = [state for state in behind.loop.body.state if behind.keys[state.input] in named]
-        initial = [named[behind.keys[state.input]] for state in opened]
-        loop = behind.loop.with_state_carried(opened)
+        states = [state for state in behind.loop.body.state if isinstance(state.initial, NUMBERS)]
+        initial = [named.get(behind.keys[state.input], literal(state.initial)) for state in states]
+        loop = behind.loop.with_state_carried(states)
         order = [*range(len(first))]
         if not self.going.is_known:  # perhaps it has no iteration, and an output the value that it had before
             there = [k for k in order if first[k] is not None]
@@ -118,7 +121,7 @@ class _Opened(FirstPasses):
         names = [self.builder.name(self.builder.array(x, "first")) if x is not None else "" for x in values]
         outputs = tuple(self.builder.fresh(name) for name in loop.results)
         node = Node("Loop", tuple(names), outputs, {"loop": loop}, loop.name, DEFAULT_OPSET)
-        results = self.builder.add(node, varies=True, untouched=True)[len(opened) :]
+        results = self.builder.add(node, varies=True, untouched=True)[len(states) :]
         return [*(results[order.index(k)] for k in range(len(first))), *results[len(first) :]]
 
 

@@ -68,9 +68,3 @@ def _integer_power(b: Any, x: Any, y: Any) -> Any:
         return b.cast(b.pow(x, y), dtype)
     units = b.select(b.eq(b.abs(x), 1), b.pow(x, b.and_(y, 1)), 0)
     return b.cast(b.select(b.lt(y, 0), units, b.pow(x, b.max(y, 0))), dtype)
-
-
-@definition("Relu", why="bits")
-def relu(b, x, *, consumed_inputs=None):
-    """x, but at least 0."""
-    return b.max(x, 0) if x.type.dtype != np.float16 else b.select(b.le(x, 0), 0, x)  # the kernel's -0.0 is 0.0

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.kernels.arrays.axes import is_seen
 from mdf_loop.kernels.numbers.transcendental import error_function
 from mdf_loop.kernels.numbers.ufuncs import from_first_opset
 from mdf_loop.kernels.numbers.wide import widened
@@ -37,6 +38,8 @@ def relu(x):
     """x, but at least 0."""
     if x.dtype.kind != "f" or x.itemsize > 2:
         return np.maximum(x, 0)
+    if not is_seen(x):
+        return np.where(x <= (zero := x.dtype.type(0)), zero, x)
     bits = np.asarray(x).view(np.int16)  # numpy compares float16 slowly, and keeps -0.0
     negative = bits >> 15  # all bits or none
     is_number = (bits & 0x7FFF) <= 0x7C00

@@ -91,10 +91,3 @@ _CONVERTERS: dict[tuple[str, str], Callable[[Lanes, str, np.dtype, np.dtype], An
     **{(kind, "f"): _whole_to_float for kind in "iub"},
     ("f", "f"): _float_to_float,
 }
-
-
-def same_bits(lanes: Lanes, x: str, source: np.dtype, target: np.dtype) -> str:
-    """The same bits as another type of the same width."""
-    if element(source).register == element(target).register:
-        return x
-    return _changed(lanes, "bitcast", x, source, target)

@@ -12,7 +12,7 @@ from mdf_loop.backends.llvm.lanes.element_types import FLOAT32, FLOAT64, CannotC
 from mdf_loop.backends.llvm.lanes.lazy_arrays import Array, get, is_one, mapped, number
 from mdf_loop.backends.llvm.lanes.vector_lanes import ZERO, Lanes
 from mdf_loop.backends.llvm.operations import python_numbers
-from mdf_loop.step.primitives import BOOL, PRIMITIVES, promoted
+from mdf_loop.step.primitives import PRIMITIVES, promoted
 from mdf_loop.step.records import Value
 
 
@@ -69,16 +69,6 @@ def cast(e: Emitter, v: Value) -> Array:
     if v.args[0].type.weak:
         x = python_numbers.fitted(e, v.args[0], dtype)
     return computed(e, dtype, [x], lambda lanes, a: casts.converted(lanes, a, x.dtype, dtype))
-
-
-@writes("bitcast")
-def bitcast(e: Emitter, v: Value) -> Array:
-    """The same bits."""
-    (x,) = map(e.of, v.args)
-    dtype = type_of(v)
-    if BOOL in (x.dtype, dtype):
-        raise CannotCompile("the bits of bool have no compiled form")
-    return computed(e, dtype, [x], lambda lanes, a: casts.same_bits(lanes, a, x.dtype, dtype))
 
 
 @writes("as_array")
