@@ -19,8 +19,6 @@ from graph_scheduler.condition import Any as AnyOf
 from graph_scheduler.time import TimeScale
 
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.integrations.scheduler import SteppedLoop, stepped_loop_of
-from mdf_loop.readers.mdf.stepped_loops import not_stepped
 
 
 class LoopFinished(Condition):
@@ -94,9 +92,9 @@ class WhenFinished(Condition):
     def _holds(self, dependency: Any, scheduler: Any = None, execution_id: Any = None) -> bool:
         if hasattr(dependency, "is_finished"):
             return dependency.is_finished(execution_id)
-        loop = stepped_loop_of(dependency, scheduler)
+        loop = _stepped(dependency, scheduler)
         if loop is not None:
-            return loop.is_finished
+            return bool(loop.is_finished)
         return scheduler.counts_total[execution_id][TimeScale.ENVIRONMENT_STATE_UPDATE].get(dependency, 0) > 0
 
 
@@ -125,9 +123,18 @@ def _count(of: Condition, n: Any, least: int) -> int:
     return n
 
 
-def _watched(of: Condition, node: Any, scheduler: Any) -> SteppedLoop:
+def _stepped(node: Any, scheduler: Any) -> Any:
+    """The stepped loop of a node; None if it has none."""
+    from mdf_loop.integrations.scheduler import stepped_loop_of
+
+    return stepped_loop_of(node, scheduler)
+
+
+def _watched(of: Condition, node: Any, scheduler: Any) -> Any:
     """The stepped loop that a condition is about."""
-    loop = stepped_loop_of(node, scheduler)
+    loop = _stepped(node, scheduler)
     if loop is None:
+        from mdf_loop.readers.mdf.stepped_loops import not_stepped
+
         raise ArgumentError(not_stepped(type(of).__name__, getattr(node, "id", node)))
     return loop
