@@ -4,7 +4,7 @@ Importing this package registers ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If``
 is used: a public name when it is read first, so that the code that a program needs decides how long its import takes.
 """
 
-import importlib
+import importlib.util
 import logging
 import sys
 from types import ModuleType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop.integrations.registration import register as register
 from mdf_loop.integrations.registration import unregister as unregister
-from mdf_loop.system.starting import no_collecting
+from mdf_loop.system.starting import importing
 from mdf_loop.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -43,15 +43,10 @@ else:
     def __getattr__(name: str) -> Any:
         """A public name, or a module of this package, which nothing has imported yet."""
         module = f"{__name__}.{_HOMES.get(name, name)}"
-        try:
-            with no_collecting():
-                home = None if name.startswith("_") else importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise
-            home = None
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        with importing():
+            if name.startswith("_") or importlib.util.find_spec(module) is None:
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            home = importlib.import_module(module)
         found = globals()[name] = getattr(home, name) if name in _HOMES else home
         return found
 

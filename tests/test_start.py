@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import mdf_loop
-from mdf_loop.integrations.replacements import ENGINE, _found
+from mdf_loop.integrations.replacements import ENGINE, found
 
 ROOT = Path(__file__).parent.parent
 
@@ -80,7 +80,7 @@ LATER = {
 
 
 FIRST = {
-    *("mdf_loop", "mdf_loop.system", "mdf_loop.system.starting", "mdf_loop.version"),
+    *("mdf_loop", "mdf_loop.system", "mdf_loop.system.starting", "mdf_loop.system.threads", "mdf_loop.version"),
     *("mdf_loop.integrations", "mdf_loop.integrations.registration", "mdf_loop.integrations.replacements"),
 }
 """What registering with MDF needs before MDF is there."""
@@ -92,7 +92,7 @@ WITH_ENGINE = {
 """What is put into MDF's engine besides: conditions, and names of functions."""
 
 
-OF_OPTIONS = ("settings", "settings.counts", "settings.engines", "settings.random_streams", "system.threads")
+OF_OPTIONS = ("settings", "settings.counts", "settings.engines", "settings.random_streams")
 """Below the options."""
 
 
@@ -213,10 +213,40 @@ def test_threads_may_make_the_first_calls_at_the_same_time():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+FORK = """
+import os, signal, sys, threading, time
+import mdf_loop
+
+begun = threading.Event()
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "mdf_loop.models.opening":
+            begun.set()
+            time.sleep(0.2)
+
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=lambda: mdf_loop.run)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(0 if callable(mdf_loop.run) else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not copied here")
+def test_a_copy_of_the_process_can_import_what_another_thread_imported_meanwhile():
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], env=env, check=True)
+
+
 def test_what_mdf_calls_is_there():
     for functions in ENGINE.values():
         for places in functions.values():
-            assert all(callable(_found(place)) for place in places)
+            assert all(callable(found(f"integrations.{place}")) for place in places)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from mdf_loop.integrations.replacements import FUNCTIONS, Replacement, around, of_engine
+from mdf_loop.integrations.replacements import FUNCTIONS, Replacement, around, found, of_engine
 
 _MISSING = object()
 _replaced: list[Replacement] = []
@@ -134,9 +134,7 @@ def _imported_at_first(name: str) -> Callable[..., Any]:
     """A public function as MDF has it."""
 
     def called(*args: Any, **named: Any) -> Any:
-        from mdf_loop.calls import calling
-
-        return getattr(calling, name)(*args, **named)
+        return found(f"calls.calling.{name}")(*args, **named)
 
     called.__name__, called.__doc__ = name, f"As ``mdf_loop.{name}``."
     return called
@@ -144,11 +142,6 @@ def _imported_at_first(name: str) -> Callable[..., Any]:
 
 OURS = {"loop": _imported_at_first("loop"), "scan": _imported_at_first("scan"), "if": _imported_at_first("if_")}
 """What runs for each of our functions, by the name MDF calls it by."""
-
-
-def _of_modelspec(utils: Any) -> Iterable[Replacement]:
-    """What is replaced in the functions that the engine has from modelspec."""
-    return [(utils, name, around(getattr(utils, name), "engine_patches.silent")) for name in ("_params_info", "_val_info")]
 
 
 def _conditions(ours: Any) -> Iterable[Replacement]:
@@ -162,12 +155,17 @@ def _with_conditions(_: Any) -> Iterable[Replacement]:
     return ()
 
 
+DESCRIBING = ("_params_info", "_val_info")
+"""Functions that the engine has from modelspec, for what it prints."""
+
 STANDARD, CONDITIONS = "modeci_mdf.functions.standard", "mdf_loop.integrations.loop_conditions"
 
 CHANGES: Mapping[str, Callable[[Any], Iterable[Replacement]]] = {
     STANDARD: _functions,
     "modeci_mdf.functions.onnx": lambda onnx: [(onnx, name, function) for name, function in OURS.items()],
-    "modelspec.utils": _of_modelspec,
+    "modelspec.utils": lambda utils: [
+        (utils, name, around(getattr(utils, name), "engine_patches.silent")) for name in DESCRIBING
+    ],
     CONDITIONS: _conditions,
     "graph_scheduler": _with_conditions,
     "modeci_mdf.execution_engine": of_engine,

@@ -10,7 +10,9 @@ import functools
 import importlib
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
+
+from mdf_loop.system.starting import importing
 
 Replacement = tuple[Any, str, Any]
 """An object, the name of an attribute of it, and the new value."""
@@ -57,33 +59,34 @@ GUARDS = "no_eval"
 
 def of_engine(engine: ModuleType, modules: str = "") -> list[Replacement]:
     """What is replaced in MDF's engine: by all modules, or those whose names begin so."""
-    found: list[Replacement] = [(engine, "actr_funcs", Listed(engine.actr_funcs))]
+    made: list[Replacement] = [(engine, "actr_funcs", Listed(engine.actr_funcs))]
     for kind, functions in ENGINE.items():
         owner = getattr(engine, kind) if kind else engine
         for name, places in functions.items():
             if ours := [place for place in places if place.startswith(modules)]:
                 original = getattr(owner, name, print)  # which the engine has of Python
-                found.append((owner, name, functools.reduce(around, ours, original)))
-    return found
+                made.append((owner, name, functools.reduce(around, ours, original)))
+    return made
 
 
 def around(original: Callable[..., Any], ours: str) -> Callable[..., Any]:
     """What a function of MDF is replaced with: ``ours``, which takes the original first, then its arguments."""
+    place = f"integrations.{ours}"
 
     @functools.wraps(original)
     def replaced(*args: Any, **kwargs: Any) -> Any:
-        return _found(ours)(original, *args, **kwargs)
+        return found(place)(original, *args, **kwargs)
 
     replaced.is_ours = True  # type: ignore[attr-defined]
     return replaced
 
 
 @functools.cache
-def _found(place: str) -> Callable[..., Any]:
-    """The function that is called ``module.function`` among the integrations."""
+def found(place: str) -> Callable[..., Any]:
+    """The function that is called ``part.module.function`` in this package, which is imported when it is called first."""
     module, _, name = place.rpartition(".")
-    found: Callable[..., Any] = getattr(importlib.import_module(f"mdf_loop.integrations.{module}"), name)
-    return found
+    with importing():
+        return cast("Callable[..., Any]", getattr(importlib.import_module(f"mdf_loop.{module}"), name))
 
 
 class Listed:
@@ -93,5 +96,5 @@ class Listed:
         self._module = module
 
     def __getattribute__(self, name: str) -> Any:
-        _found(f"{GUARDS}.refuse_unexported")(module := object.__getattribute__(self, "_module"), name)
+        found(f"integrations.{GUARDS}.refuse_unexported")(module := object.__getattribute__(self, "_module"), name)
         return getattr(module, name)

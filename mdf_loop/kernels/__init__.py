@@ -10,7 +10,7 @@ import pkgutil
 
 from mdf_loop.ops.registry import KERNELS, register
 from mdf_loop.ops.rooms import kernel_modules
-from mdf_loop.system.starting import no_collecting
+from mdf_loop.system.starting import importing
 
 ABOVE = ("mdf_loop.calls.control_flow", "mdf_loop.integrations.mdf_engine")
 """Modules with kernels of nodes that hold a body, which are run by what is above this package: it finds them by name."""
@@ -23,7 +23,7 @@ def load_kernels() -> None:
     Kernels that a user registered before stay in place of ours.
     """
     given = [entry for versions in KERNELS.values() for entry in versions]
-    with no_collecting():
+    with importing():
         load_functions()
         _import_all(f"{__name__}.definitions")
     for entry in given:

@@ -1,10 +1,24 @@
-"""Imports without a collection of garbage amid them."""
+"""Imports: without a collection of garbage amid them, and without a copy of the process amid those that are made when it runs."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 from collections.abc import Iterator
+
+from mdf_loop.system.threads import lock
+
+_importing = lock()
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Modules are imported inside a ``with`` block.  No module does that itself while it is imported.
+
+    A thread that copies the process waits for it: what is imported halfway then can never be imported in the copy.
+    """
+    with _importing, no_collecting():
+        yield
 
 
 @contextlib.contextmanager
