@@ -19,6 +19,10 @@ from graph_scheduler.condition import Any as AnyOf
 from graph_scheduler.time import TimeScale
 
 from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.integrations.replacements import found
+
+STEPPED_LOOP = "integrations.scheduler.stepped_loop_of"
+"""What finds the stepped loop of a node, or None; imported where a condition is looked at."""
 
 
 class LoopFinished(Condition):
@@ -92,7 +96,7 @@ class WhenFinished(Condition):
     def _holds(self, dependency: Any, scheduler: Any = None, execution_id: Any = None) -> bool:
         if hasattr(dependency, "is_finished"):
             return dependency.is_finished(execution_id)
-        loop = _stepped(dependency, scheduler)
+        loop = found(STEPPED_LOOP)(dependency, scheduler)
         if loop is not None:
             return bool(loop.is_finished)
         return scheduler.counts_total[execution_id][TimeScale.ENVIRONMENT_STATE_UPDATE].get(dependency, 0) > 0
@@ -123,18 +127,9 @@ def _count(of: Condition, n: Any, least: int) -> int:
     return n
 
 
-def _stepped(node: Any, scheduler: Any) -> Any:
-    """The stepped loop of a node; None if it has none."""
-    from mdf_loop.integrations.scheduler import stepped_loop_of
-
-    return stepped_loop_of(node, scheduler)
-
-
 def _watched(of: Condition, node: Any, scheduler: Any) -> Any:
     """The stepped loop that a condition is about."""
-    loop = _stepped(node, scheduler)
+    loop = found(STEPPED_LOOP)(node, scheduler)
     if loop is None:
-        from mdf_loop.readers.mdf.stepped_loops import not_stepped
-
-        raise ArgumentError(not_stepped(type(of).__name__, getattr(node, "id", node)))
+        raise ArgumentError(found("readers.mdf.stepped_loops.not_stepped")(type(of).__name__, getattr(node, "id", node)))
     return loop
