@@ -86,7 +86,8 @@ FIRST = {
 """What registering with MDF needs before MDF is there."""
 
 WITH_ENGINE = {
-    *("mdf_loop.errors", "mdf_loop.functions", "mdf_loop.functions.function_rows", "mdf_loop.functions.psyneulink"),
+    *("mdf_loop.errors", "mdf_loop.functions", "mdf_loop.functions.drift_diffusion", "mdf_loop.functions.function_rows"),
+    "mdf_loop.functions.psyneulink",
     *("mdf_loop.integrations.loop_conditions", "mdf_loop.ir", "mdf_loop.ir.records", "mdf_loop.system.html"),
 }
 """What is put into MDF's engine besides: conditions, and names of functions."""
