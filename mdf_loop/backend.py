@@ -19,7 +19,6 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from mdf_loop.calls import control_flow  # noqa: F401  (registers Loop, Scan and If)
 from mdf_loop.errors import (
     ArgumentError,
     KindError,

@@ -225,9 +225,9 @@ def test_onnx_text_as_a_parameters_value_is_refused_with_its_place(run):
 
 
 def test_nothing_of_mdf_is_replaced_twice():
-    from mdf_loop.integrations.registration import CHANGES
+    from mdf_loop.integrations.registration import CHANGES, STANDARD
 
-    modules = [importlib.import_module(name) for name in CHANGES]
+    modules = [importlib.import_module(name) for name in CHANGES if name != STANDARD]  # which is changed as it is asked
     places = [(owner, name) for module in modules for owner, name, _ in CHANGES[module.__name__](module)]
     assert len(places) > 20
     assert len(set(places)) == len(places)

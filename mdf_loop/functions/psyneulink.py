@@ -344,11 +344,9 @@ def _refuse_unknown(thing: Any, node: Any) -> None:
     UnsupportedOp
         It has no expression, or is one in Python; MDF's engine would read its name as an expression.
     """
-    from modeci_mdf.functions.standard import mdf_functions
-
     kind, name = class_of(thing), thing.function
     is_name = isinstance(name, str) and (name.isidentifier() or kind == "UserDefinedFunction")
-    if kind != "None" and thing.value is None and is_name and name not in mdf_functions:
+    if kind != "None" and thing.value is None and is_name and not is_of_mdf(name):
         is_python = kind == "UserDefinedFunction"
         why = "it is in Python, of which an export has the name alone" if is_python else f"PsyNeuLink's {kind} has no expression"
         raise UnsupportedOp(f"{node.id}/{thing.id}: there is no function {name!r}: {why}; write value: with an expression")

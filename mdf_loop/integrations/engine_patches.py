@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import IterationLimit, LoopTimeout, keeps_results, let_through, warn_user
-from mdf_loop.integrations.no_eval import around
 from mdf_loop.integrations.scheduler import stepped_of
 from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import from_onnx, leaving, to_onnx
@@ -37,7 +36,6 @@ Places = Mapping[str, tuple[str, str]]
 """Outputs by name: the node and the port of each."""
 
 
-@around
 def keeping_partial(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``evaluate`` of a parameter or function: the value of a loop that ended early is what it had computed."""
     try:
@@ -50,7 +48,6 @@ def keeping_partial(original: Callable[..., Any], self: Any, *args: Any, **kwarg
         raise
 
 
-@around
 def ending_in_time(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableNode.evaluate``: begins only if there is time left; output ports take what a loop had computed."""
     check_time()
@@ -83,7 +80,6 @@ def values_of(evaluable: Any, places: Places) -> dict[str, Any]:
     return {name: leaving(evaluable.enodes[node].evaluable_outputs[port].curr_value) for name, (node, port) in places.items()}
 
 
-@around
 def ending_passes(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableGraph.evaluate``: its scheduler goes on with another pass only if there is time, and another is allowed.
 
@@ -155,18 +151,17 @@ def quiet_mdf() -> Iterator[None]:
         log.debug(line)
 
 
-def print_or_log(*values: Any, **kwargs: Any) -> None:
+def print_or_log(original: Callable[..., Any], *values: Any, **kwargs: Any) -> None:
     """What MDF's engine calls for ``print``: the same, unless it was asked to be quiet."""
     if _quiet.get():
         log.debug(" ".join(map(str, values)))
     else:
-        print(*values, **kwargs)
+        original(*values, **kwargs)
 
 
 _unheard: contextvars.ContextVar[bool] = contextvars.ContextVar("mdf_loop_unheard", default=False)
 
 
-@around
 def unheard_inside(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``evaluate_expr`` of MDF's engine: unless it is asked for output, what it calls need not describe anything."""
     if kwargs.get("verbose") or args[4:5] == (True,):
@@ -178,7 +173,6 @@ def unheard_inside(original: Callable[..., Any], *args: Any, **kwargs: Any) -> A
         _unheard.reset(token)
 
 
-@around
 def silent(original: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """A function that describes values, and says nothing where it is not printed."""
     return "" if _unheard.get() else original(*args, **kwargs)

@@ -19,8 +19,10 @@ from graph_scheduler.condition import Any as AnyOf
 from graph_scheduler.time import TimeScale
 
 from mdf_loop.errors import ArgumentError, KindError
-from mdf_loop.integrations.scheduler import SteppedLoop, stepped_loop_of
-from mdf_loop.readers.mdf.stepped_loops import not_stepped
+from mdf_loop.integrations.replacements import found
+
+STEPPED_LOOP = "integrations.scheduler.stepped_loop_of"
+"""What finds the stepped loop of a node, or None; imported where a condition is looked at."""
 
 
 class LoopFinished(Condition):
@@ -94,9 +96,9 @@ class WhenFinished(Condition):
     def _holds(self, dependency: Any, scheduler: Any = None, execution_id: Any = None) -> bool:
         if hasattr(dependency, "is_finished"):
             return dependency.is_finished(execution_id)
-        loop = stepped_loop_of(dependency, scheduler)
+        loop = found(STEPPED_LOOP)(dependency, scheduler)
         if loop is not None:
-            return loop.is_finished
+            return bool(loop.is_finished)
         return scheduler.counts_total[execution_id][TimeScale.ENVIRONMENT_STATE_UPDATE].get(dependency, 0) > 0
 
 
@@ -125,9 +127,9 @@ def _count(of: Condition, n: Any, least: int) -> int:
     return n
 
 
-def _watched(of: Condition, node: Any, scheduler: Any) -> SteppedLoop:
+def _watched(of: Condition, node: Any, scheduler: Any) -> Any:
     """The stepped loop that a condition is about."""
-    loop = stepped_loop_of(node, scheduler)
+    loop = found(STEPPED_LOOP)(node, scheduler)
     if loop is None:
-        raise ArgumentError(not_stepped(type(of).__name__, getattr(node, "id", node)))
+        raise ArgumentError(found("readers.mdf.stepped_loops.not_stepped")(type(of).__name__, getattr(node, "id", node)))
     return loop

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -32,6 +31,7 @@ from mdf_loop.errors import (
 )
 from mdf_loop.integrations.evaluator import combined, compute, node_at_work, warn_of_lists
 from mdf_loop.integrations.graph_conditions import refuse_conditions
+from mdf_loop.integrations.replacements import GUARDS, of_engine
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, total
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.expression_text import names_in, number_in, tree_if_any
@@ -91,41 +91,8 @@ def runs_body() -> bool:
     return _work.get() == BODY
 
 
-def around(ours: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What a function of MDF's engine is replaced with: ``ours``, which takes the original first, then its arguments."""
-
-    def replacing(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def replaced(*args: Any, **kwargs: Any) -> Any:
-            return ours(original, *args, **kwargs)
-
-        replaced.is_ours = True  # type: ignore[attr-defined]
-        return replaced
-
-    return functools.update_wrapper(replacing, ours)
-
-
 def _message(error: Exception) -> str:
     return shortened(" ".join(str(error).split()), LONGEST)
-
-
-def replacements(execution_engine: Any) -> list[tuple[Any, str, Any]]:
-    """What is replaced in MDF's engine for this: (owner, attribute, new value)."""
-    graph, node, port, out = (getattr(execution_engine, f"Evaluable{name}") for name in ("Graph", "Node", "Input", "Output"))
-    return [
-        (execution_engine, "evaluate_params_modelspec", _by_the_list(execution_engine.evaluate_params_modelspec)),
-        (execution_engine, "actr_funcs", Listed(execution_engine.actr_funcs)),
-        (
-            execution_engine,
-            "get_required_variables_from_expression",
-            _whole(execution_engine.get_required_variables_from_expression),
-        ),
-        (graph, "evaluate_edge", _weighing(graph.evaluate_edge)),
-        (node, "evaluate", naming(node.evaluate)),
-        (out, "evaluate", _naming_port(out.evaluate)),
-        (port, "evaluate", _reading_numbers(port.evaluate)),
-        (port, "set_input_value", _reducing(port.set_input_value)),
-    ]
 
 
 _lock, _users, _before = lock(), 0, []  # type: ignore[var-annotated]
@@ -142,7 +109,7 @@ def _in_place() -> Iterator[None]:
     global _users
     with _lock:
         if not _users:
-            for owner, name, value in replacements(execution_engine):
+            for owner, name, value in of_engine(execution_engine, GUARDS):
                 _before.append((owner, name, getattr(owner, name)))
                 setattr(owner, name, value)
         _users += 1
@@ -155,8 +122,7 @@ def _in_place() -> Iterator[None]:
                 setattr(*_before.pop())
 
 
-@around
-def _whole(original: Callable[..., Any], expr: Any) -> list[str]:
+def whole(original: Callable[..., Any], expr: Any) -> list[str]:
     """What an expression reads, by Python's grammar: MDF cuts it at brackets, and cannot read ``f(x[0])`` then.
 
     By the list numpy is ``np`` too, which MDF does not know.
@@ -167,8 +133,7 @@ def _whole(original: Callable[..., Any], expr: Any) -> list[str]:
     return original(expr) if tree is None else [name for name in names_in(tree) if not (_work.get() and name in MODULES)]
 
 
-@around
-def _by_the_list(
+def by_the_list(
     original: Callable[..., Any], expr: Any, parameters: dict[str, Any] | None = None, *args: Any, **kwargs: Any
 ) -> Any:
     """``modelspec.utils.evaluate``, as MDF's engine calls it: by the list where the engine works on our behalf."""
@@ -247,21 +212,18 @@ def _with_hint(error: MalformedBody | UnsupportedOp) -> MalformedBody | Unsuppor
 _WRITTEN = re.compile(r"; (?:write|did you mean|.* is written) ")
 
 
-class Listed:
-    """A module of functions for models, of which those that it exports can be looked up by a model."""
+def refuse_unexported(module: Any, name: str) -> None:
+    """See that a model looks up nothing in a module of functions but those that the module exports.
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
-
-    def __getattribute__(self, name: str) -> Any:
-        module = object.__getattribute__(self, "_module")
-        if is_guarded() and name not in module.__all__:
-            raise MalformedBody(f"there is no function {name!r} in {module.__name__}")
-        return getattr(module, name)
+    Raises
+    ------
+    MalformedBody
+    """
+    if is_guarded() and name not in module.__all__:
+        raise MalformedBody(f"there is no function {name!r} in {module.__name__}")
 
 
-@around
-def _weighing(original: Callable[..., Any], self: Any, edge: Any, *args: Any, **kwargs: Any) -> None:
+def weighing(original: Callable[..., Any], self: Any, edge: Any, *args: Any, **kwargs: Any) -> None:
     """``EvaluableGraph.evaluate_edge``: what a weight makes of a value has a bound."""
     weight = (edge.parameters or {}).get("weight", 1)
     value = self.enodes[edge.sender].evaluable_outputs[edge.sender_port].curr_value
@@ -281,8 +243,7 @@ WAS_SET = "was_set_from_outside"
 """The attribute of an input in MDF's engine that was given a value, by an edge or by the user."""
 
 
-@around
-def _reducing(original: Callable[..., Any], self: Any, value: Any) -> None:
+def reducing(original: Callable[..., Any], self: Any, value: Any) -> None:
     """``EvaluableInput.set_input_value``: what is added or multiplied at a port has a bound, and what was set is known."""
     setattr(self, WAS_SET, True)
     reduce, growing = getattr(self.input_port, "reduce", None), (int, str, list, tuple)
@@ -303,16 +264,14 @@ def number_or(port: Any) -> Any:
     return value if number is None else number
 
 
-@around
-def _reading_numbers(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+def reading_numbers(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableInput.evaluate``: the same for defaults in MDF's engine."""
     value = original(self, *args, **kwargs)
     is_default = is_guarded() and isinstance(value, str) and value is default_value_of(self.input_port)
     return number_or(self.input_port) if is_default else value
 
 
-@around
-def _naming_port(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+def naming_port(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableOutput.evaluate``: errors say at which port they came up."""
     try:
         return original(self, *args, **kwargs)
@@ -322,7 +281,6 @@ def _naming_port(original: Callable[..., Any], self: Any, *args: Any, **kwargs: 
         raise
 
 
-@around
 def naming(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableNode.evaluate``: errors say in which node they came up."""
     try:

@@ -2,7 +2,7 @@
 
 MDF has no place for functions from outside, so ``register`` replaces a few attributes of MDF's modules, and ``unregister``
 puts back exactly what was there.  A module is changed when it is imported: MDF's engine, with the packages that it needs, takes
-longer to import than all the rest, and most models run without it.
+longer to import than all the rest, and most models run without it.  What it is changed to is imported when it is called.
 """
 
 from __future__ import annotations
@@ -14,21 +14,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-from mdf_loop.calls.calling import if_, loop, scan
-from mdf_loop.functions import psyneulink
-from mdf_loop.integrations import (
-    engine_patches,
-    mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
-    no_eval,
-    scheduler,
-    taken_over,
-)
-from mdf_loop.integrations.required_inputs import refusing_missing_inputs
-from mdf_loop.integrations.taken_over import FUNCTIONS
-from mdf_loop.integrations.typed_graph import taking_over_nodes
-
-Replacement = tuple[Any, str, Any]
-"""An object, the name of an attribute of it, and the new value."""
+from mdf_loop.integrations.replacements import FUNCTIONS, Replacement, around, found, of_engine
 
 _MISSING = object()
 _replaced: list[Replacement] = []
@@ -120,6 +106,8 @@ def _change(module: Any) -> None:
 
 def _functions(standard: Any) -> Iterable[Replacement]:
     """New entries of MDF's table of functions, which are put into it at once."""
+    from mdf_loop.functions import psyneulink
+
     ours = {function: _entry(function, called) for function, called in FUNCTIONS.items()}
     for function, entry in {**ours, **psyneulink.entries()}.items():
         _entries[function] = standard.mdf_functions.get(function, _MISSING)
@@ -138,36 +126,22 @@ def _entry(function: str, called: str) -> dict[str, Any]:
         "description": f"ONNX {function.removeprefix('onnx::')}, run by mdf_loop",
         "arguments": arguments,
         "expression_string": f"onnx_ops.{called}({', '.join(arguments)})",
-        "function": {"loop": loop, "scan": scan, "if": if_}[called],
+        "function": OURS[called],
     }
 
 
-def _of_engine(engine: Any) -> Iterable[Replacement]:
-    """What is replaced in MDF's engine."""
-    kinds = ("Parameter", "Function", "Node", "Graph")
-    parameter, function, node, graph = (getattr(engine, f"Evaluable{kind}") for kind in kinds)
-    guards = [(owner, name, value) for owner, name, value in no_eval.replacements(engine) if (owner, name) != (node, "evaluate")]
-    keeping = engine_patches.keeping_partial
-    evaluating = taken_over.with_one_stream(scheduler.starting_afresh(engine_patches.ending_passes(graph.evaluate)))
-    return [
-        (engine, "evaluate_onnx_expr", taken_over.taking_over_expressions(engine.evaluate_onnx_expr)),
-        (parameter, "evaluate", keeping(taken_over.taking_over_parameters(parameter.evaluate))),
-        (parameter, "get_current_value", taken_over.noting_parameters(parameter.get_current_value)),
-        (function, "evaluate", keeping(taken_over.taking_over_functions(function.evaluate))),
-        (node, "evaluate", engine_patches.ending_in_time(no_eval.naming(node.evaluate))),
-        (node, "__init__", taken_over.ordering_captures(node.__init__)),
-        (graph, "__init__", taking_over_nodes(graph.__init__)),
-        (graph, "parse_condition", scheduler.reading_names(graph.parse_condition)),
-        (graph, "evaluate", refusing_missing_inputs(evaluating)),
-        (engine, "print", engine_patches.print_or_log),
-        (engine, "evaluate_expr", engine_patches.unheard_inside(engine.evaluate_expr)),
-        *guards,
-    ]
+def _imported_at_first(name: str) -> Callable[..., Any]:
+    """A public function as MDF has it."""
+
+    def called(*args: Any, **named: Any) -> Any:
+        return found(f"calls.calling.{name}")(*args, **named)
+
+    called.__name__, called.__doc__ = name, f"As ``mdf_loop.{name}``."
+    return called
 
 
-def _of_modelspec(utils: Any) -> Iterable[Replacement]:
-    """What is replaced in the functions that the engine has from modelspec."""
-    return [(utils, name, engine_patches.silent(getattr(utils, name))) for name in ("_params_info", "_val_info")]
+OURS = {"loop": _imported_at_first("loop"), "scan": _imported_at_first("scan"), "if": _imported_at_first("if_")}
+"""What runs for each of our functions, by the name MDF calls it by."""
 
 
 def _conditions(ours: Any) -> Iterable[Replacement]:
@@ -181,14 +155,19 @@ def _with_conditions(_: Any) -> Iterable[Replacement]:
     return ()
 
 
+DESCRIBING = ("_params_info", "_val_info")
+"""Functions that the engine has from modelspec, for what it prints."""
+
 STANDARD, CONDITIONS = "modeci_mdf.functions.standard", "mdf_loop.integrations.loop_conditions"
 
 CHANGES: Mapping[str, Callable[[Any], Iterable[Replacement]]] = {
     STANDARD: _functions,
-    "modeci_mdf.functions.onnx": lambda onnx: [(onnx, "loop", loop), (onnx, "scan", scan), (onnx, "if", if_)],
-    "modelspec.utils": _of_modelspec,
+    "modeci_mdf.functions.onnx": lambda onnx: [(onnx, name, function) for name, function in OURS.items()],
+    "modelspec.utils": lambda utils: [
+        (utils, name, around(getattr(utils, name), "engine_patches.silent")) for name in DESCRIBING
+    ],
     CONDITIONS: _conditions,
     "graph_scheduler": _with_conditions,
-    "modeci_mdf.execution_engine": _of_engine,
+    "modeci_mdf.execution_engine": of_engine,
 }
 """What is replaced in each module."""

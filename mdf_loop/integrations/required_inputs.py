@@ -22,7 +22,7 @@ from modeci_mdf.mdf import InputPort
 from mdf_loop.convert.naming import ORIGINAL, REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, did_you_mean, warn_user
 from mdf_loop.functions.psyneulink import class_of
-from mdf_loop.integrations.no_eval import WAS_SET, around, is_at_work, runs_body
+from mdf_loop.integrations.no_eval import WAS_SET, is_at_work, runs_body
 from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
 from mdf_loop.readers.mdf.node import CONTROL
@@ -69,7 +69,6 @@ def _is_read(name: str, node: Any) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)|'onnx_file'", text) for text in texts)
 
 
-@around
 def refusing_missing_inputs(
     original: Callable[..., Any],
     self: Any,

@@ -20,7 +20,6 @@ from mdf_loop.convert.scheduled.conditions import name_of
 from mdf_loop.errors import MalformedBody
 from mdf_loop.execute.interpret import InterpretedLoop, Session
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.integrations.no_eval import around
 from mdf_loop.options import part_of, random_stream, start_run
 from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
 from mdf_loop.types.fitting import handed_out
@@ -161,7 +160,6 @@ def mark_stepped(evaluable_node: Any) -> None:
         _stepped[found] = SteppedLoop(steps)
 
 
-@around
 def starting_afresh(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableGraph.evaluate``: stepped loops begin again, and conditions can find them."""
     _graphs[self.scheduler] = weakref.ref(self)
@@ -184,7 +182,6 @@ def stepped_loop_of(node: Any, scheduler: Any) -> SteppedLoop | None:
     return None if evaluable is None else _stepped_in(evaluable)
 
 
-@around
 def reading_names(original: Callable[..., Any], self: Any, condition: Any) -> Any:
     """``EvaluableGraph.parse_condition``: nodes in lists by their ids, and what a Threshold looks at by PsyNeuLink's names."""
     is_plain = isinstance(condition, dict)

@@ -14,13 +14,8 @@ from mdf_loop.calls.calling import required, run_if, run_loop, scan
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.errors import LoopError, MalformedBody, MissingCapture
 from mdf_loop.functions import psyneulink
-from mdf_loop.integrations import (
-    mdf_engine,  # noqa: F401  (registers the kernel that runs graphs in MDF's engine)
-)
-from mdf_loop.integrations.engine_patches import (
-    drawn,
-)
-from mdf_loop.integrations.no_eval import around
+from mdf_loop.integrations.engine_patches import drawn
+from mdf_loop.integrations.replacements import FUNCTIONS
 from mdf_loop.integrations.scheduler import SteppedLoop, mark_stepped, stepped_of
 from mdf_loop.kernels.mdf.expression_operators import in_a_row
 from mdf_loop.options import part_of, random_stream, start_run
@@ -36,11 +31,7 @@ from mdf_loop.readers.mdf.node import names_read, order_parameters
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES
 from mdf_loop.settings.random_streams import RandomStream
 
-FUNCTIONS = {"onnx::Loop": "loop", "onnx::Scan": "scan", "onnx::If": "if"}
-"""MDF's name of each function, and the name MDF calls it by."""
 
-
-@around
 def taking_over_parameters(
     original: Callable[..., Any], self: Any, parameters: dict[str, Any], time_increment: Any = None, array_format: str = "numpy"
 ) -> Any:
@@ -67,7 +58,6 @@ def _noted(name: str) -> Iterator[None]:
         raise
 
 
-@around
 def noting_parameters(original: Callable[..., Any], self: Any, parameters: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
     """``EvaluableParameter.get_current_value``, by which MDF evaluates parameters first: errors say in which one they came up.
 
@@ -82,7 +72,6 @@ def noting_parameters(original: Callable[..., Any], self: Any, parameters: dict[
         return original(self, parameters, *args, **kwargs)
 
 
-@around
 def taking_over_functions(
     original: Callable[..., Any], self: Any, parameters: dict[str, Any] | None = None, array_format: str = "numpy"
 ) -> Any:
@@ -96,7 +85,6 @@ def taking_over_functions(
     return self.curr_value
 
 
-@around
 def taking_over_expressions(
     original: Callable[..., Any], expr: str, base_parameters: dict, evaluated_parameters: dict, verbose: bool = False
 ) -> Any:
@@ -214,7 +202,6 @@ def _evaluated(text: Any, known: Mapping[str, Any], array_format: str) -> Any:
     return execution_engine.evaluate_expr(text, dict(known), array_format=array_format)
 
 
-@around
 def ordering_captures(original: Callable[..., Any], self: Any, node: Any, verbose: bool | None = False) -> None:
     """``EvaluableNode.__init__``: what a loop captures is evaluated before the loop.
 
@@ -238,7 +225,6 @@ def ordering_captures(original: Callable[..., Any], self: Any, node: Any, verbos
 _streams: weakref.WeakKeyDictionary[Any, RandomStream] = weakref.WeakKeyDictionary()
 
 
-@around
 def with_one_stream(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     """``EvaluableGraph.evaluate``: all loops of a graph draw from one random stream.
 

@@ -18,7 +18,6 @@ from mdf_loop.backend import LoopRep, as_value, run_kept
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.errors import ArgumentError, LoopError, in_node, keeps_results
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.integrations.no_eval import around
 from mdf_loop.integrations.required_inputs import lost_values
 from mdf_loop.ir import Body, Node
 from mdf_loop.options import start_run
@@ -35,7 +34,6 @@ UNSET = object()
 """In place of a value that an input port did not get; None is the empty optional."""
 
 
-@around
 def taking_over_nodes(original: Callable[..., Any], self: Any, graph: Any, verbose: bool | None = False) -> None:
     """``EvaluableGraph.__init__``: the nodes of a graph with metadata types are ours."""
     nodes = typed_nodes(graph) if is_typed(graph) else {}

@@ -63,17 +63,24 @@ def _give_back() -> None:
         _gone.popleft()
 
 
+_held: list[threading.RLock] = []
+"""The lock while the process is copied; nothing where another thread imported this module meanwhile."""
+
+
 def _begin() -> None:
     _lock.acquire()
+    _held.append(_lock)
 
 
 def _end() -> None:
-    _lock.release()
+    while _held:
+        _held.pop().release()
 
 
 def _begin_anew() -> None:
     global _lock
     _lock = threading.RLock()
+    _held.clear()
 
 
 def _close() -> None:
