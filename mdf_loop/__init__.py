@@ -1,4 +1,4 @@
-"""ONNX control flow - Loop, Scan, If - for MDF.
+"""Loops for MDF models, and a fast engine that runs them.
 
 Importing this package registers ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` with MDF.
 """
