@@ -1,4 +1,4 @@
-"""ONNX control flow - Loop, Scan, If - for MDF.
+"""Loops for MDF models, and a fast engine that runs them.
 
 Importing this package registers ``onnx::Loop``, ``onnx::Scan`` and ``onnx::If`` with MDF.  The rest of it is imported when it
 is used: a public name when it is read first, so that the code that a program needs decides how long its import takes.

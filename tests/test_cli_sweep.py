@@ -1,6 +1,7 @@
 """``mdf-loop sweep``, and trials and recordings of ``mdf-loop run``."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,53 @@ from test_cli import run_main
 import mdf_loop
 from mdf_loop.cli.parameters import given_inputs, value_in
 from mdf_loop.cli.sweeping import axis
-from mdf_loop.errors import ArgumentError, LoopInterrupted
+from mdf_loop.errors import ArgumentError, LoopInterrupted, LoopWarning
 from mdf_loop.sweeps import pieces
 from mdf_loop.sweeps.pieces import FIRST
 from mdf_loop.sweeps.rows.rows_of_runs import Table
 from mdf_loop.sweeps.task import Task
 
 MODEL = Path(__file__).parent.parent / "examples" / "drift_diffusion.yaml"
+
+
+def test_a_sweep_says_how_many_runs_ended_at_m(tmp_path, capsys):
+    said = "3 of 6 runs ended at M, not earlier by their condition"
+    given = "--over", "bound=0.1,50", "--trials", "3", "--seed", "1", "--outputs", "reaction_time"
+    assert run_main("sweep", MODEL, *given) == 0
+    assert f"drift_diffusion.yaml, {said}" in " ".join(capsys.readouterr().out.split())
+    assert run_main("sweep", MODEL, *given, "--store", tmp_path / "s.zarr") == 0
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert run_main("sweep", MODEL, *given, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["ended"] == said
+    assert run_main("report", MODEL, "--over", "bound=0.1,50", "--trials", "3", "--seed", "1", "-o", tmp_path / "r.html") == 0
+    assert f"<p>{said}</p>" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("values", "cure"),
+    [
+        ("0:0.1:1", "only the value 0; for steps of 0.1 from 0 to 1 write 0:1:11"),
+        ("0.5:0.5:2", "only the value 0.5; for steps of 0.5 from 0.5 to 2 write 0.5:2:4"),
+        ("1:1:3", "only the value 1; for steps of 1 from 1 to 3 write 1:3:3"),
+        ("0:0:3", "only the value 0"),
+        ("5:1:1", "only the value 5"),
+    ],
+)
+def test_values_that_are_all_the_same_are_warned_of(values, cure):
+    with pytest.warns(LoopWarning) as said:
+        _, found = axis(f"drift={values}")
+    (message,) = [str(each.message) for each in said]
+    assert message == f"--over drift={values} is FROM:TO:COUNT, and gives {cure}"
+    assert len({*found}) == 1
+    if "write " in cure:
+        assert axis(f"drift={cure.partition('write ')[2]}")[1][0] == found[0]
+
+
+@pytest.mark.parametrize("values", ["0:1:11", "1:1:1", "2:0:3", "0:1:2"])
+def test_other_values_are_not(values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        axis(f"drift={values}")
 
 
 @pytest.mark.parametrize("suffix", ["nc", "zarr"])

@@ -61,8 +61,15 @@ def test_bodies_stand_inside_and_what_is_carried_goes_back():
         ("x_i", "y_out"),
         ("run[0]", "total"),
         ("run[1]", "sums"),
-        ("length", "at most"),
+        ("length", "length times"),
     } <= arrows(drawing)
+
+
+@pytest.mark.parametrize("source", ["accumulate", "drift_diffusion", "gallery/fitzhugh_nagumo", "gallery/drift_diffusion"])
+def test_a_trip_count_is_a_bound_only_if_a_condition_may_end_the_loop(source):
+    drawn = list(mdf_loop.draw(ROOT / "examples" / f"{source}.yaml").picture.top.all_boxes())
+    (count,) = [box.lines for box in drawn if box.lines[-1].endswith(" times")]
+    assert (count[0] == "at most") == any(box.lines[0].startswith("while") for box in drawn) == ("diffusion" in source)
 
 
 def test_a_body_that_returns_a_constant_has_no_box_without_an_arrow():
@@ -207,7 +214,7 @@ def test_a_model_of_equations_shows_its_defaults_values_and_initial_values():
     assert boxes(drawing, "current", "default 0.5")
     assert boxes(drawing, "v", "starts at v0")
     assert {"a = 0.7", "v0 = -1.0"} <= {line for box in drawing.picture.top.all_boxes() for line in box.lines}
-    assert boxes(drawing, "at most", "4000 times")
+    assert boxes(drawing, "4000 times")
     assert {("collect voltage = v", "voltage"), ("collect recovery = w", "recovery")} <= arrows(drawing)
 
 

@@ -162,6 +162,28 @@ def test_what_an_edge_brings_is_compared_with_what_its_port_declares(tmp_path, d
     assert f"g/b/x: {said}" in found.message
 
 
+@pytest.mark.parametrize("how", [{}, {"steps": 3}], ids=str)
+@pytest.mark.parametrize(
+    ("weight", "shape"), [("[[1, 2], [3, 4]]", [2, 2]), ("[[1], [3]]", [2, 2]), ("[1, 2]", [2]), ("2.5", [2])]
+)
+def test_what_a_weight_makes_of_it_is_compared_too(tmp_path, weight, shape, how):
+    """MDF multiplies element by element, and not by a matrix."""
+    text = SENT.replace("SENT", "[1.0, 2.0]").replace("receiver_port: x", f"receiver_port: x, parameters: {{weight: {weight}}}")
+    path = tmp_path / "m.yaml"
+    for declared in ([2], [2, 2]):
+        path.write_text(text.replace("DECLARED", f"shape: {declared}"))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mdf_loop.run(path, **how)
+        said = [str(each.message) for each in caught]
+        found = [each.message for each in check(path) if each.kind == "warning"]
+        assert len(said) == len(found) == (declared != shape)
+        for message in said:
+            assert f"gets an array of shape {shape}, which is used as it is" in message
+            assert ("for a product of matrices compute w @ x" in message) == ("[[" in weight)
+            assert found == [f"g/b/x: {message}"]
+
+
 CONDITIONS = """
       conditions:
         node_specific:

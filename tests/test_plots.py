@@ -293,21 +293,21 @@ CODES = np.array([[[0, 2, 2], [1, 1, 3]], [[0, 0, 2], [3, np.nan, np.nan]]])
 @pytest.mark.parametrize(
     ("name", "values", "said", "drawn"),
     [
-        ("choice", CODES, "most frequent of 3 trials", [2, 1, 0, 3]),
-        ("last.winners", CODES, "most frequent of 3 trials", [2, 1, 0, 3]),
-        ("count", CODES, "mean of 3 trials", [4 / 3, 5 / 3, 2 / 3, 3]),
-        ("choice", CODES.clip(0, 1), "mean of 3 trials", [2 / 3, 1, 1 / 3, 1]),
-        ("choice", CODES / 2, "mean of 3 trials", [2 / 3, 5 / 6, 1 / 3, 1.5]),
+        ("choice", CODES, "most frequent", [2, 1, 0, 3]),
+        ("last.winners", CODES, "most frequent", [2, 1, 0, 3]),
+        ("count", CODES, "mean", [4 / 3, 5 / 3, 2 / 3, 3]),
+        ("choice", CODES.clip(0, 1), "mean", [2 / 3, 1, 1 / 3, 1]),
+        ("choice", CODES / 2, "mean", [2 / 3, 5 / 6, 1 / 3, 1.5]),
     ],
 )
 def test_a_map_of_codes_shows_the_most_frequent_one(name, values, said, drawn):
     swept = xarray.Dataset({name: (("a", "b", "trial"), values)}, {"a": [1.0, 2.0], "b": [0.1, 0.2]})
     ax = mdf_loop.plot(swept, name)
-    assert ax.figure.axes[-1].get_ylabel() == f"{name}: {said}"
+    assert ax.figure.axes[-1].get_ylabel() == f"{name}: {said} of 1 to 3 trials"  # nan is none
     np.testing.assert_allclose(np.ravel(ax.collections[0].get_array().reshape(2, 2).T), drawn)
     line = mdf_loop.plot(swept.isel(a=0), name)
-    assert bool(line.containers or line.collections) is said.startswith("mean")  # there is no band around codes
-    assert line.get_legend().get_title().get_text() == said.replace("mean", "mean ± SD")
+    assert bool(line.containers or line.collections) is (said == "mean")  # there is no band around codes
+    assert line.get_legend().get_title().get_text() == said.replace("mean", "mean ± SD") + " of 3 trials"
 
 
 def test_an_array_of_one_element_is_a_number_that_no_picture_shows():

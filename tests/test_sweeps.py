@@ -298,6 +298,10 @@ def test_outputs_that_are_kept_and_what_is_made_of_trials():
     kept = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, outputs=["evidence"])
     assert list(kept) == ["evidence"]
     np.testing.assert_array_equal(kept.evidence, whole.evidence)
+    for names in (["evidence", "reaction_time"], ["reaction_time", "evidence"]):
+        both = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, outputs=names)
+        assert list(both) == names  # in the order in which they are asked for
+        np.testing.assert_array_equal(both.evidence, whole.evidence)
     for chunk in (1, 12, None):
         mean = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, outputs=["reaction_time"], reduce="mean", chunk=chunk)
         assert mean.reaction_time.dims == ("drift", "bound")

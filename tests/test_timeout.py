@@ -267,6 +267,31 @@ def test_nodes_that_wait_for_each_other_are_an_error(tmp_path, way, case):
     assert np.max(WAYS[way](made({"A": Condition("Always"), "B": every("A", 1)}, until))["o"]) >= 1
 
 
+NEVER = {
+    "never": Condition("Never"),
+    "not always": Condition("Not", condition=Condition("Always")),
+    "before the first call": Condition("BeforeNCalls", dependency="A", n=0),
+    "all, with never": Condition("All", dependencies=[Condition("Always"), Condition("Never")]),
+}
+
+
+@pytest.mark.parametrize("case", NEVER)
+@pytest.mark.parametrize("way", ["run", "steps as a loop"])
+def test_an_end_that_never_comes_is_an_error(tmp_path, way, case):
+    """Also where all nodes run; of the same conditions on a node ``check`` has nothing to say of the end."""
+    graph = never_ending(Condition("Always"))
+    graph.conditions.termination = {"environment_state_update": NEVER[case]}
+    with pytest.raises(NeverEnds, match=r"termination/environment_state_update: .* never ends: this condition never holds"):
+        WAYS[way](graph)
+    model = Model(id="m", graphs=[graph])
+    model.to_yaml_file(str(tmp_path / "m.yaml"))
+    (found,) = [found for found in check(tmp_path / "m.yaml") if "never ends" in found.message]
+    assert found.kind == "error"
+    assert "environment_state_update" in (tmp_path / "m.yaml").read_text().splitlines()[found.line - 1]
+    graph.conditions.termination["environment_state_update"] = Condition("Not", condition=NEVER[case])
+    assert {*WAYS[way](graph)} == {"o"}
+
+
 def test_what_passes_is_reported_after_a_block(monkeypatch):
     """However many iterations there were between two looks at the clock before it: a long run said nothing of its passes."""
     monkeypatch.setattr("mdf_loop.progress.INTERVAL", 0.0)

@@ -11,7 +11,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from mdf_loop.execute.warnings.inverted_conditions import INVERTED
 from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
 from mdf_loop.integrations.evaluator import OF_PYTHON
 from mdf_loop.integrations.input_places import InputPlaces, with_inputs
+from mdf_loop.integrations.input_warnings import by_matrix
 from mdf_loop.integrations.required_inputs import missing_values, required_ports
 from mdf_loop.integrations.typed_graph import prepare_typed
 from mdf_loop.ir import Body
@@ -57,7 +58,7 @@ _ODD = re.compile("nan|infinite|is declared .*, and gets")
 
 _TYPES = re.compile(
     "has shape .* at first|begins as a boolean|whole numbers, which cuts it off|"
-    f"gives one number, which all|one number is drawn for all|{OF_PYTHON}"
+    f"gives one number, which all|which counts from the end|one number is drawn for all|{OF_PYTHON}"
 )
 """What it warns of whatever the numbers are, or however many iterations there are."""
 
@@ -183,7 +184,7 @@ class Trial:
         if found is None:
             self._run_in_passes(model, given)
             return
-        self.odd += _of_matrices(model.graph, found.recorded) if not self._is_cut else ()
+        self.odd += _of_matrices(model.graph, found.recorded, self.told) if not self._is_cut else ()
         for key, value in zip(computed, found.recorded.values(), strict=False):
             if isinstance(value, float) and not math.isfinite(value):
                 place, odd = (str(model.graph.id), *key[1:]), "nan" if math.isnan(value) else "infinity"
@@ -229,14 +230,13 @@ def _by_matrices(graph: Any) -> list[tuple[Any, tuple[int, ...]]]:
     return [(edge, shape) for edge, shape in weights if len(shape) == 2]
 
 
-def _of_matrices(graph: Any, recorded: Mapping[str, Any]) -> Iterator[Finding]:
-    """Weights that could be meant as those of a product of matrices."""
+def _of_matrices(graph: Any, recorded: Mapping[str, Any], told: Sequence[str]) -> Iterator[Finding]:
+    """Weights that could be meant as those of a product of matrices, of which no warning tells."""
     for edge, shape in _by_matrices(graph):
         value, place = np.shape(recorded[f"edge {edge.id}"]), (str(graph.id), edge.receiver, edge.receiver_port)
-        if value and value[0] == value[-1] == shape[1]:
-            said = f"edge {edge.id!r} multiplies what it brings, an array of shape {[*value]}, element by element by its weight"
-            cure = "for a product of matrices compute w @ x in a node, with the parameter w"
-            yield Finding(NOTE, f"{'/'.join(place)}: {said} of shape {[*shape]}, as MDF does; {cure}", place)
+        said = by_matrix(edge, shape)
+        if value and value[0] == value[-1] == shape[1] and not any(said in each for each in told):
+            yield Finding(NOTE, f"{'/'.join(place)}: {said}", place)
 
 
 def _ended_at_once(

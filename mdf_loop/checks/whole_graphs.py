@@ -273,7 +273,7 @@ def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
         if not wrong:
             refuse_without_end(graph)
     except NeverEnds as error:
-        yield Finding(ERROR, str(error), (str(graph.id),))
+        yield Finding(ERROR, str(error), error.path)
     except LoopError:
         return  # what a run says of it
 

@@ -22,7 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="ONNX control flow for MDF: run models, look at them, convert and compare them.",
+    help="Loops for MDF models, and a fast engine that runs them: run models, look at them, convert and compare them.",
     epilog="Every command takes -h, --json and --debug. Documentation: docs/ in the repository.",
 )
 

@@ -25,7 +25,7 @@ from mdf_loop.cli.console import (
     table,
 )
 from mdf_loop.cli.problems import at_work
-from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults
+from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults, warn_user
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
@@ -43,15 +43,25 @@ def axis(text: str) -> tuple[str, list[Any]]:
         if said.startswith("["):
             return name, list(json.loads(said))
         if said.count(":") == 2:
-            start, stop, count = said.split(":")
-            import numpy as np
-
-            return name, np.linspace(float(start), float(stop), int(count)).tolist()
+            return name, _spaced(text, *said.split(":"))
         return name, [parameters.value_in(value) for value in said.split(",")]
     except (ValueError, RecursionError) as error:
         raise MalformedBody(
             f"--over {name}: {said!r} is not a list of values, such as 0:2:100 (from, to, count), 1,1.5 or [1, 2]"
         ) from error
+
+
+def _spaced(text: str, start: str, stop: str, count: str) -> list[float]:
+    """So many values from one to another; a warning where they look like those of another language: from, step, to."""
+    import numpy as np
+
+    values = np.linspace(float(start), float(stop), int(count)).tolist()
+    if len(values) > 0 and (len(values) == 1) != (float(start) == float(stop)):
+        between = (int(count) - float(start)) / float(stop) if float(stop) else 0.0
+        is_step = between > 0 and abs(between - round(between)) < 1e-9
+        cure = f"; for steps of {stop} from {start} to {count} write {start}:{count}:{round(between) + 1}" if is_step else ""
+        warn_user(f"--over {text} is FROM:TO:COUNT, and gives only the value {values[0]:g}{cure}")
+    return values
 
 
 def run_sweep(
@@ -142,7 +152,10 @@ def _content(found: Any, store: str | None) -> dict[str, Any]:
     outputs = {str(name): {"dims": list(variable.dims)} for name, variable in found.data_vars.items()}
     if store is None:
         outputs = {name: {**said, "values": plain(found[name].values)} for name, said in outputs.items()}
-    return {"outputs": outputs, **{name: found.attrs[name] for name in ("errors", "failed", "complete")}}
+    return {
+        "outputs": outputs,
+        **{name: found.attrs[name] for name in ("errors", "failed", "complete", "ended") if name in found.attrs},
+    }
 
 
 def summary(title: str, found: Any) -> Table:
@@ -155,9 +168,9 @@ def summary(title: str, found: Any) -> Table:
     return made
 
 
-def stored(store: str, found: Any) -> Table:
+def stored(title: str, found: Any) -> Table:
     """The variables of a store: dimensions and types, as values are read when they are asked for."""
-    made = table("output", "dimensions", "type", title=store)
+    made = table("output", "dimensions", "type", title=title)
     for name, variable in found.data_vars.items():
         sizes = ", ".join(f"{dim} {size}" for dim, size in variable.sizes.items())
         made.add_row(escape(str(name)), escape(sizes), str(variable.dtype))
@@ -224,10 +237,9 @@ def _say(file: Path, found: Any, as_text: bool, store: str | None, *files: Path 
     """
     if as_text:
         as_json({"file": str(file), "sizes": dict(found.sizes), **_content(found, store)})
-    elif store is not None:
-        console().print(stored(store, found))
     else:
-        console().print(summary(file.name, found))
+        title = ", ".join(filter(None, (store or file.name, found.attrs.get("ended"))))
+        console().print(summary(title, found) if store is None else stored(title, found))
     for written in () if as_text else files:
         say_written(written)
     if _say_failed(found):

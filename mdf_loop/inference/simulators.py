@@ -220,7 +220,7 @@ class Simulator:
 
     def _by_sweep(self, batch: RunBatch, numbers: np.ndarray, run: Run) -> list[np.ndarray]:
         """What a sweep over the rows gives."""
-        wish, times = Wish(outputs=frozenset(self.outputs)), self.trials or 1
+        wish, times = Wish(outputs=tuple(self.outputs)), self.trials or 1
         task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
         table = task.table()
         task.run_all(table, run)

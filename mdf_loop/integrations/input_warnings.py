@@ -18,7 +18,7 @@ from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
-from mdf_loop.readers.mdf.input_ports import default_value_of
+from mdf_loop.readers.mdf.input_ports import default_value_of, is_plain
 from mdf_loop.types.fitting import as_array
 
 
@@ -71,32 +71,45 @@ class InputWarnings:
             What was recorded of its keys.
         run : Run
         """
-        for ports, value in zip(sent.values(), values, strict=True):
-            self._of_edges |= {wrong_when_sent(name, value, port): None for name, port in ports.items()}
+        for ends, value in zip(sent.values(), values, strict=True):
+            self._of_edges |= {wrong_when_sent(name, value, *end): None for name, end in ends.items()}
         if sent:
             self.sent = {}
         for said in filter(None, [*self._of_edges]):
             run.warn_once((id(self._graph), said), said)
 
 
-def sent_to_declared(graph: Any) -> dict[Key, dict[str, Any]]:
-    """Output ports, as keys of what is recorded, with the input ports that get just what they have, and declare its kind."""
+def sent_to_declared(graph: Any) -> dict[Key, dict[str, tuple[Any, Any]]]:
+    """Output ports, as keys of what is recorded, with the input ports to which one edge brings what they have, and that edge.
+
+    Those input ports that declare a kind.
+    """
     ports = {(node.id, port.id): port for node in graph.nodes for port in node.input_ports if _says_kind(port)}
-    ends, found = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges), dict[Key, dict[str, Any]]()
+    ends = Counter((edge.receiver, edge.receiver_port) for edge in graph.edges)
+    found = dict[Key, dict[str, tuple[Any, Any]]]()
     for edge in graph.edges:
         place = edge.receiver, edge.receiver_port
-        if place in ports and ends[place] == 1 and "weight" not in (edge.parameters or {}):
-            found.setdefault(("output", edge.sender, edge.sender_port), {})[".".join(place)] = ports[place]
+        if place in ports and ends[place] == 1:
+            found.setdefault(("output", edge.sender, edge.sender_port), {})[".".join(place)] = ports[place], edge
     return found
 
 
-def wrong_when_sent(name: str, value: Any, port: Any) -> str:
+def wrong_when_sent(name: str, value: Any, port: Any, edge: Any) -> str:
     """How what an edge brings differs from what its port declares; PsyNeuLink leaves axes of one element out."""
     if not isinstance(value, np.ndarray | np.generic | float):
         return ""
-    value, shape = np.asarray(value), _shape_of(port)
+    weight = np.asarray(1 if is_plain(edge) else edge.parameters["weight"])
+    with np.errstate(all="ignore"):
+        value, shape = value * weight, _shape_of(port)
     is_alike = [n for n in value.shape if n != 1] == [n for n in shape if n != 1]
-    return _wrong_kind(name, value.reshape(shape) if is_alike else value, port, "gets")
+    said = _wrong_kind(name, value.reshape(shape) if is_alike else value, port, "gets")
+    return f"{said}; {by_matrix(edge, weight.shape)}" if said and weight.ndim > 1 else said
+
+
+def by_matrix(edge: Any, shape: Sequence[int]) -> str:
+    """What the weight of an edge does that could be meant for a product of matrices."""
+    said = f"edge {edge.id!r} multiplies what it brings element by element by its weight of shape {[*shape]}, as MDF does"
+    return f"{said}; for a product of matrices compute w @ x in a node, with the parameter w"
 
 
 def wrong_default(name: str, port: Any) -> str:

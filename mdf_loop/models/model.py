@@ -57,7 +57,7 @@ class Wish:
         From how many iterations one is recorded.
     record_to : path, Folder or None
         Where it is written meanwhile: a path until the run begins.
-    outputs : frozenset of str or None
+    outputs : tuple of str or None
         The outputs that are wanted; None for all.
     """
 
@@ -67,7 +67,7 @@ class Wish:
     record: tuple[str, ...] = ()
     every: int = 1
     record_to: Any = None
-    outputs: frozenset[str] | None = None
+    outputs: tuple[str, ...] | None = None
 
 
 @dataclass

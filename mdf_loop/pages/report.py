@@ -107,8 +107,9 @@ def _of_sweep(found: Any) -> str:
     failed, said = found.attrs["failed"], ""
     if failed:
         said = f"<p>{failed} of {found.attrs['complete']} runs failed; the first: {escaped(found.attrs['errors'][0])}</p>"
+    ended = f"<p>{escaped(found.attrs['ended'])}</p>" if "ended" in found.attrs else ""
     rows = table(("output", "dimensions", "mean", "from", "to"), list(summed_up(found)))
-    return f"<h2>Sweep</h2>{said}{_picture(found, 'what the sweep gives')}{rows}"
+    return f"<h2>Sweep</h2>{said}{ended}{_picture(found, 'what the sweep gives')}{rows}"
 
 
 def summed_up(found: Any) -> list[tuple[str, ...]]:

@@ -97,7 +97,7 @@ class BodyDrawer:
         around = self.cluster(cluster, f"{node.called} {node.name}".strip())
         if (loop := node.loop) is not None:
             count, going, *given, _ = loop.split(node.inputs)
-            self.at_most(around, count or "", [count or ""], scope)
+            self.trips(around, count or "", [count or ""], scope, bool(_condition_of(loop)))
             self.begins_if(around, going or "", [going or ""], scope)
             within = [loop.condition or "", *(c.input for c in loop.carried), *(s.input for s in loop.scanned), *loop.invariant]
             outer = [scope.get(name) for names in ([going], *given) for name in names]
@@ -118,14 +118,16 @@ class BodyDrawer:
                 self.arrow(choice, first.key if first else "", inner_cluster.title)
         return found
 
-    def at_most(self, cluster: Cluster, count: str, names: Iterable[str], scope: Scope) -> None:
-        """A box for the trip count of a loop, to which the values in it lead; the largest integers mean that it has none."""
+    def trips(self, cluster: Cluster, count: str, names: Iterable[str], scope: Scope, may_end: bool) -> None:
+        """A box for the trip count of a loop, to which the values in it lead; at most, where a condition may end the loop.
+
+        The largest integers mean that it has none.
+        """
         value = self.numbers.get(count, int(count) if count.isdecimal() else None)
+        said = "at most" if may_end else "", f"{count if value is None or scope.get(count) else value} times"
         if value is not None and value >= NO_BOUND:
             said = "no bound:", f"M is {value}"
-        else:
-            said = "at most", f"{count if value is None or scope.get(count) else value} times"
-        self._bound(cluster, said if count else (), names, scope)
+        self._bound(cluster, [*filter(None, said)] if count else (), names, scope)
 
     def begins_if(self, cluster: Cluster, condition: str, names: Iterable[str], scope: Scope) -> None:
         """A box for the first condition of a loop, if it is no constant."""
@@ -145,9 +147,8 @@ class BodyDrawer:
         each = self.cluster(cluster, f"each iteration: {loop.body.name}")
         seen = (*loop.body.captures, *(state.input for state in loop.body.state))
         scope |= self.graph(replace(loop.body, captures=seen), each, scope, planned(loop))
-        if loop.keep_going and scope.get(loop.keep_going) and loop.keep_going != loop.condition:
-            going = self.box(cluster, "while", loop.keep_going, kind=CONDITION)
-            self.arrow(scope[loop.keep_going], going)
+        if scope.get(going := _condition_of(loop)):
+            self.arrow(scope[going], self.box(cluster, "while", going, kind=CONDITION))
         for name, output in loop.all_carried.items():
             self.arrow(scope.get(output), scope.get(name, ""), "next iteration", is_back=True)
         return self._coming_out(loop, cluster, scope, outputs)
@@ -182,6 +183,11 @@ def is_integer(value: Any) -> bool:
     """Whether a constant is one integer."""
     found = np.asarray(value)
     return found.size == 1 and found.dtype.kind in "iu"
+
+
+def _condition_of(loop: Loop) -> str:
+    """The condition that the body of a loop computes; empty where it computes none."""
+    return loop.keep_going if loop.keep_going and loop.keep_going != loop.condition else ""
 
 
 def planned(loop: Loop) -> dict[str, tuple[str, str]]:

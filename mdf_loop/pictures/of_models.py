@@ -210,9 +210,9 @@ def _equations(
 ) -> dict[str, str]:
     """A Loop or Scan over equations; returns where its outputs come from."""
     args = thing.args
-    for value, bound in ((args.get("M"), drawer.at_most), (args.get("cond"), drawer.begins_if)):
-        text = "" if value is None else short(value)
-        bound(around, text, names_read(text), scope)
+    most, first = ("" if value is None else short(value) for value in (args.get("M"), args.get("cond")))
+    drawer.trips(around, most, names_read(most), scope, said.going is not None)
+    drawer.begins_if(around, first, names_read(first), scope)
     given = {name: value for name, value in args.items() if name not in NO_VALUES and not name.startswith("scan_")}
     if not set(said.names) & set(given):
         given = dict(zip(said.names, given.values(), strict=False))

@@ -179,23 +179,30 @@ def _shape(series: Series) -> str:
 def _line(series: Series, spread: np.ndarray | None, ax: Any, label: str | None = None, **style: Any) -> None:
     """A line along the axis there is, and a band of one standard deviation where it is a mean of trials.
 
-    A few elements are points with bars: there is nothing between them.  So is a single place, of which no line is seen.
+    A few elements are points with bars: there is nothing between them.  So is a place between gaps, of which no line is seen.
     """
     along, dim = series.along(series.dims[0]), series.dims[0]
     is_vector = dim not in series.coordinates and not _is_run(dim) and len(along) <= MOST_LINES
-    has_points = is_vector or len(along) == 1
-    form = {"marker": "o", "linestyle": ""} if has_points else {}
+    points = np.arange(len(along)) if is_vector else _between_gaps(series.values)
+    form = {"marker": "o", "markevery": points.tolist(), **({"linestyle": ""} if is_vector else {})} if points.size else {}
     (line,) = ax.plot(_places(along), series.values, **{"label": literal(label or series.label(series.name)), **form, **style})
     if spread is not None:
         ends = np.array([series.values - spread, series.values + spread])
         low, high = ends.clip(0, 1) if series.is_share else ends
-        if has_points:
-            reach = [series.values - low, high - series.values]
-            ax.errorbar(_places(along), series.values, reach, linestyle="", color=line.get_color(), capsize=3)
-        else:
+        if points.size:
+            reach = np.array([series.values - low, high - series.values])[:, points]
+            at = _places(along)[points], series.values[points]
+            ax.errorbar(*at, reach, linestyle="", color=line.get_color(), capsize=3)
+        if not is_vector:
             ax.fill_between(_places(along), low, high, alpha=0.2, color=line.get_color(), linewidth=0)
     _ticks(ax.xaxis, along)
     _said(ax, series.label(series.dims[0]), series.label(series.name))
+
+
+def _between_gaps(values: np.ndarray) -> np.ndarray:
+    """The places of numbers that have none beside them."""
+    there = np.isfinite(np.pad(values, 1, constant_values=np.nan))
+    return np.flatnonzero(there[1:-1] & ~there[:-2] & ~there[2:])
 
 
 def _lines_or_map(series: Series, spread: np.ndarray | None, ax: Any, **style: Any) -> None:

@@ -80,6 +80,11 @@ class Series:
         """Whether values are labels, of which a mean says nothing."""
         return are_codes(self.name, self.values)
 
+    def _trials(self) -> np.ndarray:
+        """How many trials each point has: one of an interrupted sweep has fewer, or none."""
+        left = np.isfinite(self.values).sum(self.dims.index(TRIAL), keepdims=True)
+        return left.max(tuple(k for k, dim in enumerate(self.dims) if is_run(self, dim)), keepdims=True, initial=0)
+
     def _most_frequent(self) -> Series:
         """The value that most trials have, the smallest one of several; nan where no trial has one."""
         axis = self.dims.index(TRIAL)
@@ -87,7 +92,7 @@ class Series:
         counts = np.stack([(self.values == code).sum(axis) for code in codes])
         values = np.where(counts.any(0), codes[counts.argmax(0)], np.nan)
         dims = tuple(dim for dim in self.dims if dim != TRIAL)
-        return replace(self.part(dims, values), note=f"most frequent of {self.values.shape[axis]:,} trials")
+        return replace(self.part(dims, values), note=f"most frequent {_in_words(self._trials())}")
 
     def over_trials(self) -> tuple[Series, np.ndarray | None]:
         """The mean of all trials, and how far they are spread; of codes what is most frequent; itself where there are no trials.
@@ -104,10 +109,11 @@ class Series:
         count = np.maximum(left, 1)
         mean = np.where(there, self.values, 0).sum(axis, keepdims=True) / count
         spread = np.sqrt((np.where(there, self.values - mean, 0) ** 2).sum(axis) / count.squeeze(axis))
-        trials, dims = self.values.shape[axis], tuple(dim for dim in self.dims if dim != TRIAL)
-        least = trials / 2 if any(dim.endswith(ITERATION) for dim in dims) else 1
-        is_shown = left.squeeze(axis) >= least
-        note = f"mean of {trials:,} trials" + ("" if least == 1 or is_shown.all() else ", while half of them run")
+        dims = tuple(dim for dim in self.dims if dim != TRIAL)
+        whole, is_along = self._trials(), any(dim.endswith(ITERATION) for dim in dims)
+        is_shown = (left >= (np.maximum(whole / 2, 1) if is_along else 1)).squeeze(axis)
+        is_cut = is_along and not (is_shown | (whole == 0).squeeze(axis)).all()
+        note = "mean " + _in_words(whole) + (", while half of them run" if is_cut else "")
         values, is_share = np.where(is_shown, mean.squeeze(axis), np.nan), bool(np.isin(self.values[there], (0, 1)).all())
         return replace(self.part(dims, values), note=note, is_share=is_share), spread
 
@@ -118,6 +124,13 @@ def are_codes(name: str, values: np.ndarray) -> bool:
         return False
     known = values[np.isfinite(values)]
     return bool((known == np.rint(known)).all()) and len(np.unique(known)) > 2
+
+
+def _in_words(trials: np.ndarray) -> str:
+    """How many trials points have, but for those that have none."""
+    most = int(trials.max())
+    least = int(trials[trials > 0].min(initial=most))
+    return f"of {most:,} trials" if least == most else f"of {least:,} to {most:,} trials"
 
 
 def series_of(source: Any) -> dict[str, Callable[[], Series]]:

@@ -154,7 +154,7 @@ def _task(model: Model, grid: Grid, inputs: Mapping[str, Any], said: Said, seed:
         raise KindError(f"fill must be a number; got {said.fill!r}")
     kept, stops = outputs_of(model, said.outputs), said.on_error == "raise"
     trials, reduce = _counted("trials", said.trials), reduce_of(said.reduce, model.outputs if kept is None else kept)
-    wish = Wish(said.steps, said.time_increment, said.collect, outputs=None if kept is None else frozenset(kept))
+    wish = Wish(said.steps, said.time_increment, said.collect, outputs=kept)
     return Task(model, inputs, grid, trials, seed, wish, said.common_noise, reduce, said.fill, stops)
 
 
@@ -248,7 +248,7 @@ def outputs_of(model: Model, outputs: Any) -> tuple[str, ...] | None:
     """Outputs that the model has, if a caller says which; a text is one of them."""
     if outputs is None:
         return None
-    names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    names = (outputs,) if isinstance(outputs, str) else tuple(dict.fromkeys(outputs))
     for name in names:
         if name not in model.outputs:
             what = "the model has no output called"

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from mdf_loop.convert.scheduled.conditions import (
+    ALWAYS,
     COMPARISONS,
     AllRan,
     Condition,
@@ -13,6 +14,7 @@ from mdf_loop.convert.scheduled.conditions import (
     Count,
     Every,
     JustRan,
+    Not,
     Some,
     Threshold,
     parts_of,
@@ -21,18 +23,21 @@ from mdf_loop.errors import NeverEnds
 
 
 def refuse_waiting(graph: Any, conditions: Mapping[str, Condition], termination: Condition) -> None:
-    """See that the end of an evaluation does not depend on nodes that never run.
+    """See that the end of an evaluation depends on nodes that run, and is not ruled out.
 
     Raises
     ------
     NeverEnds
-        It does, for whatever values.
+        It never comes, for whatever values.
     """
     nodes, running = {node.id: node for node in graph.nodes}, set[str]()
     while new := {name for name, each in conditions.items() if name not in running and _may_hold(each, running, nodes)}:
         running |= new
-    if len(running) == len(conditions) or _may_hold(termination, running, nodes):
+    if _may_hold(termination, running, nodes):
         return
+    if len(running) == len(conditions):
+        path = graph.id, "conditions", "termination", "environment_state_update"
+        raise NeverEnds("an evaluation of the model never ends: this condition never holds; change it, or leave it out", path)
     waits = [f"{name!r} {_for_whom(conditions[name], running)}" for name in conditions if name not in running]
     raise NeverEnds(f"an evaluation of the model never ends: {', '.join(waits)}; change a condition of these nodes", (graph.id,))
 
@@ -41,6 +46,8 @@ def _may_hold(condition: Condition, running: Collection[str], nodes: Mapping[str
     """Whether a condition may ever hold if only some nodes run."""
     if isinstance(condition, Constant):
         return condition.value
+    if isinstance(condition, Not):
+        return condition.part != ALWAYS
     if isinstance(condition, Every | Some):
         joined = all if isinstance(condition, Every) else any
         return joined(_may_hold(part, running, nodes) for part in condition.parts)
@@ -51,6 +58,8 @@ def _may_hold(condition: Condition, running: Collection[str], nodes: Mapping[str
     if isinstance(condition, Threshold) and condition.node not in running:
         return _may_begin(condition, nodes[condition.node])
     if isinstance(condition, Count) and condition.comparison in COMPARISONS:
+        if condition.comparison == "less" and condition.n <= 0:
+            return False
         is_fixed = condition.nodes | condition.loops and not (condition.nodes | condition.loops) & {*running}
         if is_fixed and all(key[1:] and key[1] in nodes for key in condition.keys):
             return COMPARISONS[condition.comparison](0, condition.n)

@@ -126,7 +126,7 @@ def labels_of_sweep(task: Task, run: Run, has_trials: bool, numbers_trials: bool
     if "trial" in dims and numbers_trials:
         coordinates["trial"] = ("trial", np.arange(task.trials))
     collected = task.model.collected(task.wish)
-    names = [name for name in task.names if reduce is None or name in reduce]
+    names = [name for name in task.wish.outputs or task.names if reduce is None or name in reduce]
     reduces = {} if reduce is None else {name: made_of(reduce[name]) for name in names}
     is_timed = all(name.rpartition(".")[2] != "dt" for name, _ in grid.axes)
     steps = task.model.lengths_of_steps(task.inputs, task.wish) if is_timed else {}

@@ -1,0 +1,73 @@
+"""A run says where ``s[i - 1]`` is the last element in its first iteration: negative indices count from the end, as in Python.
+
+Only an index ``i - constant`` into a captured array is looked at, and only if the iteration number is for indices alone: one that
+is compared, or chooses, may see to the first iteration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mdf_loop.errors import LoopError
+from mdf_loop.execute.endless import computing
+from mdf_loop.execute.interpret import InterpretedLoop
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
+from mdf_loop.plan.invariants import is_pure
+
+FAR = 1 << 30
+"""An iteration in which an index that grows with the iterations is positive; one that counts from the end on purpose is not."""
+
+_wrapped = weakref.WeakKeyDictionary[InterpretedLoop, dict[str, str]]()
+
+
+def warn_of_wrapped_indices(ended: EndedLoop) -> None:
+    """Say that an index counted from the end of an array."""
+    if not ended.given.captured:
+        return
+    if (found := _wrapped.get(ended.executor)) is None:
+        found = _wrapped[ended.executor] = dict(_wrapped_indices(ended))
+    for place, said in found.items():
+        ended.run.warn_once((id(ended.loop.body), "wrapped index", place), f"{ended.name}: {said}")
+
+
+def _wrapped_indices(ended: EndedLoop) -> Iterator[tuple[str, str]]:
+    """What to say, by the places in the body."""
+    body, number = ended.loop.body, ended.loop.index
+    parts = [node for node in body.nodes if node.op == "getitem"]
+    indices = {name for node in parts for name in node.inputs[1:]}
+    uses = [node for node in body.nodes if number in node.reads and node.op != "getitem"]
+    if number is None or not uses or any(indices.isdisjoint(node.outputs) for node in uses):
+        return
+    for node in parts:
+        for k in _single(node.attrs["index"]) if node.inputs[0] in body.captures else ():
+            first = _at_first(ended, number, node.inputs[1 + k])
+            if first < 0:
+                index, array = f"{number} - {-first}", node.inputs[0]
+                said = f"in iteration 0 the index {index} of {array} is {first}, which counts from the end, as in Python"
+                cure = f"write maximum({index}, 0) there, or where({number} >= {-first}, ..., ...) with another value for it"
+                yield f"{array}[{index}]", f"{body.at(node.outputs[0])}{said}; {cure}"
+
+
+def _single(index: Any) -> Iterator[int]:
+    """The numbers of computed values that are an index, and no bound of a slice."""
+    kind, *parts = index if isinstance(index, tuple) else ("", ())
+    if kind == "value":
+        yield parts[0]
+    for part in parts if kind == "tuple" else ():
+        yield from _single(part)
+
+
+def _at_first(ended: EndedLoop, number: str, name: str) -> int:
+    """What an index ``i - constant`` is in the first iteration; 0 for any other."""
+    made = computing(ended.loop.body, [name], {number})
+    if made.body.inputs != (number,) or len(made.body.nodes) != 1 or not is_pure(made.body.nodes[0]):
+        return 0
+    with contextlib.suppress(LoopError, TypeError, ValueError, ArithmeticError), np.errstate(all="ignore"):  # several, or none
+        first, later = (int(made([iteration], (), ended.run)[0]) for iteration in (0, FAR))
+        return first if later == FAR + first else 0
+    return 0
