@@ -127,6 +127,20 @@ def instruction(frame: FrameType) -> int:
     return place
 
 
+def called_in(frame: FrameType) -> str:
+    """The call that runs in a frame, up to its bracket; empty where the file does not show it."""
+    line, _, start, end = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    text = linecache.getline(frame.f_code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
+    return text.partition("(")[0].strip() if "(" in text else ""
+
+
+def asks_for_type(frame: FrameType) -> bool:
+    """Whether it is a frame itself that asks a value for its class, not a function in C that it calls, such as ``np.dot``."""
+    if not dis.opname[frame.f_code.co_code[instruction(frame)]].startswith(("CALL", "PRECALL")):
+        return True
+    return "isinstance" in frame.f_code.co_names and called_in(frame) in ("isinstance", "")
+
+
 def in_python(text: str) -> str:
     """What to write in a traced function in the place of a text that draws random numbers."""
     drawn = next((DRAWN[name][1] for name in re.findall(r"\w+", text)[::-1] if name in DRAWN), "noise()")

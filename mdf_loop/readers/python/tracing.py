@@ -206,9 +206,8 @@ class Traced(NDArrayOperatorsMixin):
     def __class__(self) -> type:  # type: ignore[override]
         """What ``isinstance`` looks at where a value is of another type: that of the function's values is not known yet."""
         if not surroundings.asked_by_library():
-            raise self._refused(
-                "asks for the type of a value that is known only when the loop runs; write it for the values that it gets"
-            )
+            cure = self.here.instead() or "leave the question out: the function is read once, for numbers and arrays of all types"
+            raise self._refused(f"asks for the type of a value, which is known only when the loop runs; {cure}")
         return type(self)
 
     def __repr__(self) -> str:
