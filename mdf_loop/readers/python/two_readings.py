@@ -40,11 +40,17 @@ def refuse_changing(made: Body, trace: Trace, read_again: Callable[[], Body]) ->
 
 def line_of(trace: Trace, error: Exception) -> int:
     """The line of the function in which an error came up."""
-    here, line = error.__traceback__, 0
+    entry = entry_of(trace, error)
+    return 0 if entry is None else entry.tb_lineno
+
+
+def entry_of(trace: Trace, error: Exception) -> Any:
+    """The last entry of an error's traceback that is of the function; None if there is none."""
+    here, found = error.__traceback__, None
     while here is not None:
-        line = here.tb_lineno if here.tb_frame.f_code is trace.code else line
+        found = here if here.tb_frame.f_code is trace.code else found
         here = here.tb_next
-    return line
+    return found
 
 
 def first_difference(one: Body, other: Body) -> str:
