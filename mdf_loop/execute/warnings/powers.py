@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
@@ -12,7 +14,8 @@ SAID = "^ is the exclusive or of whole numbers; a power is written **, and what 
 def warn_of_powers(ended: EndedLoop) -> None:
     """Say that the exclusive or of numbers was written by its sign; that of truth values is meant."""
     body = ended.loop.body
-    written = [node.outputs[0] for node in body.nodes if node.op == "bitwise_xor" and "^" in body.places.get(node.outputs[0], "")]
+    places = {node.outputs[0]: body.places.get(node.outputs[0], "") for node in body.nodes if node.op == "bitwise_xor"}
+    written = [name for name, place in places.items() if re.search(r"\^(?!=)", place)]  # nobody writes x ^= 2 for a power
     if not written or (id(body), "power") in ended.run.warned:
         return
     for session, program in ended.first_iterations(1):
