@@ -7,7 +7,6 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.execute.warnings.inverted_conditions import warn_of_inverted
 from mdf_loop.execute.warnings.nan_warnings import Compared, warn_of_new_nan
-from mdf_loop.execute.warnings.powers import warn_of_powers
 from mdf_loop.execute.warnings.set_elements import SetElements
 from mdf_loop.execute.warnings.shape_warnings import warn_of_new_shapes
 from mdf_loop.execute.warnings.shared_draws import warn_of_shared_draws
@@ -16,7 +15,7 @@ from mdf_loop.options import Run
 
 __all__ = ["Compared", "EndedLoop", "SetElements", "warn_of", "warn_of_shapes_before"]
 
-UNDECLARED = warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers, warn_of_inverted, warn_of_powers
+UNDECLARED = warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers, warn_of_inverted
 """What is said of bodies that declare no types: those of ONNX say what they mean."""
 
 

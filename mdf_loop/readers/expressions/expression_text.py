@@ -340,17 +340,13 @@ def is_power(tree: ast.AST) -> bool:
     return isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor) and not (is_truth(tree.left) or is_truth(tree.right))
 
 
-def is_truth(tree: ast.expr) -> bool:
+def is_truth(tree: ast.AST) -> bool:
     """Whether a part of an expression is surely a truth value, by what is written."""
     match tree:
         case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Constant(value=bool()):
             return True
-        case ast.BinOp(left=left, op=ast.BitXor() | ast.BitAnd() | ast.BitOr(), right=right):
-            return is_truth(left) or is_truth(right)
-        case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return is_truth(operand)
-        case ast.BoolOp(values=values):
-            return all(map(is_truth, values))
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitXor() | ast.BitAnd() | ast.BitOr()):
+            return any(map(is_truth, ast.iter_child_nodes(tree)))
         case ast.Call(func=function):
             return ast.unparse(function).rpartition(".")[2].startswith(("is", "logical_"))
     return False

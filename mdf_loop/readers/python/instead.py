@@ -56,7 +56,6 @@ CALLS = {
     "np.select": "write np.where(condition, a, np.where(other_condition, b, default))",
     "np.einsum": "write products and sums: a @ b is 'ij,j->i', np.outer(a, b) is 'i,j->ij', and np.sum(a * b) is 'i,i->'",
     "np.fill_diagonal": "write {0} = np.where(np.eye(n) == 1, {1}, {0}), where n is the number of rows",
-    "np.kron": "write np.outer({0}, {1}).ravel(), if both are vectors",
     "np.convolve": "add shifted products, such as 0.5 * {0} + 0.5 * np.roll({0}, 1)",
     **dict.fromkeys(
         ("np.quantile", "np.percentile"), "sort and take an element: np.sort({0})[k] with a number k, or np.median({0})"
@@ -103,16 +102,10 @@ ATTRIBUTES = {
     "item": "; leave it out: a value of one element is a number here",
     "flatten": "; use x.ravel()",
     "append": "; to keep a value of each iteration, return it behind the carried values: it is collected into an array",
-    "numel": "; use np.size(x)",
     "unsqueeze": "; use np.expand_dims(x, axis)",
-    "permute": "; use np.transpose(x, axes)",
     "view": "; use x.reshape(shape)",
-    "clamp": "; use np.clip(x, low, high)",
-    "norm": "; use np.linalg.norm(x)",
-    **dict.fromkeys(("mm", "mv", "matmul", "bmm"), "; use x @ y"),
     "pow": "; use x ** y",
     **dict.fromkeys(("float", "double"), "; use x.astype(float)"),
-    **dict.fromkeys(("int", "long"), "; use x.astype(int)"),
     "clone": "; use np.copy(x)",
     "dtype": "; its type is that of the first value",
     **dict.fromkeys(("numpy", "detach", "cpu", "cuda", "to", "tolist"), "; leave it out: a value is an array here"),
@@ -309,10 +302,10 @@ def _of_if(tree: ast.If) -> str:
 
 def _chosen(tree: ast.BoolOp) -> str:
     """The number that ``x or 1.0`` is: the last one where the others are 0, or are not."""
-    *others, made = [*map(ast.unparse, tree.values)]
-    for tree_of_other, text in zip(tree.values[-2::-1], others[::-1], strict=True):
-        both = (made, text) if isinstance(tree.op, ast.And) else (text, made)
-        made = f"np.where({part_of_product(tree_of_other)} != 0, {', '.join(both)})"
+    made = ast.unparse(tree.values[-1])
+    for each in tree.values[-2::-1]:
+        both = (made, ast.unparse(each)) if isinstance(tree.op, ast.And) else (ast.unparse(each), made)
+        made = f"np.where({part_of_product(each)} != 0, {', '.join(both)})"
     return made
 
 
