@@ -8,5 +8,5 @@ import pytest
 @pytest.fixture(autouse=True)
 def _page(request, monkeypatch):
     if request.node.name == "gradients.rst":
-        pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+        pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
     monkeypatch.chdir(Path(__file__).parent.parent)

@@ -32,7 +32,7 @@ from mdf_loop.errors import (
 from mdf_loop.progress import Bar, Watch
 from mdf_loop.settings.contexts import OfWith
 from mdf_loop.settings.counts import LARGEST, check_chosen, is_count, is_whole
-from mdf_loop.settings.engines import DEFAULT, ENGINES, Engine, available_engines
+from mdf_loop.settings.engines import DEFAULT, ENGINES, Engine, available_engines, install_line
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.system.threads import holding
 
@@ -70,7 +70,7 @@ class Options:
             raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; got {self.engine!r}")
         if self.engine not in available_engines():
             name, needs = self.engine, ENGINES[self.engine].needs
-            raise ArgumentError(f'engine {name!r} runs with {needs}, which is not installed: pip install "mdf-loop[{name}]"')
+            raise ArgumentError(f"engine {name!r} runs with {needs}, which is not installed: {install_line(name)}")
         if self.max_iterations is not None and not is_count(self.max_iterations, 0):
             raise ArgumentError(f"max_iterations must be None or a whole number from 0 on; got {in_words(self.max_iterations)}")
         if not (self.seed is None or isinstance(self.seed, np.random.SeedSequence) or _is_seed(self.seed)):

@@ -233,13 +233,13 @@ def test_what_llvmlite_would_bring_is_said(monkeypatch):
         planned = mdf_loop.compile("x: x * 2\ncollect s: x")
         planned(5, True, 1.0)
         (said,) = [line for line in planned.explain().splitlines() if "llvmlite" in line]
-        with pytest.raises(mdf_loop.LoopError, match=r'pip install "mdf-loop\[jit\]"'), options(engine="jit"):
+        with pytest.raises(mdf_loop.LoopError, match=r'pip install -e ".*\[jit\]"'), options(engine="jit"):
             pass
     finally:
         available_engines.cache_clear()
     assert state == "no"
     assert more in said
-    assert 'pip install "mdf-loop[jit]"' in more
+    assert more.endswith('[jit]"')
 
 
 def test_cache_tells_what_is_kept_and_deletes_it(capsys, monkeypatch, tmp_path):

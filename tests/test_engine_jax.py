@@ -15,7 +15,7 @@ from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, LoopError, LoopWarning
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 
 FHN, DDM = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diffusion.yaml"
 

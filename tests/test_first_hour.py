@@ -147,4 +147,4 @@ def test_what_is_built_installs_and_works(built, tmp_path):
     done = subprocess.run([sys.executable, "-c", FIRST_COMMANDS], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert str(place) in done.stdout
-    assert done.stdout.endswith('pip install "mdf-loop[plot]"\n')
+    assert done.stdout.endswith('pip install -e "PATH-OF-A-CHECKOUT[plot]"\n')

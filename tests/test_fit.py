@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from modeci_mdf.mdf import Graph, InputPort, Model, Node, OutputPort, Parameter
 
-pytest.importorskip("scipy", reason="a fit is scipy's: pip install mdf-loop[fit]")
+pytest.importorskip("scipy", reason="a fit is scipy's: pip install -e .[fit]")
 
 import mdf_loop
 from mdf_loop.errors import (
@@ -328,7 +328,7 @@ def test_data_of_different_numbers_of_trials_are_compared_separately_with_a_warn
 
 
 def test_a_plot_is_of_times_rather_than_of_choices():
-    pytest.importorskip("matplotlib", reason="pip install mdf-loop[plot]")
+    pytest.importorskip("matplotlib", reason="pip install -e .[plot]")
     observed = mdf_loop.run(DDM, trials=100, seed=1)
     data = {"evidence": np.sign(observed["evidence"]), "reaction_time": observed["reaction_time"]}
     found = mdf_loop.fit(DDM, data, {"drift": (0.2, 3.0)}, trials=20, seed=1)
@@ -339,7 +339,7 @@ def test_a_plot_is_of_times_rather_than_of_choices():
 
 
 def test_it_plots_what_was_observed_and_what_is_simulated():
-    pytest.importorskip("matplotlib", reason="pip install mdf-loop[plot]")
+    pytest.importorskip("matplotlib", reason="pip install -e .[plot]")
     import matplotlib as mpl
 
     mpl.use("agg")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from modeci_mdf.mdf import Graph, Model, Node, OutputPort, Parameter
 
-pytest.importorskip("scipy", reason="a fit is scipy's: pip install mdf-loop[fit]")
+pytest.importorskip("scipy", reason="a fit is scipy's: pip install -e .[fit]")
 
 import mdf_loop
 from mdf_loop.errors import LoopWarning

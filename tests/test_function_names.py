@@ -34,7 +34,7 @@ def test_functions_are_what_their_names_say(text, engine):
 
 
 def test_they_are_those_of_scipy():
-    special = pytest.importorskip("scipy.special", reason="pip install mdf-loop[fit]")
+    special = pytest.importorskip("scipy.special", reason="pip install -e .[fit]")
     for name in ("expit", "softmax", "erf"):
         found = mdf_loop.loop(1, True, X, body=f"x: {name}(x)")
         np.testing.assert_allclose(found, getattr(special, name)(X), rtol=1e-12)

@@ -27,7 +27,7 @@ def found_by(name: str, count: int, first: int = 0, seed: int = SEED, **settings
 @pytest.mark.parametrize("name", MODULES)
 def test_fuzzed_cases_hold(name):
     if name == "jax":
-        pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+        pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
     found = found_by(name, targets([name])[name].in_tests)
     assert not found, "\n".join(f"{f.command}\n  {f.kind}: {f.detail[:500]}" for f in found)
 

@@ -19,8 +19,8 @@ def summary(trials):
 
 @pytest.fixture
 def prior():
-    torch = pytest.importorskip("torch", reason="sbi needs torch, which is large: pip install mdf-loop[infer]")
-    pytest.importorskip("sbi", reason="pip install mdf-loop[infer]")
+    torch = pytest.importorskip("torch", reason="sbi needs torch, which is large: pip install -e .[infer]")
+    pytest.importorskip("sbi", reason="pip install -e .[infer]")
     from sbi.utils import BoxUniform
 
     torch.manual_seed(1)
@@ -62,8 +62,8 @@ def test_sbi_recovers_a_drift_and_a_bound(prior):
 
 def test_bayesflow_makes_a_simulator_of_it():
     os.environ.setdefault("KERAS_BACKEND", "torch")
-    pytest.importorskip("torch", reason="BayesFlow needs a backend of keras: pip install mdf-loop[infer]")
-    bayesflow = pytest.importorskip("bayesflow", reason="pip install mdf-loop[infer]")
+    pytest.importorskip("torch", reason="BayesFlow needs a backend of keras: pip install -e .[infer]")
+    bayesflow = pytest.importorskip("bayesflow", reason="pip install -e .[infer]")
     rng = np.random.default_rng(1)
 
     def prior():

@@ -241,7 +241,7 @@ def test_the_type_of_a_value_is_not_known(kind):
     def asks(i, go, v):
         return True, (v + 1 if isinstance(v, kind) else v + 2)
 
-    with pytest.raises(TracedBranch, match="asks for the type of a value that is known only when the loop runs"):
+    with pytest.raises(TracedBranch, match="asks for the type of a value, which is known only when the loop runs"):
         read(asks)
 
 

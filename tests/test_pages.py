@@ -107,7 +107,7 @@ class TestExplorer:
 
     @pytest.fixture(autouse=True)
     def _panel(self):
-        pytest.importorskip("panel", reason='panel is not installed: pip install "mdf-loop[explore]"')
+        pytest.importorskip("panel", reason='panel is not installed: pip install -e ".[explore]"')
 
     def test_the_picture_follows_a_slider(self):
         view = mdf_loop.prepare(DECISION).explore("reaction_time", drift=(0, 2), trials=50).view()
@@ -194,7 +194,7 @@ def browser():
 @pytest.fixture
 def served():
     """Start ``mdf-loop explore`` and give its address."""
-    pytest.importorskip("panel", reason='panel is not installed: pip install "mdf-loop[explore]"')
+    pytest.importorskip("panel", reason='panel is not installed: pip install -e ".[explore]"')
     started = []
 
     def serve(*arguments):

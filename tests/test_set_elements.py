@@ -98,7 +98,7 @@ def test_elements_are_set_as_numpy_sets_them(function, start, engine):
 @pytest.mark.parametrize(("function", "start"), CASES, ids=IDS)
 @pytest.mark.usefixtures("in_64_bits")
 def test_jax_sets_them_too(function, start):
-    pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+    pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
     if function is slices:
         pytest.skip("a slice with steps is put in by numpy's own kernel")
     found = mdf_loop.to_jax(mdf_loop.compile(mdf_loop.body(function)))

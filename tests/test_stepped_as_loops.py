@@ -73,7 +73,7 @@ def test_generated_graphs_are_the_same_in_onnx():
 
 
 def test_generated_graphs_are_the_same_in_jax(in_64_bits):
-    pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+    pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
     made = 0
     for _, source, how, expected in stepped_graphs(range(60)):
         try:

@@ -5,7 +5,7 @@ import onnx.parser
 import pytest
 import yaml
 
-pytest.importorskip("xarray", reason="labelled results need it: pip install mdf-loop[sweep]")
+pytest.importorskip("xarray", reason="labelled results need it: pip install -e .[sweep]")
 
 import mdf_loop
 from mdf_loop.checks.model_file import check

@@ -10,7 +10,7 @@ from onnx import helper
 import mdf_loop
 from mdf_loop.errors import ArgumentError, IterationError, IterationLimit, KindError, LoopError, MalformedBody, UnsupportedOp
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 jnp = jax.numpy
 
 FHN, DDM, NEWTON = "examples/gallery/fitzhugh_nagumo.yaml", "examples/drift_diffusion.yaml", "examples/newton.yaml"

@@ -10,7 +10,7 @@ from jax_laws import assert_near, given_of, has_open_length, in_a_loop, interpre
 
 from mdf_loop.errors import UnsupportedOp
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 
 WITHOUT = {
     "its results are as long as values say": "Compress Loop NonMaxSuppression NonZero Range Unique",

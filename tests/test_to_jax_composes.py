@@ -9,7 +9,7 @@ import pytest
 
 import mdf_loop
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 jnp = jax.numpy
 
 SCAN = "b (int64 i, bool c, double s) => (bool c, double t) { u = Sin (s) v = Mul (w, u) t = Add (s, v) }"

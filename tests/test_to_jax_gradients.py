@@ -8,7 +8,7 @@ import mdf_loop
 from mdf_loop.backends.jax.jnp_templates import TEMPLATES
 from mdf_loop.step.primitives import PRIMITIVES
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 jnp = jax.numpy
 
 from jax.test_util import check_grads  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import ArgumentError
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 jnp = jax.numpy
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

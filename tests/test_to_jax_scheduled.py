@@ -12,7 +12,7 @@ from test_open_starts import EXAMPLES, changed_inputs
 import mdf_loop
 from mdf_loop.errors import ArgumentError, LoopError, LoopWarning, NotLowered
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 jnp = jax.numpy
 
 MOST_PASSES = 60

@@ -7,7 +7,7 @@ import pytest
 import mdf_loop
 from mdf_loop.errors import ArgumentError, LoopWarning, UnsupportedOp
 
-jax = pytest.importorskip("jax", reason='jax is not installed: pip install "mdf-loop[jax]"')
+jax = pytest.importorskip("jax", reason='jax is not installed: pip install -e ".[jax]"')
 
 pytestmark = pytest.mark.usefixtures("in_64_bits", "compiled_quickly")
 

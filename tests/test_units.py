@@ -6,7 +6,7 @@ from modeci_mdf import mdf
 
 import mdf_loop
 
-xarray = pytest.importorskip("xarray", reason='xarray is not installed: pip install "mdf-loop[sweep]"')
+xarray = pytest.importorskip("xarray", reason='xarray is not installed: pip install -e ".[sweep]"')
 
 
 def decay(units, times="ms"):

@@ -48,7 +48,7 @@ MEANT = {
     "down to nothing": ("n: n - 1\nwhile: n > 0", (50,), 100),
     "a product that becomes nothing": ("n: n * (3 - i)", (1,), 10),
     "remainders": ("h: (h * 1103515245 + 12345) % 2147483648", (12345,), 100),
-    "bits, which no fraction has": ("h: h * 31 ^ i", (7,), 100),
+    "bits, which no fraction has": ("h: bitwise_xor(h * 31, i)", (7,), 100),
     "large from the start": ("n: n + 1", (2**50,), 30),
     "fractions": ("n: n * 2", (1.0,), 70),
 }

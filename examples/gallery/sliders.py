@@ -18,7 +18,7 @@ mdf_loop.draw(MODEL)  # a notebook shows the drawing
 # %%
 # A notebook shows the sliders where this is the last line of a cell. From a script, ``.show()`` opens them in the browser, and so
 # does the command ``mdf-loop explore sliders.yaml --over current=1.2:3 --over sigma=0:4 --trials 200``. All of them need
-# ``pip install "mdf-loop[explore]"``.
+# ``pip install -e ".[explore]"``.
 model = mdf_loop.prepare(MODEL)
 model.explore(current=(1.2, 3), sigma=(0.0, 4.0), trials=200)
 

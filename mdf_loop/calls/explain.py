@@ -11,7 +11,7 @@ from mdf_loop.execute.specialised import Specialised
 from mdf_loop.ir import Node, record
 from mdf_loop.plan.idioms import Idiom
 from mdf_loop.plan.schedule import Batched, Plan, Shift, Stepped
-from mdf_loop.settings.engines import JIT, can_compile
+from mdf_loop.settings.engines import can_compile, for_machine_code
 from mdf_loop.system.html import folded, preformatted, table
 
 CONDITIONS = {
@@ -141,7 +141,7 @@ def _forms_of_parts(loop: NumpyLoop) -> list[str]:
 def _what_is_missing(loop: NumpyLoop) -> Iterator[str]:
     """What installing llvmlite would bring, if it is not there."""
     if not can_compile() and not plan_of(loop).refusal:
-        yield f"not machine code, llvmlite is not installed; it brings {JIT}"
+        yield f"not machine code, llvmlite is not installed; it brings {for_machine_code()}"
 
 
 def _nodes(title: str, nodes: tuple[Node, ...]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from mdf_loop.readers import read
 from mdf_loop.readers.arguments import meant
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equation_texts import equations_in, is_equations
-from mdf_loop.readers.expressions.equations import EQUATIONS, TAU, reads_tau
+from mdf_loop.readers.expressions.equations import EQUATIONS, TAU, reads_step, reads_tau
 from mdf_loop.readers.expressions.expression_text import number_in
 from mdf_loop.readers.expressions.other_notations import meant_by_name
 from mdf_loop.readers.expressions.values import DOMAIN
@@ -185,9 +185,9 @@ def warn_of_equations(source: Any, body: Body, named: Mapping[str, Any], run: Ru
 
 
 def _written_step(source: Any) -> Any:
-    """The number that is the length of a step in equations with derivatives; None for any other."""
+    """The number that is the length of a step in equations that read it; None for any other."""
     said = equations_in(source) if is_equations(source) else None
-    return None if said is None or not said.derivatives else number_in(said.let.get(STEP, ""))
+    return None if said is None or not reads_step(said) else number_in(said.let.get(STEP, ""))
 
 
 def warn_of_branches(sources: Mapping[str, Any], branches: Sequence[PreparedBranch], named: Mapping[str, Any], run: Run) -> None:
@@ -335,7 +335,8 @@ def captured_values(body: Body, named: Mapping[str, Any], where: str) -> dict[st
 def _misspelt(body: Body, missing: Sequence[str], named: Mapping[str, Any]) -> str:
     """A hint where a name is probably misspelt: where it is given, or in the body, which has names of its own."""
     for name in missing:
-        if close := close_to(name, [given for given in named if given not in body.captures]):
+        close = close_to(name, [given for given in named if given not in body.captures])
+        if close and (len(name) > 1 or close[0].lower() == name.lower()):
             return f"; {close[0]!r} is given, and the body does not read it: which of the two is misspelt?"
         inside = [*named_in(body), *body.places]
         if hint := meant_by_name(name, inside) if body.name == EQUATIONS else did_you_mean(name, inside):

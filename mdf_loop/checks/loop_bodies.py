@@ -119,7 +119,7 @@ def _of_captures(body: Body, source: Any, known: set[str], place: tuple[str, ...
             )
             yield Finding(ERROR, f"{'/'.join(place)}: {said}", (*place, *map(str, place_of_reading(source, captured))))
         if captured not in known and captured not in body.defaults:
-            said = not_in_node(captured, [*known, *names_of(source), *named_in(body)])
+            said = not_in_node(captured, [*known, *names_of(source), *named_in(body)], source)
             yield Finding(ERROR, f"{'/'.join(place)}: {said}", (*place, *map(str, place_of_reading(source, captured))))
 
 

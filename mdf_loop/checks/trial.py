@@ -39,6 +39,7 @@ from mdf_loop.models.results import of_outermost
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
+from mdf_loop.readers.expressions.equations import reads_step
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in
 from mdf_loop.readers.mdf.by_place import LOOPS, equations_of, graph_by_place, signature_of, source_of
 from mdf_loop.readers.mdf.engine_body import reached_from
@@ -310,7 +311,7 @@ def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Findi
                 numbers = {name: value for name, each in known.items() if (value := _number(each)) is not None}
                 where = (*place, STEP if STEP in values else "body" if "body" in values else thing.id)
                 yield from too_long_steps(source_of(node, thing), said.derivatives, numbers, where)
-            if said is not None and said.derivatives and STEP not in values:
+            if said is not None and STEP not in values and reads_step(said):
                 yield from _of_step(said.let.get(STEP, known.get(STEP)), (*place, "body" if "body" in values else thing.id))
         yield from _of_step(values.get(STEP), (str(graph.id), node.id, STEP))
 

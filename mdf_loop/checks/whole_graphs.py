@@ -16,7 +16,7 @@ from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding, Salvaged
 from mdf_loop.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.convert.loading import UNUSABLE_SHAPE
 from mdf_loop.convert.scheduled.run_order import left_open, refuse_without_end
-from mdf_loop.errors import LoopError, MalformedBody, NeverEnds
+from mdf_loop.errors import LoopError, MalformedBody, NeverEnds, did_you_mean
 from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
 from mdf_loop.functions.psyneulink_losses import LOST_PARAMETERS, losses, mechanism_of
@@ -26,6 +26,7 @@ from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
 from mdf_loop.integrations.unread import unread_in, words_of_conditions
 from mdf_loop.kernels import load_kernels
+from mdf_loop.readers.expressions.equation_texts import names_of
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import reached_from, refused_texts
@@ -175,8 +176,7 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             yield from (Finding(kind, f"{'/'.join(place)}: {said}", place) for kind, said in _of_default(port))
             if said := wrong_default(port.id, port):
                 yield Finding(ERROR if is_typed(graph) else WARNING, f"{graph.id}/{node.id}: {said}", place)
-    for name, said in powers_in(node):
-        yield Finding(WARNING, f"{graph.id}/{node.id}/{name}: {said}", (str(graph.id), node.id, name))
+    yield from _of_powers(graph, node)
     for parameter in node.parameters:
         place = (str(graph.id), node.id, parameter.id)
         for value in (parameter.value, parameter.default_initial_value):
@@ -186,6 +186,7 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             said = "its value reads itself, and begins at 0, as in MDF's engine"
             yield Finding(NOTE, f"{'/'.join(place)}: {said}; write default_initial_value: ..., which may be 0", place)
         yield from _of_trip_count(parameter, node, place)
+        yield from _of_units(parameter, node, place)
         try:
             refuse_decimal_comma(parameter.value, place)
         except MalformedBody as error:
@@ -238,6 +239,21 @@ def _fits(value: np.ndarray, declared: str) -> bool:
     except TypeError:
         return True
     return np.can_cast(value.dtype, dtype, "same_kind")
+
+
+def _of_powers(graph: Any, node: Any) -> Iterator[Finding]:
+    for name, said in powers_in(node):
+        yield Finding(WARNING, f"{graph.id}/{node.id}/{name}: {said}", (str(graph.id), node.id, name))
+
+
+def _of_units(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterator[Finding]:
+    """Units that the parameter of a body says of a name that neither the body nor the node has."""
+    units, names = (parameter.metadata or {}).get("units"), names_of(parameter.value)
+    known = [*names, *(part.id for part in (*node.parameters, *node.input_ports, *node.output_ports))]
+    for name in units if names and isinstance(units, dict) else ():
+        if name not in known:
+            said = f"its units are those of {name!r}, which the body does not have{did_you_mean(name, known)}"
+            yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
 
 
 def _of_trip_count(parameter: Any, node: Any, place: tuple[str, ...]) -> Iterator[Finding]:

@@ -149,12 +149,12 @@ def _engines() -> dict[str, tuple[str, str]]:
     """Each engine, tried with a loop of a hundred iterations."""
     import mdf_loop
     from mdf_loop.options import options
-    from mdf_loop.settings.engines import ENGINES, JIT, available_engines, install_line
+    from mdf_loop.settings.engines import ENGINES, available_engines, for_machine_code, install_line
 
     body, found = "b (int64 i, bool c, double x) => (bool c, double y) { y = Add (x, x_0) }", {}
     for name in ENGINES:
         if name not in available_engines():
-            found[name] = "no", JIT if ENGINES[name].compiles else f"{EXTRAS[name][1]}: {install_line(name)}"
+            found[name] = "no", for_machine_code() if ENGINES[name].compiles else f"{EXTRAS[name][1]}: {install_line(name)}"
             continue
         try:
             with options(engine=name):

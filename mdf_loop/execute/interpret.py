@@ -333,8 +333,8 @@ class InterpretedLoop:
 
 _IGNORED = (
     "{}: the body's condition became false, but the loop goes on: its own condition is omitted, and then the ONNX "
-    "standard ignores the body's. options(obey_body_condition=True), on the command line --obey-body-condition, stops there, as "
-    "onnxruntime does; use it for models whose exporter wrote Python's break in this way (onnxscript)"
+    "standard ignores the body's. To stop there, give True as the condition: loop(30, True, ...), or cond: true in MDF. For "
+    "files whose exporter wrote break in this way: options(obey_body_condition=True), on the command line --obey-body-condition"
 )
 
 

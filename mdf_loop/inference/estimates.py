@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, LoopError, let_through, shortened, unknown_name, warn_user
 from mdf_loop.inference.distances import Distance, Objective, mean_of, of_function
-from mdf_loop.inference.simulators import Simulator
+from mdf_loop.inference.simulators import Simulator, inputs_of
 from mdf_loop.inference.standard_errors import StandardErrors
 from mdf_loop.inference.summaries import MOST_CODES
 from mdf_loop.models.model import Model
@@ -135,6 +135,8 @@ class Search:
 
     def __init__(self, model: Any, data: Any, over: Any, loss: Any, trials: Any, seed: Any, inputs: Mapping[str, Any]) -> None:
         model = prepare(model)
+        if isinstance(over, Mapping) and over:
+            inputs_of(model, over, inputs)
         self.bounds, self.data = _bounds(over, inputs), _observed(data, loss)
         if isinstance(loss, str) and loss not in model.outputs:
             raise unknown_name(

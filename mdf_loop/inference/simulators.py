@@ -59,7 +59,7 @@ class Simulator:
         self, model: Any, names: Any, outputs: Any, trials: Any, reduce: Any, seed: Any, dtype: Any, inputs: Mapping[str, Any]
     ) -> None:
         self.model: Model = prepare(model)
-        self.names = _inputs_of(self.model, names, inputs)
+        self.names = inputs_of(self.model, names, inputs)
         self.outputs = _outputs_of(self.model, outputs, reduce)
         self.trials = None if trials is None else counted("trials", trials)
         self.reduce: Reduce | None = reduce_of(reduce, self.outputs)
@@ -267,7 +267,7 @@ def _nothing() -> None:
     """No time has been set."""
 
 
-def _inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:
+def inputs_of(model: Model, names: Any, inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """The columns of theta, which the model has to take."""
     known = (names,) if isinstance(names, str) else tuple(names)
     if not known or not all(isinstance(name, str) for name in known):

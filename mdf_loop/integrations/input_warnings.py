@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,8 +15,8 @@ from mdf_loop.integrations.input_places import InputPlaces
 from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
-from mdf_loop.readers.expressions.equations import TAU, reads_tau
-from mdf_loop.readers.expressions.expression_text import number_in
+from mdf_loop.readers.expressions.equations import TAU, reads_step, reads_tau
+from mdf_loop.readers.expressions.expression_text import is_power, number_in, tree_if_any
 from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
 from mdf_loop.readers.mdf.input_ports import default_value_of, is_plain
 from mdf_loop.types.fitting import as_array
@@ -124,14 +124,17 @@ def wrong_default(name: str, port: Any) -> str:
 def powers_in(node: Any) -> Iterator[tuple[str, str]]:
     """What to say of ``x ^ 2`` in expressions of a node, which is the exclusive or in Python, by what has them."""
     for thing in (*node.parameters, *node.output_ports):
-        if isinstance(thing.value, str) and re.search(r"\^\s*[\d.]", thing.value):
-            yield thing.id, f"^ in {thing.value!r} is the exclusive or of whole numbers; a power is written **"
+        for text in (thing.value, *(getattr(thing, "args", None) or {}).values()):
+            tree = tree_if_any(text) if isinstance(text, str) and "^" in text else None
+            if tree is not None and any(map(is_power, ast.walk(tree))):
+                cure = "a power is written **, and the exclusive or numpy.bitwise_xor(a, b)"
+                yield thing.id, f"^ in {text!r} is the exclusive or of whole numbers; {cure}"
 
 
 def _wrong_steps(graph: Any) -> Iterator[tuple[str, str]]:
-    """What is odd about the lengths of steps that bodies with derivatives, or their nodes, have, by their places."""
+    """What is odd about the lengths of steps that bodies read, or their nodes have, by their places."""
     for node, parameter, said in equations_in_nodes(graph):
-        if said.derivatives:
+        if reads_step(said):
             own = {part.id: part.value for part in node.parameters}.get(STEP)
             step = said.let.get(STEP, own)
             place = f"{node.id}.{parameter.id if STEP in said.let else STEP}"

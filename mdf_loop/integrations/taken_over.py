@@ -139,7 +139,7 @@ def run_function(
         error.add_note(f"in MDF parameter or function {name!r} ({function})")
         within = [inner for source in bodies.values() for inner in names_of(source)]
         if isinstance(error, MissingCapture):
-            error.args = ("; ".join(not_in_node(name, [*known, *within]) for name in error.missing),)
+            error.args = ("; ".join(not_in_node(name, [*known, *within], bodies) for name in error.missing),)
         for hint in _misspelt(args or {}, keys):
             error.add_note(hint)
         raise

@@ -42,7 +42,7 @@ class Room:
         """The error for what needs this room."""
         return UnsupportedOp(
             f"{what} needs {self.package}, which was taken out of this installation; "
-            "the complete package has it: pip install --force-reinstall mdf-loop"
+            "the complete package has it: install it again from a checkout"
         )
 
 

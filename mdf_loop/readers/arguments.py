@@ -10,6 +10,7 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, did_you_mean, warn_user
 from mdf_loop.options import Options
+from mdf_loop.readers.expressions.other_notations import slope_of
 
 
 def is_read(source: Any) -> bool:
@@ -68,7 +69,8 @@ _CONDITIONS = {"go", "cond", "condition", "keep_going", "keepgoing", "going", "c
 
 def meant(name: str, known: Iterable[str]) -> str:
     """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
-    if close := did_you_mean(name, known):
+    known = [*known]
+    if close := slope_of(name, known) or did_you_mean(name, known):
         return close
     option = next((own for own in ("M", "cond", "v_initial") if is_called(name, own)), None)
     if option is not None:

@@ -78,18 +78,20 @@ def can_compile() -> bool:
     return any(ENGINES[name].compiles for name in available_engines())
 
 
-JIT = 'loops as machine code, those of small steps 10 to 100 times as fast: pip install "mdf-loop[jit]"'
-"""What llvmlite would bring, and how to get it."""
-
-
 def install_line(extra: str) -> str:
-    """The command that adds an extra: from the checkout this package runs in, or from the package index.
+    """The command that adds an extra: the package index has none of them, a checkout does.
 
-    >>> install_line("openvino").endswith('[openvino]"')
-    True
+    >>> install_line("openvino").partition("[")[2]
+    'openvino]"'
     """
     home = Path(__file__).parent.parent.parent
-    return f'pip install -e "{home}[{extra}]"' if (home / "setup.cfg").is_file() else f'pip install "mdf-loop[{extra}]"'
+    is_checkout = (home / "setup.cfg").is_file()
+    return f'pip install -e "{home if is_checkout else "PATH-OF-A-CHECKOUT"}[{extra}]"'
+
+
+def for_machine_code() -> str:
+    """What llvmlite would bring, and how to get it."""
+    return f"loops as machine code, those of small steps 10 to 100 times as fast: {install_line('jit')}"
 
 
 def needed(module: str, who: str, extra: str, refusal: type[LoopError] = LoopError) -> Any:

@@ -6,6 +6,7 @@ fractions off, and a sum of booleans is a boolean.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from mdf_loop.options import Run
 LOOKED_AT = 100
 """In so many iterations a fraction is looked for that an array of whole numbers cuts off."""
 
+POWER = "^ is the exclusive or of whole numbers; a power is written **, and what is meant here np.bitwise_xor(a, b)"
+
 
 class SetElements:
     """What there is to look at in a body; nothing for nearly all.
@@ -29,6 +32,8 @@ class SetElements:
 
     def __init__(self, body: Body) -> None:
         self.body, self._ranks, self._whole = body, set[tuple[int, ...]](), set[tuple[str, ...]]()
+        places = {node.outputs[0]: body.places.get(node.outputs[0], "") for node in body.nodes if node.op == "bitwise_xor"}
+        self._powers = [name for name, place in places.items() if re.search(r"\^(?!=)", place)]  # nobody means a power by x ^= 2
         self._sets = [] if body.typed else [node for node in body.nodes if node.op == "setitem"]
 
     def refuse_arrays(self, executor: InterpretedLoop, given: Arguments, run: Run) -> None:
@@ -50,6 +55,8 @@ class SetElements:
 
     def warn(self, ended: EndedLoop) -> None:
         """Say that a fraction was cut off, or that a sum stayed a boolean, if that happened."""
+        if self._powers and (id(self.body), "power") not in ended.run.warned:
+            self._warn_of_powers(ended)
         for carried, before, after in zip(ended.loop.carried, ended.given.carried, ended.results, strict=False):
             kind = _kind(before)
             if kind == "b" and _kind(after) == "b":
@@ -57,6 +64,12 @@ class SetElements:
             elif kind in _WHOLE and self._sets and _kind(after) == kind and not ended.is_inner:
                 return self._warn_of_fractions(ended)
         return None
+
+    def _warn_of_powers(self, ended: EndedLoop) -> None:
+        """Say that the exclusive or of numbers was written by its sign; that of truth values is meant."""
+        for session, program in ended.first_iterations(1):
+            if name := next((name for name in self._powers if _kind(session.env[program.slot(name)]) != "b"), ""):
+                ended.run.warn_once((id(self.body), "power"), f"{self.body.at(name)}{POWER}")
 
     def _warn_of_boolean(self, carried: Carried, run: Run) -> None:
         node = next((node for node in self.body.nodes if carried.output in node.outputs), None)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,7 @@ from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp
 from mdf_loop.ir import Body
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
-from mdf_loop.readers.expressions.derivatives import refuse_standing_time
+from mdf_loop.readers.expressions.derivatives import STEP, refuse_standing_time
 from mdf_loop.readers.expressions.equation_texts import (
     Equations,
     check_names,
@@ -125,6 +126,11 @@ def reads_tau(said: Equations) -> bool:
     """Whether ``tau`` is a number, since nothing has that name: most equations mean a time constant."""
     own = {*said.names, *said.let, *said.captured, said.index}
     return "tau" not in own and any("tau" in text and "tau" in variables(tree_of(text)) for *_, text in texts_of(said))
+
+
+def reads_step(said: Equations) -> bool:
+    """Whether an iteration reads the length of a step, as derivatives do."""
+    return any(re.search(rf"\b{STEP}\b", text) for *_, text in texts_of(said))
 
 
 class _Reader:

@@ -217,7 +217,9 @@ class Compiler(Walker[Value]):
             try:
                 return dtype_named(given)
             except TypeError as error:
-                raise self.error(given, str(error)) from error
+                lengths = f"; several lengths are in brackets: {name.rpartition('.')[2]}((m, {ast.unparse(given)}))"
+                is_length = signed(given) is not UNKNOWN or isinstance(given, ast.Name)
+                raise self.error(given, f"{error}{lengths if is_length else ''}") from error
         value = self._literal(given)
         if value is UNKNOWN:
             number = f"{key} is a number that is written out, and {ast.unparse(given)} is none"

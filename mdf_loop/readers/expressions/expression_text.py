@@ -17,11 +17,11 @@ import unicodedata
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.errors import MalformedBody, UnsupportedOp, did_you_mean, shortened
+from mdf_loop.errors import MalformedBody, UnsupportedOp, shortened
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, DRAWS, MODULES, dotted, op_of
-from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by, meant_by_list
+from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by, meant_by_function, meant_by_list
 from mdf_loop.readers.expressions.values import DOMAIN
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
@@ -332,7 +332,24 @@ def instead_of(name: str, args: Sequence[ast.expr] = ()) -> str:
     if args and len(args) == len(names):
         text = ast.unparse(filled(tree_of(text), dict(zip(names, args, strict=True))))
     known = [op.rpartition(".")[2] for domain, op in KERNELS if domain == DOMAIN and "." in op]
-    return f"write {text}" if text else did_you_mean(last, known)[2:] or ANY_FUNCTION
+    return f"write {text}" if text else meant_by_function(last, args, known)[2:] or ANY_FUNCTION
+
+
+def is_power(tree: ast.AST) -> bool:
+    """Whether ``^`` is written between what are no truth values: most mean a power, and Python the exclusive or."""
+    return isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitXor) and not (is_truth(tree.left) or is_truth(tree.right))
+
+
+def is_truth(tree: ast.AST) -> bool:
+    """Whether a part of an expression is surely a truth value, by what is written."""
+    match tree:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Constant(value=bool()):
+            return True
+        case ast.BoolOp() | ast.UnaryOp(op=ast.Invert()) | ast.BinOp(op=ast.BitXor() | ast.BitAnd() | ast.BitOr()):
+            return any(map(is_truth, ast.iter_child_nodes(tree)))
+        case ast.Call(func=function):
+            return ast.unparse(function).rpartition(".")[2].startswith(("is", "logical_"))
+    return False
 
 
 ANY_FUNCTION = "a plain Python function as a body may call any, and @mdf_loop.kernel makes it an operator (docs/extending)"

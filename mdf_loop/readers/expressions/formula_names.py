@@ -6,25 +6,29 @@ Each becomes a call or an expression that all readers of expressions know: ``sqr
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from mdf_loop.errors import UnsupportedOp, did_you_mean
+import numpy as np
+
+from mdf_loop.errors import UnsupportedOp
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.derivatives import draws
 from mdf_loop.readers.expressions.equation_texts import NUMBERS
 from mdf_loop.readers.expressions.expression_text import (
+    ANY_FUNCTION,
     NEXT,
     filled,
     instead_of,
     is_of_library,
+    is_power,
     name_in_next,
     next_of,
     tree_of,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, DRAWS, MODULES, OPERATORS, dotted, op_of, signed
-from mdf_loop.readers.expressions.other_notations import OTHER_FUNCTIONS, of_collected
+from mdf_loop.readers.expressions.other_notations import OTHER_FUNCTIONS, meant_by_function, of_collected
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
 
 DISTRIBUTIONS = {"normal": (2, "mean, spread"), "uniform": (2, "low, high"), "poisson": (1, "rate")}
@@ -101,7 +105,8 @@ class FormulaNames(ast.NodeTransformer):
             tree.func = _dotted(f"numpy.random.{name}", tree)
             return tree
         if name in DISTRIBUTIONS and name not in DRAWS:
-            raise UnsupportedOp(f"it is {name}({DISTRIBUTIONS[name][1]}); got {ast.unparse(tree)}")
+            more = "; as many numbers are drawn as the arguments have: add zeros(n) to one for n" if tree.args[1:] else ""
+            raise UnsupportedOp(f"it is {name}({DISTRIBUTIONS[name][1]}); got {ast.unparse(tree)}{more}")
         if name in DRAWS and not tree.keywords and len(tree.args) <= 1 and signed(tree.args[0] if tree.args else tree) is UNKNOWN:
             alone, alike = DRAWS[name]
             if not tree.args:
@@ -113,13 +118,16 @@ class FormulaNames(ast.NodeTransformer):
             cure = f"scale what it gives, or draw {name}(zeros(n)), n numbers"
             raise UnsupportedOp(f"{name}() draws one number, {name}(x) as many as x has{more}; it takes nothing else: {cure}")
         module = next((each for each in ("numpy", "math", "numpy.linalg") if op_of(f"{each}.{name}") is not None), "")
-        if module:
-            tree.func = _dotted(f"{module}.{name}", tree)
-        else:
-            drawn = f"; {instead_of(name, tree.args)}" if name in DRAWN and name not in OTHER_FUNCTIONS else ""
-            value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
-            raise UnsupportedOp(f"there is no function {name!r}{drawn or (name not in self.known and _close(name)) or value}")
+        if not module:
+            raise UnsupportedOp(f"there is no function {name!r}{self._meant_by(name, tree.args)}")
+        tree.func = _dotted(f"{module}.{name}", tree)
         return tree
+
+    def _meant_by(self, name: str, args: Sequence[ast.expr]) -> str:
+        """What to write in the place of a function that is none, or of a value that is called as one."""
+        drawn = f"; {instead_of(name, args)}" if name in DRAWN and name not in OTHER_FUNCTIONS else ""
+        value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
+        return drawn or (name not in self.known and _close(name, args)) or (f"; {ANY_FUNCTION}" if hasattr(np, name) else value)
 
     def _next(self, tree: ast.Call) -> ast.expr:
         """``next(x)``, the value that the iteration gives to a carried one."""
@@ -146,8 +154,9 @@ class FormulaNames(ast.NodeTransformer):
 
     def visit_BinOp(self, tree: ast.BinOp) -> ast.AST:
         """An operator; ``x ^ 2`` would be the exclusive or of two whole numbers."""
-        if isinstance(tree.op, ast.BitXor) and signed(tree.right) is not UNKNOWN:
-            power = f"{ast.unparse(tree.left)} ** {ast.unparse(tree.right)}"
+        if is_power(tree):
+            is_clear = not any(isinstance(part, ast.BinOp) for part in (tree.left, tree.right))  # n + 2 ^ k is (n + 2) ^ k
+            power = f"{ast.unparse(tree.left)} ** {ast.unparse(tree.right)}" if is_clear else "a ** b"
             raise UnsupportedOp(f"^ is the exclusive or of whole numbers, bitwise_xor(a, b); a power is written **: {power}")
         return self.generic_visit(tree)
 
@@ -210,10 +219,9 @@ def meant_by(name: str) -> list[str]:
     return [other for other, ours in OTHER_FUNCTIONS.items() if ours == name]
 
 
-def _close(name: str) -> str:
+def _close(name: str, args: Sequence[ast.expr]) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
-    known = [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS]
-    return f"; did you mean {OTHER_FUNCTIONS[name]!r}?" if name in OTHER_FUNCTIONS else did_you_mean(name, known)
+    return meant_by_function(name, args, [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
 
 
 def _at(made: Any, tree: ast.AST) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import itertools
 import keyword
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from mdf_loop.errors import did_you_mean, shortened
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWS, op_of
@@ -41,6 +44,16 @@ def as_derivative(text: Any, slope: Any = "...", in_text: bool = False) -> str:
     parts = [f"d{key}/dt: {value}" if in_text else f"{key}: {value}" for key, value in lines.items()]
     written = " and ".join(parts) if in_text else f"derivatives: {{{', '.join(parts)}}}"
     return f"; a second derivative is two first ones: {written}" if len(lines) > 1 else f"; a derivative is written {written}"
+
+
+def slope_of(name: str, known: Collection[str]) -> str:
+    """How a derivative of a value is written that is there as ``dxdt``; empty where it is not.
+
+    >>> slope_of("x", ["dxdt"])
+    '; a derivative is written derivatives: {x: ...}'
+    """
+    found = {f"d{name}", f"d{name}dt", f"d{name}_dt", f"{name}dot", f"{name}_dot"}.isdisjoint(known)
+    return "" if found else as_derivative(f"d{name}/dt")
 
 
 _ASSIGNED = re.compile(
@@ -100,6 +113,10 @@ _NAMES = {
     "t": "; a time is carried: t: t + dt",
     "infinity": "; it is written inf",
     "na": "; it is written nan",
+    "inf": "; it is written inf",
+    "nan": "; it is written nan",
+    "pi": "; it is written pi",
+    "end": "; the last element is x[-1], and all from the second one on are x[1:]",
     "xi": "; noise() draws a number, and in a derivative it is white noise",
 }
 """Names that mean something elsewhere, and how equations have that."""
@@ -115,7 +132,8 @@ def meant_by_name(name: str, known: Collection[str]) -> str:
     """What was probably meant by a name that equations read and nothing has; empty where nothing is near."""
     if name in known and name not in _NAMES:  # what is carried or of a let can be read
         return of_collected(name)
-    meant = as_derivative(f"{name}/dt") if name.startswith("d") and name[1:] in known else _NAMES.get(name, "")
+    is_slope = name.startswith("d") and name[1:] in known
+    meant = slope_of(name, known) or (as_derivative(f"{name}/dt") if is_slope else _NAMES.get(name, ""))
     meant = of_another_iteration(name, known) or meant or _of_unit(name) or did_you_mean(name, known)
     meant = meant or (_NAMES.get(name.lower(), "") if name[1:] else "")
     ours = OTHER_FUNCTIONS.get(name, name)
@@ -125,16 +143,57 @@ def meant_by_name(name: str, known: Collection[str]) -> str:
 
 OTHER_FUNCTIONS = {
     **dict.fromkeys(("randn", "rnorm"), "noise"),
-    "runif": "uniform",
+    **dict.fromkeys(("rand", "runif"), "uniform"),
+    **dict.fromkeys(("rep", "repmat"), "tile"),
+    **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
     "rpois": "poisson",
     "gauss": "normal",
-    "rand": "uniform",
     "ln": "log",
     "step": "heaviside",
     "sgn": "sign",
-    **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
+    "fix": "trunc",
+    "ceiling": "ceil",
+    "xor": "logical_xor",
+    "length": "len",
+    "numel": "size",
+    "rem": "fmod",
+    "c": "array([{all}])",
+    "sd": "std({0}, ddof=1)",
+    "rexp": "-log(uniform()) / rate",
+    **dict.fromkeys(("find", "which"), "where({0}, a, b)"),
+    **dict.fromkeys(("dnorm", "normpdf"), "exp(-(({0} - {1}) / {2}) ** 2 / 2) / ({2} * sqrt(2 * pi))"),
+    **dict.fromkeys(("pnorm", "normcdf"), "(1 + erf(({0} - {1}) / ({2} * sqrt(2)))) / 2"),
 }
-"""What functions of Python, numpy and others are called here that another name is closer to."""
+"""What functions of Python, R, MATLAB and others are called here, or how they are written with their arguments."""
+
+
+def meant_by_function(name: str, args: Sequence[ast.expr], known: Iterable[str]) -> str:
+    """What was probably meant by the name of a function that is none; what numpy has and we have not is not misspelt.
+
+    >>> meant_by_function("sd", [ast.Name("x")], ["std"]), meant_by_function("quantile", [], ["tile"])
+    ('; write std(x, ddof=1)', '')
+    """
+    ours = OTHER_FUNCTIONS.get(name, "")
+    if "(" in ours:
+        parts = [part_of_product(each) for each in args]
+        filled = ours.format(*parts, *["x", "0", "1"][len(parts) :], all=", ".join(map(ast.unparse, args)))
+        return f"; write {filled}"
+    if ours or hasattr(np, name):
+        return f"; did you mean {ours!r}?" if ours else ""
+    small = name.lower()
+    return did_you_mean(name, [each for each in known if _is_like(small, each)])
+
+
+def _is_like(name: str, other: str) -> bool:
+    """Whether a name is another one with a mistake, or the beginning of it."""
+    is_near = difflib.SequenceMatcher(None, name, other).ratio() > 0.77
+    return is_near or other.startswith(name) or sorted(name) == sorted(other)
+
+
+def part_of_product(tree: ast.expr) -> str:
+    """A part of an expression as text, in brackets where an operator next to it could take it apart."""
+    is_one = isinstance(tree, ast.Name | ast.Constant | ast.Call | ast.Subscript | ast.Attribute)
+    return ast.unparse(tree) if is_one else f"({ast.unparse(tree)})"
 
 
 _UNIT = re.compile(r"[numpkMG](?:V|S|A|F|Hz)|[num]s|[nmu]M|[cmu]m|volt|ohm|amp|siemens|second|meter")
@@ -151,7 +210,7 @@ def _of_unit(name: str) -> str:
 def meant_by(text: str, problem: str) -> str:
     """What to write in the place of a text that Python cannot read, which says ``problem``; empty where nothing is known."""
     return (
-        as_derivative(text)
+        ("" if re.search("['′’]\\s*$", text) else as_derivative(text))
         or of_signs(text, problem)
         or _of_keyword(text)
         or _of_assignment(text)
@@ -232,6 +291,9 @@ _SIGNS = {
     r"%\*%": "@",
     "%/%": "//",
     "%%": "%",
+    r"%\s*[^\W\d]\w*\s+[^\W\d]": "write a comment behind #",
+    r"\\": "write solve(A, b), which is A \\ b there",
+    r"^\s*[\w.]+\s*:\s*[\w.]+(?:\s*:\s*[\w.]+)?\s*$": "arange(first, last + 1)",
     r"[^\W\d]\w*\$[^\W\d]\w*": "write a column of a table as a value of its own, with a name without $",
     "&&": "and",
     r"\|\|": "or",
@@ -242,6 +304,7 @@ _SIGNS = {
     "=<|≤": "<=",
     "=>|≥": ">=",
     r"\+\+|--|[-+*/%]=(?!=)": "write only the new value: x + 1, not x += 1",
+    r"\[[^\]]*;": "write the rows of a matrix in brackets: [[1, 2], [3, 4]]",
     ";": "write each equation on a line of its own",
     "[²³]": "** 2 or ** 3",
     r"%\s*(?=$|[)\]])": "/ 100",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, did_you_mean
+from mdf_loop.errors import ArgumentError, LoopError, MalformedBody
 from mdf_loop.ir import Body, record
 from mdf_loop.readers.arguments import by_stems, meant, unmatched
 from mdf_loop.readers.expressions.equation_texts import (
@@ -64,7 +64,7 @@ class NamedResults:
         """
         places = [k for k, other in enumerate(self.names) if other == name]
         if len(places) != 1:
-            said = f"is no result of the equations{did_you_mean(name, self.names)}"
+            said = f"is no result of the equations{meant(name, self.names)}"
             if places:
                 said = f"is carried (result [{places[0]}]) and collected ([{places[-1]}]): write the number, or rename one"
             raise MalformedBody(f"{name!r} {said}; the results are {', '.join(self.names)}, from [0] on")

@@ -115,12 +115,14 @@ OTHER_STEPS = {"delta_t", "deltat", "dt_ms", "h", "step", "step_size", "time_ste
 """What else people call the length of a step, in small letters."""
 
 
-def not_in_node(name: str, known: Collection[str]) -> str:
-    """The message for a name that a body reads and its node does not have."""
+def not_in_node(name: str, known: Collection[str], source: Any) -> str:
+    """The message for a name that a body, or one of several, reads and its node does not have."""
     if name == STEP:
         like = next((each for each in known if each.lower() in OTHER_STEPS), "0.1")
         return f"the length of a step, {STEP}, is missing: write {STEP}: {like} in the body, next to its equations"
-    meant = meant_by_name(name, known) or f"; give it as a parameter: {name}: {{value: ...}}"
+    is_comment = re.search(rf"%\s*{re.escape(name)}\s*(?:['\"\n]|$)", str(source))
+    comment = "; % is the remainder, and a comment begins with #" if is_comment else ""
+    meant = comment or meant_by_name(name, known) or f"; give it as a parameter: {name}: {{value: ...}}"
     return f"the body reads {name!r}, which the node does not have{meant}"
 
 

@@ -9,7 +9,7 @@ import sys
 import traceback
 from typing import Any
 
-from mdf_loop.readers.python.instead import instead, instruction, stores
+from mdf_loop.readers.python.instead import called_in, instead, instruction, stores
 from mdf_loop.readers.python.surroundings import is_library
 
 _NO_LIBRARIES = {"mdf_loop", "numpy", "abc", "typing", "functools", "contextlib", "copy", "collections"}
@@ -56,11 +56,7 @@ class Traceable:
     def calling(self) -> str:
         """The call that the function has come to, up to its bracket; empty where the file does not show it."""
         frame = self._frame()
-        if frame is None:
-            return ""
-        line, _, start, end = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
-        text = linecache.getline(self.code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
-        return text.partition("(")[0].strip() if "(" in text else ""
+        return "" if frame is None else called_in(frame)
 
     def library(self) -> str:
         """The library, other than numpy, that the function, or one that it calls, has handed a value; empty if it is none."""

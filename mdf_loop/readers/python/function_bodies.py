@@ -26,9 +26,9 @@ from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, V
 from mdf_loop.readers.mdf.control_functions import add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
-from mdf_loop.readers.python.instead import LATER, NUMPYS, in_python
+from mdf_loop.readers.python.instead import LATER, NUMPYS, in_python, instead
 from mdf_loop.readers.python.tracing import CONSTANTS, Trace, Traced, TracedVariable, current
-from mdf_loop.readers.python.two_readings import line_of, refuse_changing
+from mdf_loop.readers.python.two_readings import line_of, reached, refuse_changing
 from mdf_loop.system.threads import holding
 from mdf_loop.types.fitting import as_tensor
 
@@ -130,32 +130,34 @@ def noise(like: Any = None) -> Any:
     return _drawn("randn", "normal", like)
 
 
-def uniform(like: Any = None, high: Any = None) -> Any:
+def uniform(like: Any = None, high: Any = None, size: Any = None) -> Any:
     """Random numbers between 0 and 1 inside a traced function: one, or as many as ``like`` has.
 
     ``uniform(low, high)`` draws as many as these have, between them.
     """
-    return _drawn("rand", "uniform", like) if high is None else _tracing().add("numpy.random.uniform", [like, high])
+    return _drawn("rand", "uniform", like) if high is None else _tracing(size).add("numpy.random.uniform", [like, high])
 
 
-def normal(mean: Any, spread: Any) -> Any:
+def normal(mean: Any, spread: Any, size: Any = None) -> Any:
     """Normally distributed random numbers inside a traced function, as many as both have."""
-    return _tracing().add("numpy.random.normal", [mean, spread])
+    return _tracing(size).add("numpy.random.normal", [mean, spread])
 
 
-def poisson(rate: Any) -> Any:
+def poisson(rate: Any, size: Any = None) -> Any:
     """Poisson distributed random numbers inside a traced function, as many as the rate has."""
-    return _tracing().add("numpy.random.poisson", [rate])
+    return _tracing(size).add("numpy.random.poisson", [rate])
 
 
 body.noise, body.uniform, body.normal, body.poisson = map(public, (noise, uniform, normal, poisson))  # type: ignore[attr-defined,arg-type]
 
 
-def _tracing() -> Trace:
-    """The function that is read."""
+def _tracing(size: Any = None) -> Trace:
+    """The function that is read, which draws without a size."""
     here = current.get()
     if here is None:
         raise ArgumentError("body.noise and its kin draw inside functions with @mdf_loop.body, while they are read")
+    if size is not None:
+        raise here.refused(f"draws with a size; as many numbers are drawn as the arguments have: add np.zeros({size!r}) to one")
     return here
 
 
@@ -204,8 +206,10 @@ def traced_body(function: Callable[..., Any]) -> tuple[Body, Trace]:
                 error.args = (f"{trace.place(line_of(trace, error))}: {error}; {meant}",)
             if trace.refusal is None and Traced.__name__ in str(error) and not isinstance(error, LoopError):
                 said = str(error).replace(TracedVariable.__name__, "a value of the loop")
-                what = f"gives values {LATER}, where numbers are needed ({said}); {NUMPYS}; {ANY_FUNCTION}"
-                raise trace.refused(what, line_of(trace, error)) from error
+                frame, line = reached(trace, error)
+                cure = (frame and instead(frame)) or f"{NUMPYS}; {ANY_FUNCTION}"
+                what = f"gives values {LATER}, where numbers are needed ({said}); {cure}"
+                raise trace.refused(what, line) from error
             if trace.refusal is None or isinstance(error, LoopError):
                 raise
         if trace.refusal is not None:

@@ -14,11 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.readers.expressions.expression_text import is_truth
 from mdf_loop.readers.expressions.formula_names import DISTRIBUTIONS, DRAWS
 from mdf_loop.readers.expressions.function_calls import DRAWN, op_of
+from mdf_loop.readers.expressions.other_notations import part_of_product
 
 _COLLECTED = "to see {0}, return it behind the carried values: it is collected, one of each iteration"
 _AS_ARRAY = "compute with whole arrays, such as np.sum({0}), or go through elements by mdf_loop.scan(start, {0}, body=...)"
+_PLACES = (
+    "how many places there are is known only when the loop runs: choose by np.where({0}, a, b), or count by np.count_nonzero({0})"
+)
 _LENGTH = "a length is known before the loop: write a number in the place of {0}"
 
 CALLS = {
@@ -40,7 +45,6 @@ CALLS = {
     "math.pow": "write {0} ** {1}",
     "math.fabs": "write np.abs({0})",
     "math.isclose": "write np.abs({0} - {1}) <= 1e-9 * np.abs({1})",
-    "np.array": "write np.stack({0}), if that is a list; leave np.array out, if it is an array",
     "np.logaddexp.reduce": "write np.max({0}) + np.log(np.sum(np.exp({0} - np.max({0}))))",
     "np.add.accumulate": "write np.cumsum({0})",
     **{
@@ -50,14 +54,21 @@ CALLS = {
     "np.searchsorted": "write np.sum({0} < {1}), where {1} is one number",
     "np.isin": "write np.any({1} == {0}), with {1} as an array",
     "np.select": "write np.where(condition, a, np.where(other_condition, b, default))",
-    "np.einsum": "write products and sums: a @ b, np.sum(a[:, None] * b, axis=0)",
-    **dict.fromkeys(("list", "tuple", "np.asarray", "np.float64"), "leave it out: write {0}"),
+    "np.einsum": "write products and sums: a @ b is 'ij,j->i', np.outer(a, b) is 'i,j->ij', and np.sum(a * b) is 'i,i->'",
+    "np.fill_diagonal": "write {0} = np.where(np.eye(n) == 1, {1}, {0}), where n is the number of rows",
+    "np.convolve": "add shifted products, such as 0.5 * {0} + 0.5 * np.roll({0}, 1)",
+    **dict.fromkeys(
+        ("np.quantile", "np.percentile"), "sort and take an element: np.sort({0})[k] with a number k, or np.median({0})"
+    ),
+    **dict.fromkeys(("np.nonzero", "np.flatnonzero", "np.argwhere"), _PLACES),
+    **dict.fromkeys(("list", "tuple", "np.float64"), "leave it out: write {0}"),
     **dict.fromkeys(("np.arange", "np.zeros", "np.ones", "np.full", "np.eye", "np.linspace"), _LENGTH),
     **dict.fromkeys(("enumerate", "zip", "map", "filter", "reversed"), _AS_ARRAY),
 }
 """By function that is called: what to write; ``{0}`` and ``{1}`` are its arguments, ``{all}`` are all of them."""
 
 OF_ONE = {
+    "np.where": _PLACES,
     "max": "write np.max({0})",
     "min": "write np.min({0})",
     "norm.pdf": "write np.exp(-({0}) ** 2 / 2) / np.sqrt(2 * np.pi)",
@@ -90,9 +101,14 @@ PYTHONS = {
 ATTRIBUTES = {
     "item": "; leave it out: a value of one element is a number here",
     "flatten": "; use x.ravel()",
-    "append": "; return what each iteration should add, behind the carried values: it is collected",
+    "append": "; to keep a value of each iteration, return it behind the carried values: it is collected into an array",
+    "unsqueeze": "; use np.expand_dims(x, axis)",
+    "view": "; use x.reshape(shape)",
+    "pow": "; use x ** y",
+    **dict.fromkeys(("float", "double"), "; use x.astype(float)"),
+    "clone": "; use np.copy(x)",
     "dtype": "; its type is that of the first value",
-    **dict.fromkeys(("numpy", "detach", "cpu", "clone", "tolist"), "; leave it out: a value is an array here"),
+    **dict.fromkeys(("numpy", "detach", "cpu", "cuda", "to", "tolist"), "; leave it out: a value is an array here"),
 }
 """What to do about attributes of arrays and lists that traced values do not have."""
 
@@ -125,6 +141,20 @@ def instruction(frame: FrameType) -> int:
     while dis.opname[code[place]] in ("PRECALL", "CACHE"):  # Python 3.11 calls abs(x) there once it was called some times
         place += 2
     return place
+
+
+def called_in(frame: FrameType) -> str:
+    """The call that runs in a frame, up to its bracket; empty where the file does not show it."""
+    line, _, start, end = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    text = linecache.getline(frame.f_code.co_filename, line or 0).encode()[start:end].decode(errors="replace")
+    return text.partition("(")[0].strip() if "(" in text else ""
+
+
+def asks_for_type(frame: FrameType) -> bool:
+    """Whether it is a frame itself that asks a value for its class, not a function in C that it calls, such as ``np.dot``."""
+    if not dis.opname[frame.f_code.co_code[instruction(frame)]].startswith(("CALL", "PRECALL")):
+        return True
+    return "isinstance" in frame.f_code.co_names and called_in(frame) in ("isinstance", "")
 
 
 def in_python(text: str) -> str:
@@ -171,6 +201,8 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
     match tree:
         case ast.Subscript():
             return _of_index(tree, frame)
+        case ast.BoolOp(values=values) if not any(map(is_truth, values)):
+            return f"write {_chosen(tree)}"
         case ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.Compare(ops=[_, _, *_]) | ast.Compare(ops=[ast.In() | ast.NotIn()]):
             return f"write {_plain(tree)}"
         case ast.IfExp(test=test, body=then, orelse=other):
@@ -206,12 +238,21 @@ def _of_call(tree: ast.Call, frame: FrameType) -> str:
     known = (OF_ONE.get(".".join(name.split(".")[-2:])) if is_of_one else None) or CALLS.get(name)
     if name == "np.take" and written:
         return _of_index(ast.Subscript(tree.args[0], tree.args[-1], ast.Load()), frame)
+    if name in ("np.array", "np.asarray") and written:
+        return _of_array(tree, written[0])
     if known is not None and written:
         return known.format(*written, *written, all=", ".join(written[:2]))
     module, _, function = name.rpartition(".")
     is_function = not module or isinstance(frame.f_globals.get(module.partition(".")[0]), ModuleType)
     is_numpys = is_function and op_of(f"numpy.{function}") is not None
     return f"write np.{function}({', '.join(written)})" if is_numpys and function != "abs" and module != "np" else ""
+
+
+def _of_array(tree: ast.Call, written: str) -> str:
+    """An array of values, with the type that is asked for."""
+    of = f"np.stack({written})" if isinstance(tree.args[0], ast.List | ast.Tuple) else part_of_product(tree.args[0])
+    kind = next((ast.unparse(word.value) for word in tree.keywords if word.arg == "dtype"), "")
+    return f"write {of}.astype({kind})" if kind else f"write {of}, which is an array"
 
 
 def _whole(tree: ast.expr) -> str:
@@ -257,6 +298,15 @@ def _of_if(tree: ast.If) -> str:
     test = _plain(tree.test)
     one = f"mdf_loop.if_({test}, then_branch=..., else_branch=...)"
     return f"compute both and choose with np.where({test}, a, b), or run one with {one}"
+
+
+def _chosen(tree: ast.BoolOp) -> str:
+    """The number that ``x or 1.0`` is: the last one where the others are 0, or are not."""
+    made = ast.unparse(tree.values[-1])
+    for each in tree.values[-2::-1]:
+        both = (made, ast.unparse(each)) if isinstance(tree.op, ast.And) else (ast.unparse(each), made)
+        made = f"np.where({part_of_product(each)} != 0, {', '.join(both)})"
+    return made
 
 
 def _plain(tree: ast.AST) -> str:

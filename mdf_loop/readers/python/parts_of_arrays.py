@@ -11,8 +11,8 @@ import numpy as np
 from mdf_loop.readers.expressions.values import Value
 
 IN_A_COPY = (
-    "changes an array in place, which is a copy here: what numpy has it as a part of, or another name of it, is read later and "
-    "would stay as it was; change the array itself, such as x[i] += 1 for q = x[i]; q += 1, or write q = q + 1 for a new one"
+    "changes an array in place that has another name or is a part of another array, which is read later. Here it is a copy, so "
+    "the other one would stay as it was; write x[i] += 1 for q = x[i]; q += 1, or q = q + 1 if only q is meant"
 )
 
 OF_BEFORE = (

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import let_through
+from mdf_loop.readers.python.instead import asks_for_type
 
 STREAMS = {"np.random": np.random.get_state.__self__, "random": random.getstate.__self__}  # type: ignore[attr-defined]
 """The generators that every function finds, behind the functions of two modules."""
@@ -97,11 +98,11 @@ def is_stream(thing: Any) -> bool:
 
 
 def asked_by_library() -> bool:
-    """Whether it is numpy or this package that asks for the class of a value; ``abc`` and ``typing`` ask for others."""
+    """Whether a library asks for the class of a value, and not the function; ``abc`` and ``typing`` ask for others."""
     frame: Any = sys._getframe(2)
     while (module := frame.f_globals.get("__name__", "").partition(".")[0]) in ("abc", "typing") and frame.f_back is not None:
         frame = frame.f_back
-    return module in ("mdf_loop", "numpy")
+    return module in ("mdf_loop", "numpy") or not asks_for_type(frame)
 
 
 def _outside(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:

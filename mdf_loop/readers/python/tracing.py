@@ -186,8 +186,9 @@ class Traced(NDArrayOperatorsMixin):
             return lambda dtype: _called(here, _conversion(dtype), (self,), {})
         if name == "copy":
             return lambda *_, **__: TracedVariable(here.value(self), here, changes=1)
-        usual = here.unknown(name) if name in {*FORMULAS, *ATTRIBUTES} else did_you_mean(name, _METHODS)
-        advice = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else usual
+        usual = f"; use np.{name}(x)" if op_of(f"numpy.{name}") else did_you_mean(name, _METHODS)
+        usual = "; write the new value, x = x + 1 for x.add_(1)" if name.endswith("_") else usual
+        advice = here.unknown(name) if name in {*FORMULAS, *ATTRIBUTES} else usual
         raise here.refused_by_python(f"asks for .{name}, which a value has only when the loop runs", advice)
 
     def _refused(self, what: str) -> TracedBranch:
@@ -206,9 +207,8 @@ class Traced(NDArrayOperatorsMixin):
     def __class__(self) -> type:  # type: ignore[override]
         """What ``isinstance`` looks at where a value is of another type: that of the function's values is not known yet."""
         if not surroundings.asked_by_library():
-            raise self._refused(
-                "asks for the type of a value that is known only when the loop runs; write it for the values that it gets"
-            )
+            cure = self.here.instead() or "leave the question out: the function is read once, for numbers and arrays of all types"
+            raise self._refused(f"asks for the type of a value, which is known only when the loop runs; {cure}")
         return type(self)
 
     def __repr__(self) -> str:
@@ -378,7 +378,8 @@ def _called(trace: Trace, name: str, args: Iterable[Any], named: Mapping[str, An
     try:
         inputs, attrs = _places_of(KERNELS[DOMAIN, op][-1].run, name, len(args), tuple(given)[len(args) :], count)
     except TypeError as error:
-        raise MalformedBody(f"{trace.refused('cannot be traced')}: {error}") from error
+        cure = f"; {said}" if (said := trace.instead()) else ""
+        raise MalformedBody(f"{trace.refused('cannot be traced')}: {error}{cure}") from error
     static = {key: _static(trace, given[place], key, name) for key, place in attrs.items()}
     found = trace.add(op, [place.value if isinstance(place, Omitted) else given[place] for place in inputs], **static)
     array = given[inputs[0]] if name.rpartition(".")[2] in _SHAPED else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -40,11 +42,13 @@ def refuse_changing(made: Body, trace: Trace, read_again: Callable[[], Body]) ->
 
 def line_of(trace: Trace, error: Exception) -> int:
     """The line of the function in which an error came up."""
-    here, line = error.__traceback__, 0
-    while here is not None:
-        line = here.tb_lineno if here.tb_frame.f_code is trace.code else line
-        here = here.tb_next
-    return line
+    return reached(trace, error)[1]
+
+
+def reached(trace: Trace, error: Exception) -> tuple[FrameType | None, int]:
+    """Where the function had come to when an error came up: its frame and line."""
+    entries = [*traceback.walk_tb(error.__traceback__)][::-1]
+    return next((each for each in entries if each[0].f_code is trace.code), (None, 0))
 
 
 def first_difference(one: Body, other: Body) -> str:
