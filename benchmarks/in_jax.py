@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / "tests" / shared) for shared in ("helpers", "cases"))]
 
 from exported import models  # noqa: E402
 from jax_laws import given_of, has_open_length, in_a_loop, numeric_cases, traced  # noqa: E402

@@ -27,7 +27,7 @@ from mdf_loop.execute.numpy_engine import watched_loops
 from mdf_loop.execute.programs import watched_programs
 from mdf_loop.integrations.input_places import with_inputs
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "cases"))
 
 from scheduled_models import PUBLISHED, by_mdf, threshold
 

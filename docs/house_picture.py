@@ -1,6 +1,7 @@
 """A Sphinx directive that draws the house: parts in the order in which they may import each other, and who does.
 
-The order is that of ``tests/test_layers.py``, the imports are those of the code, so that the picture cannot differ from either.
+The order is that of ``tests/project/test_layers.py``, the imports are those of the code, so that the picture cannot differ
+from either.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ WIDTH, ROW, HEIGHT, LETTER = 760, 54, 26, 7.4
 
 def layers() -> list[list[str]]:
     """The parts of the package, from what all may import to what none may."""
-    for node in ast.parse((ROOT / "tests/test_layers.py").read_text()).body:
+    for node in ast.parse((ROOT / "tests/project/test_layers.py").read_text()).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS":
             return [sorted(names) for names in ast.literal_eval(node.value)]
-    raise LookupError("tests/test_layers.py says no LAYERS")
+    raise LookupError("tests/project/test_layers.py says no LAYERS")
 
 
 def imports(parts: Iterable[str]) -> dict[str, set[str]]:

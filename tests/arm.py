@@ -134,8 +134,8 @@ def main() -> None:
     make_root(chosen.root)
     put_checkout(chosen.root)
     chance = random.Random(11)
-    compiled = ids_of(sorted(str(path.relative_to(ROOT)) for name in COMPILED for path in ROOT.glob(f"tests/test_{name}.py")))
-    cases = ids_of(["tests/test_node_cases_in_loop.py"])
+    compiled = ids_of(sorted(str(path.relative_to(ROOT)) for name in COMPILED for path in ROOT.glob(f"tests/*/test_{name}.py")))
+    cases = ids_of(["tests/definitions/test_node_cases_in_loop.py"])
     parts = {
         "tests of machine code": sorted(chance.sample(compiled, round(len(compiled) * chosen.share))),
         "node cases in loops": sorted(chance.sample(cases, min(round(CASES * chosen.share), len(cases)))),

@@ -143,7 +143,7 @@ def smaller(case: Damage) -> Iterator[Damage]:
 SCRIPT = '''"""Files of results whose damage is not found, or ends in something else than a LoopError."""
 import sys
 
-sys.path[:0] = [{root!r}, {tests!r}]
+sys.path.insert(0, {root!r})
 from tests.fuzz.damaged import Damage, check
 from tests.fuzz.target import Settings
 
@@ -155,7 +155,7 @@ check(Damage({kind!r}, {{name: bytes.fromhex(data) for name, data in FILES.items
 def script(case: Damage) -> str:
     """A script that writes the files and opens them."""
     files = {name: data.hex() for name, data in case.files.items()}
-    return SCRIPT.format(root=str(ROOT), tests=str(ROOT / "tests"), files=files, kind=case.kind)
+    return SCRIPT.format(root=str(ROOT), files=files, kind=case.kind)
 
 
 TARGET = Target(

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from test_names_and_order import NAMES, ids_of, renamed
 
 import mdf_loop
 from mdf_loop.errors import LoopError
+from tests.mdf.test_names_and_order import NAMES, ids_of, renamed
 
 from . import grammar
 from .outcome import compare_values, to_the_bit

@@ -1,6 +1,6 @@
 """Every operator there is, in a loop: inputs that differ from iteration to iteration in contents, shape and type.
 
-What an operator is given grows out of ONNX's own node cases and of the samples in ``tests/samples_*.py``.
+What an operator is given grows out of ONNX's own node cases and of the samples in ``tests/cases/samples_*.py``.
 """
 
 from __future__ import annotations

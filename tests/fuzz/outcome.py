@@ -55,8 +55,8 @@ def compare(actual: Outcome, expected: Outcome, engine: str, same: Same) -> None
     _compare_errors(actual.error, expected.error, engine)
     if isinstance(getattr(actual.error, "__cause__", None), MemoryError):
         return
-    # A loop inside a loop is a part of its program, which says nothing of nan in its condition; tests/test_ends_of_loops.py has
-    # the law of the outermost loop.
+    # A loop inside a loop is a part of its program, which says nothing of nan in its condition;
+    # tests/loops/test_ends_of_loops.py has the law of the outermost loop.
     warned = [text for text in expected.warned if text in actual.warned or _OF_NAN not in text]
     if actual.warned != warned:
         raise Failure(f"{engine}: other warnings", f"expected {expected.warned}, got {actual.warned}")

@@ -294,8 +294,8 @@ from modeci_mdf.mdf import Graph
 
 import mdf_loop
 
-sys.path.insert(0, {str(ROOT / "tests")!r})
-from fuzz.scheduled import GraphCase, others_in_place, ways
+sys.path.insert(0, {str(ROOT)!r})
+from tests.fuzz.scheduled import GraphCase, others_in_place, ways
 from scheduled_models import by_mdf
 
 TEXT = """

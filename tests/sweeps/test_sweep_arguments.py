@@ -1,0 +1,50 @@
+"""Arguments of sweeps: what is misspelt is suggested, quantiles have a dimension of their own."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import ArgumentError
+from mdf_loop.sweeps.grid import grid_of
+
+DIFFUSION = Path(__file__).parents[2] / "examples" / "drift_diffusion.yaml"
+OVER = {"drift": [0.0, 2.0], "bound": [0.5, 1.0]}
+
+
+@pytest.mark.parametrize(("name", "meant"), [("trails", "trials"), ("records", "record"), ("step", "steps"), ("sed", "seed")])
+def test_an_argument_that_is_misspelt_is_suggested(name, meant):
+    with pytest.raises(ArgumentError) as info:
+        mdf_loop.run(DIFFUSION, **{name: 3})
+    assert f"did you mean the argument {meant!r}?" in str(info.value)
+    if name != "records":
+        with pytest.raises(ArgumentError) as info:
+            mdf_loop.sweep(DIFFUSION, OVER, **{name: 3})
+        assert f"did you mean the argument {meant!r}?" in str(info.value)
+
+
+def test_quantiles_have_a_dimension_with_their_levels():
+    wanted = {"evidence": [0.25, 0.75], "path": [0.25, 0.75], "reaction_time": [0.5]}
+    whole = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1)
+    s = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, reduce=wanted)
+    lead = tuple(OVER)
+    assert s.evidence.dims == (*lead, "quantile")
+    assert s.path.dims == (*lead, "quantile", "iteration")
+    assert s.reaction_time.dims == (*lead, "reaction_time_quantile")
+    for name, levels in wanted.items():
+        expected = whole[name].quantile(levels, "trial", skipna=True).transpose(*lead, "quantile", ...)
+        np.testing.assert_allclose(s[name].values, expected.values, rtol=1e-12)
+        np.testing.assert_array_equal(s[s[name].dims[len(lead)]].values, levels)
+    again = mdf_loop.sweep(DIFFUSION, OVER, trials=6, seed=1, reduce=[0.25, 0.75], outputs="path").path.sel(quantile=0.75)
+    np.testing.assert_array_equal(again.values, s.path.sel(quantile=0.75).values)
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [([0.5, 1], [0.5, 1.0]), ([1, 2], [1, 2]), ([0.5, 2**53 + 1], [0.5, 2**53 + 1]), ([0.5, True], [0.5, True])],
+)
+def test_whole_numbers_among_fractions_are_fractions_as_in_an_array(given, taken):
+    for grid in (grid_of({"a": given}), grid_of([{"a": value} for value in given])):
+        found = [grid.inputs(k)["a"] for k in range(len(given))]
+        assert [*map(repr, found)] == [*map(repr, taken)]
