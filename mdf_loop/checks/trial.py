@@ -6,6 +6,7 @@ those of a run, but their kinds are: of what goes wrong there only that counts w
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import re
@@ -21,7 +22,17 @@ from mdf_loop.calls.prepared import PreparedLoop, read_once
 from mdf_loop.checks.findings import ERROR, NOTE, WARNING, Finding
 from mdf_loop.checks.long_steps import too_long_steps
 from mdf_loop.checks.loop_bodies import values_of
-from mdf_loop.errors import IterationLimit, LoopError, LoopTimeout, LoopWarning, MalformedBody, UnsupportedOp
+from mdf_loop.convert.scheduled.run_order import thresholds
+from mdf_loop.errors import (
+    IterationLimit,
+    LoopError,
+    LoopTimeout,
+    LoopWarning,
+    MalformedBody,
+    NotLowered,
+    PartialResults,
+    UnsupportedOp,
+)
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.inverted_conditions import INVERTED
@@ -157,8 +168,8 @@ class Trial:
             try:
                 with options(engine=DEFINITION, max_iterations=MOST, timeout=SECONDS, progress=None):
                     self._run(MdfModel(graph), given)
-            except (IterationLimit, LoopTimeout):
-                pass
+            except (IterationLimit, LoopTimeout) as limit:
+                self.odd += [_without_end(graph, limit)] if has_conditions(graph) else []
             except LoopError as error:
                 self.error = error if not self._is_cut or _is_of_kinds(error) else None
 
@@ -223,6 +234,18 @@ class Trial:
             self.inverted.append(said)
         elif said not in self.told and (_TYPES.search(said) or (_ODD.search(said) and not self._is_cut)):
             self.told.append(said)
+
+
+def _without_end(graph: Any, limit: PartialResults) -> Finding:
+    """That an evaluation in passes did not end in the run that check tries."""
+    lasted = f"{MOST} passes" if isinstance(limit, IterationLimit) else f"{SECONDS:g} s"
+    said = f"in the run that check tries, the conditions of termination do not hold after {lasted}, and check waits no longer"
+    waits = list[str]()
+    with contextlib.suppress(NotLowered):  # conditions on time and chance
+        waits = thresholds(graph)
+    reaches = f"whether it reaches {', '.join(waits)}" if waits else "at them"
+    cure = f"a run goes on until they hold: look {reaches}, and give inputs that are not 0"
+    return Finding(NOTE, f"{graph.id}: {said}; {cure}", (str(graph.id), "conditions", "termination"))
 
 
 def _by_matrices(graph: Any) -> list[tuple[Any, tuple[int, ...]]]:

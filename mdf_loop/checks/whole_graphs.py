@@ -76,7 +76,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
     yield from _of_signature(graph)
     yield from (Finding(ERROR, str(each), each.place) for each in unknown if not rest.in_node(id, each.place[1]))
     broken = ["/".join(map(str, gap.place)) for gap in rest.in_graph(id)]  # a condition of which something was left out
-    yield from (each for each in wrong_with_conditions(graph) if not any("/".join(each.names[1:]) in place for place in broken))
+    yield from (each for each in wrong_with_conditions(graph) if not any("/".join(each.names[1:4]) in place for place in broken))
     if rest.in_graph(id):
         yield Finding(NOTE, f"{id}: which nodes are reached is checked when the errors in the graph are corrected", (id,))
     else:

@@ -209,7 +209,7 @@ def _in_graphs(content: Any, names: Iterable[str]) -> Place:
 
 def _nearest(content: Any, name: str) -> Place | None:
     """The way to the key of a name that is nearest to the top."""
-    return next((place for place, _ in places_in(content) if place and place[-1] in (name, f"graph_{name}")), None)
+    return next((place for place, _ in places_in(content) if place and str(place[-1]) in (name, f"graph_{name}")), None)
 
 
 def _broken_text(content: Any, below: Place) -> Place | None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from mdf_loop.convert.scheduled.conditions import ON_LOOPS, SYMBOLS, name_of
-from mdf_loop.errors import MalformedBody, did_you_mean, in_words
+from mdf_loop.errors import MalformedBody, did_you_mean
+from mdf_loop.integrations.condition_arguments import refuse_argument
 from mdf_loop.readers.mdf.stepped_loops import not_stepped, stepped_loop
-
-_TIME = re.compile(r"\s*[-+]?[\d.]+([eE][-+]?\d{1,3})?\s*\w*\s*")
 
 
 def refuse_conditions(graph: Any) -> None:
@@ -59,8 +55,7 @@ def _conditions_in(condition: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for part in condition:
             yield from _conditions_in(part)
         return
-    read = condition.get if isinstance(condition, Mapping) else lambda name: getattr(condition, name, None)
-    kind, given = read("type"), read("kwargs")
+    kind, given = _read(condition, "type"), _read(condition, "kwargs")
     if isinstance(kind, str) and isinstance(given, Mapping):
         yield kind, given
         for part in given.values():
@@ -82,14 +77,12 @@ def _refuse_scale(key: Any, path: tuple[str, ...]) -> None:
 def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str, Any]) -> None:
     """See that a condition is right, and all those inside it."""
     if isinstance(condition, list | tuple):
-        for part in condition:
-            _refuse_condition(part, path, nodes)
+        for k, part in enumerate(condition):
+            _refuse_condition(part, (*path, str(k)), nodes)
         return
-    if isinstance(condition, Mapping):
-        kind, given = condition.get("type"), condition.get("kwargs")
-    else:
-        kind, given = getattr(condition, "type", None), getattr(condition, "kwargs", None)
+    kind, given = _read(condition, "type"), _read(condition, "kwargs")
     if kind is None:
+        refuse_argument(condition, "", "condition", path)
         return
     known = _conditions()
     found = known.get(kind) if isinstance(kind, str) else None
@@ -100,15 +93,14 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
     if isinstance(given.get("func"), str):
         what = f"{kind} calls a function in Python, of which a file has the name alone ({given['func']!r})"
         raise MalformedBody(f"{what}; write a condition that compares, such as Threshold", path)
-    for key, value in given.items():
-        least = int(kind == "EveryNPasses")  # which divides by it
-        if key == "n" and not (_is_count(value) and value >= least):
-            raise MalformedBody(f"n of {kind} must be a whole number from {least} on; got {in_words(value)}", path)
-        if isinstance(value, str):
-            _refuse_text(value, kind, key, path)
-        else:
-            _refuse_condition(value, path, nodes)
     _refuse_keywords(kind, found, given, path)
+    of_conditions = issubclass(found, known["CompositeCondition"])
+    for key, value in given.items():
+        place = (*path, "kwargs", key)
+        if _read(value, "type") is not None or (of_conditions and isinstance(value, list | tuple)):
+            _refuse_condition(value, place, nodes)
+        else:
+            refuse_argument(value, kind, key, place, of_conditions)
     if kind == "Threshold":
         _refuse_parameter(given, path, nodes)
     node = _node_of(given, nodes) if kind in ON_LOOPS else None
@@ -140,12 +132,6 @@ def _refuse_parameter(given: Mapping[str, Any], path: tuple[str, ...], nodes: Ma
         )
 
 
-def _is_count(value: Any) -> bool:
-    """Whether a value is a whole number from 0 on, as int or as float."""
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return is_number and bool(value >= 0 and value % 1 == 0)
-
-
 def _refuse_keywords(kind: str, found: Any, given: Mapping[str, Any], path: tuple[str, ...]) -> None:
     """See that a condition is given what it takes, and nothing else."""
     taken = inspect.signature(found).parameters.values()
@@ -169,14 +155,6 @@ def _conditions() -> dict[str, Any]:
     return {name: found for name, found in named if isinstance(found, type) and issubclass(found, condition.ConditionBase)}
 
 
-def _refuse_text(text: str, kind: str, key: str, path: tuple[str, ...]) -> None:
-    from graph_scheduler.time import TimeScale
-    from modeci_mdf.execution_engine import time_scale_str_regex
-
-    scale = re.match(time_scale_str_regex, text)
-    if scale is not None and hasattr(TimeScale, scale[2]) and scale[2] not in TimeScale.__members__:
-        raise MalformedBody(
-            f"{key} of {kind}: there is no time scale {text!r}; there are {', '.join(TimeScale.__members__)}", path
-        )
-    if kind.startswith("Time") and key != "unit" and not _TIME.fullmatch(text):
-        raise MalformedBody(f"{key} of {kind} must be a time such as '10 ms'; got {text[:60]!r}", path)
+def _read(condition: Any, name: str) -> Any:
+    """The type of a condition, or what it is given; None of anything else."""
+    return condition.get(name) if isinstance(condition, Mapping) else getattr(condition, name, None)

@@ -251,6 +251,20 @@ def scheduled(folder, condition, end="{type: AfterPass, kwargs: {n: 5}}"):
     return [(each.kind, each.message) for each in check(path)]
 
 
+@pytest.mark.parametrize(("threshold", "is_said"), [(4.0, False), (1e6, True)])
+def test_an_evaluation_that_does_not_end_in_the_run_that_check_tries(threshold, is_said, tmp_path):
+    given = f"{{dependency: a, parameter: x, threshold: {threshold}, comparator: '>='}}"
+    found = scheduled(tmp_path, "{type: Always}", f"{{type: Threshold, kwargs: {given}}}")
+    said = (
+        "g: in the run that check tries, the conditions of termination do not hold after 1000 passes, and check waits no longer; "
+    )
+    cure = f"a run goes on until they hold: look whether it reaches a.x >= {threshold}, and give inputs that are not 0"
+    assert found == [("note", said + cure)] * is_said
+    if is_said:
+        (found,) = scheduled(tmp_path, "{type: TimeInterval, kwargs: {start: 1 ms}}", f"{{type: Threshold, kwargs: {given}}}")
+        assert found == ("note", f"{said}a run goes on until they hold: look at them, and give inputs that are not 0")
+
+
 def test_conditions_that_count_to_zero(tmp_path):
     place = "g/conditions/node_specific/b: n of"
     for kind, value in (("EveryNCalls", "always"), ("AfterNCalls", "always"), ("BeforeNCalls", "never")):
@@ -261,7 +275,7 @@ def test_conditions_that_count_to_zero(tmp_path):
     for condition in ("{type: EveryNCalls, kwargs: {dependency: a, n: 1}}", "{type: AtPass, kwargs: {n: 0}}"):
         assert scheduled(tmp_path, condition) == []
     found = scheduled(tmp_path, "{type: EveryNPasses, kwargs: {n: 0}}")
-    assert found == [("error", f"{place} EveryNPasses must be a whole number from 1 on; got 0")]
+    assert found == [("error", f"{place.replace(':', '/kwargs/n:')} EveryNPasses must be a whole number from 1 on; got 0")]
 
 
 def test_a_node_whose_condition_is_never_true(tmp_path):

@@ -366,7 +366,7 @@ def test_only_conditions_of_graph_scheduler_are_called(condition, where, recwarn
         else {"termination": {"environment_state_update": condition}}
     )
     for how in ({}, {"steps": 2}):
-        with pytest.raises(MalformedBody, match=r"no condition|no time scale|must be a time"):
+        with pytest.raises(MalformedBody, match=r"no condition|must be a time|calls a function"):
             mdf_loop.run(Graph(id="g", nodes=[node], conditions=ConditionSet(**said)), **how)
 
 

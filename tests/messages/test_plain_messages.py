@@ -207,6 +207,7 @@ def test_a_comparison_that_is_not_there(tmp_path, written, meant):
     [
         ("EveryNCalls", "n: -1", "n of EveryNCalls must be a whole number from 0 on; got -1"),
         ("EveryNCalls", "n: two", "n of EveryNCalls must be a whole number from 0 on; got 'two'"),
+        ("EveryNCalls", "n: '2'", "n of EveryNCalls must be a whole number from 0 on; got '2'; write 2, without quotes"),
         ("EveryNCalls", "n: 1.5", "n of EveryNCalls must be a whole number from 0 on; got 1.5"),
         ("EveryNCall", "n: 1", "graph-scheduler has no condition 'EveryNCall'; did you mean 'EveryNCalls'?"),
         ("EveryNCalls", "m: 1", "EveryNCalls takes dependency, n; unknown: m"),
@@ -216,7 +217,8 @@ def test_conditions_that_are_not_there(tmp_path, kind, keyword, message):
     path = model(tmp_path, more=CONDITION.format(kind, keyword))
     with pytest.raises(LoopError) as caught:
         mdf_loop.run(path)
-    assert str(caught.value) == f"g/conditions/node_specific/a: {message}"
+    keyword = "/kwargs/n" if message.startswith("n of") else ""
+    assert str(caught.value) == f"g/conditions/node_specific/a{keyword}: {message}"
     assert [(found.line, found.message) for found in check(path)] == [(19, str(caught.value))]
 
 
