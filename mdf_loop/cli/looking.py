@@ -52,6 +52,7 @@ def explain(
     file: parameters.File,
     set_: parameters.Set = None,
     input_: parameters.Input = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of missing inputs and of random operators.")] = 0,
     steps: parameters.Steps = None,
     time_increment: parameters.TimeIncrement = None,
     operators: Annotated[bool, typer.Option("--operators", help="Show each operator of the plan, not your equations.")] = False,
@@ -70,7 +71,7 @@ def explain(
     """
     from mdf_loop.models.explaining import explain_model, plans_of
 
-    with at_work(file, timeout=timeout, trusted=trusted, obey_body_condition=obey_body_condition):
+    with at_work(file, seed=seed, timeout=timeout, trusted=trusted, obey_body_condition=obey_body_condition):
         inputs = parameters.given_inputs(set_, input_, file) | parameters.stepping(steps, time_increment)
         if json_:
             as_json({"file": str(file), "loops": plans_of(file, inputs)})

@@ -20,9 +20,6 @@ from mdf_loop.readers.mdf.by_place import node_by_name
 from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
-SEED = 0
-"""Of the values that are drawn for inputs that are not given."""
-
 STEPS = 100
 """Evaluations of a model that goes on from step to step, where none are asked for."""
 
@@ -42,7 +39,7 @@ def explain_model(
         As :func:`mdf_loop.run` takes it.
     inputs : mapping, optional
         As :func:`mdf_loop.run` takes them, ``steps`` and ``time_increment`` among them.  Those that the model needs and
-        that are not given are drawn by their declared types, as ``mdf-loop verify`` draws them.
+        that are not given are drawn by their declared types, as ``mdf-loop verify`` draws them, with ``options(seed=...)`` or 0.
     source, show_steps : bool
         Also show the programs of the plan, as Python or as Steps.
     operators : bool
@@ -115,7 +112,7 @@ def _loops_of(model: Model, inputs: Mapping[str, Any]) -> list[NumpyLoop]:
 def _missing(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Values for the inputs that a model needs and that are not given."""
     try:
-        return drawn(needed(model, inputs), SEED, set(inputs))
+        return drawn(needed(model, inputs), current_options().seed or 0, set(inputs))
     except LoopError:  # said with all its circumstances when the model runs
         return {}
 

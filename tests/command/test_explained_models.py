@@ -1,12 +1,16 @@
 """``explain`` of models in the words of their authors: nodes, equations, conditions, and how each of them ran."""
 
+import contextlib
 import re
 
+import onnx.parser
 import pytest
 import yaml
 from commands import run_main
 
 import mdf_loop
+from mdf_loop.models import explaining
+from mdf_loop.models.verifying import verify
 
 DECAY = """
 decay:
@@ -96,3 +100,16 @@ def test_loops_inside_scheduled_nodes_are_shown_with_them(model):
     said = mdf_loop.prepare(model).explain(steps=20)
     assert "x: x - step * x" in said
     assert "~" not in said
+
+
+def test_missing_inputs_are_drawn_with_the_seed_of_the_options(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "m.onnx"
+    model = '<ir_version: 8, opset_import: ["": 18]> g (float x) => (float y) { y = Add (x, x) }'
+    onnx.save(onnx.parser.parse_model(model), path)
+    seen = []
+    monkeypatch.setattr(explaining, "ending_if_endless", lambda drawn: contextlib.nullcontext(seen.append(float(drawn["x"]))))
+    for seed in (0, 3, 3):
+        assert run_main("explain", path, "--seed", str(seed)) == 0
+    mdf_loop.prepare(path).explain()
+    assert seen[1] == seen[2] == verify(path, {}, seed=3).inputs["x"]
+    assert seen[0] == seen[3] != seen[1]

@@ -12,7 +12,7 @@ from modeci_mdf.mdf import Condition, ConditionSet, Edge, Graph, InputPort, Mode
 import mdf_loop
 from mdf_loop import backend, openvino, options
 from mdf_loop.checks.model_file import check
-from mdf_loop.errors import ArgumentError, IterationLimit, LoopTimeout, LoopWarning, NeverEnds
+from mdf_loop.errors import ArgumentError, IterationLimit, LoopError, LoopTimeout, LoopWarning, NeverEnds
 from mdf_loop.integrations.engine_runs import run_in_mdf
 from mdf_loop.options import start_run
 from mdf_loop.progress import Watch
@@ -308,3 +308,18 @@ def test_a_model_that_ends_in_so_many_passes_is_let_be():
     with options(max_iterations=2, timeout=1000):
         assert mdf_loop.run(model) == {"o": 2}
         assert mdf_loop.run(model) == {"o": 2}
+
+
+@pytest.mark.filterwarnings("ignore:the model runs in MDF")
+@pytest.mark.parametrize("conditions", ["", "{termination: {environment_state_update: {type: AfterPass, kwargs: {n: 2}}}}"])
+@pytest.mark.parametrize(
+    ("let", "said"), [("leek", "reads 'leek'"), ("z, z: y", "let is circular"), ("'lambda x: x'", "Lambda cannot be used")]
+)
+def test_a_body_that_cannot_be_read_comes_before_the_end_of_the_time(let, said, conditions, tmp_path):
+    body = f"{{let: {{y: {let}}}, carried: {{v: v + y}}, while: v < 3}}"
+    run = "{function: 'onnx::Loop', args: {M: 9, v: 0.0, body: body}}"
+    nodes = f"{{n: {{parameters: {{body: {{value: {body}}}, run: {run}}}, output_ports: {{v: {{value: run}}}}}}}}"
+    more = f", conditions: {conditions}" if conditions else ""
+    (tmp_path / "m.yaml").write_text(f"m: {{format: ModECI MDF v0.4, graphs: {{g: {{nodes: {nodes}{more}}}}}}}")
+    with pytest.raises(LoopError, match=said), options(timeout=1e-9):
+        mdf_loop.run(tmp_path / "m.yaml")
