@@ -401,7 +401,7 @@ def needed(model: Model, given: Iterable[str] = ()) -> dict[str, ValueType]:
     return {name: ValueType(kind.dtype or np.dtype(float), kind.shape or ()) for name, kind in kinds.items()}
 
 
-def drawn(kinds: Mapping[str, ValueType], seed: int, given: set[str]) -> dict[str, Any]:
+def drawn(kinds: Mapping[str, ValueType], seed: int | np.random.SeedSequence, given: set[str]) -> dict[str, Any]:
     """Values of declared types: numbers around 0, small integers; dimensions of one name have one length."""
     rng = np.random.default_rng(seed)
     return {name: _draw(kind, rng, name) for name, kind in kinds.items() if name not in given}

@@ -4,13 +4,21 @@ import json
 
 import pytest
 import yaml
-from test_plain_messages import model
 
 import mdf_loop
 from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopError
 
-OF_CONDITIONS = """\
+MODEL = """\
+m:
+  graphs:
+    g:
+      nodes:
+        a:
+          parameters:
+            rate: {{default_initial_value: 0.0, value: rate + 1.0}}
+          output_ports:
+            last: {{value: rate}}
       conditions:
         termination:
           environment_state_update:
@@ -77,9 +85,10 @@ THRESHOLD = "{{dependency: a, parameter: rate, {}}}".format
 )
 def test_conditions_that_are_given_another_kind(tmp_path, kind, keywords, message):
     given = yaml.safe_load(keywords)
-    path = model(tmp_path, more=OF_CONDITIONS.format(kind, json.dumps(given)))
+    path = tmp_path / "m.yaml"
+    path.write_text(MODEL.format(kind, json.dumps(given)))
     with pytest.raises(LoopError) as caught:
         mdf_loop.run(path)
     place = f"g/conditions/termination/environment_state_update/kwargs/dependencies/1/kwargs/{message.partition(' ')[0]}"
     assert str(caught.value) == f"{place}: {message}"
-    assert [(found.line, found.message) for found in check(path)] == [(28, str(caught.value))]
+    assert [(found.line, found.message) for found in check(path)] == [(19, str(caught.value))]
