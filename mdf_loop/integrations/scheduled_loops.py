@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -274,7 +273,7 @@ class ScheduledLoops:
         if any(isinstance(value, dict) for value in given.values()):
             return None
         values = fingerprint(tuple(sorted(given.items()))) if given else ()
-        chosen = replace(current_options(), seed=None, timeout=None, progress=None)
+        chosen = tuple([option for option in current_options().chosen.items() if option[0] != "timeout"])
         return None if values is None else (values, how, repr(how.time_increment), chosen, changes())
 
     @cached_property

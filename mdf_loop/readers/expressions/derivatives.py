@@ -48,7 +48,7 @@ CENTRED = frozenset({"noise", "normal"})
 
 def wrong_with_step(step: Any, name: str = STEP) -> str:
     """What there is to say about the length of a step that is not positive; empty for others."""
-    if not isinstance(step, int | float | np.number | np.ndarray) or np.size(step) != 1 or not step <= 0:
+    if not isinstance(step, int | float | np.number | np.ndarray) or getattr(step, "size", 1) != 1 or not step <= 0:
         return ""
     return f"{name}, the length of a step, is {step}, {'so nothing changes' if step == 0 else 'so time runs backwards'}"
 
