@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from mdf_loop.convert.written_models import write_checked, written_as_onnx
 from mdf_loop.errors import UnsupportedOp
@@ -44,13 +42,7 @@ def openvino_to_onnx(model: str | os.PathLike) -> onnx.ModelProto:
     if read.variables:
         names = ", ".join(variable.id for variable in read.variables)
         raise UnsupportedOp(f"{body.name}: the model keeps values from run to run ({names}), which ONNX models cannot")
-    inputs = {name: body.type_of(name) for name in body.inputs}
-    lowered = written_as_onnx(body, {name: (_sample(kind), kind) for name, kind in inputs.items()}, read.outputs)
+    lowered = written_as_onnx(body, {name: (None, body.type_of(name)) for name in body.inputs}, read.outputs)
     declared = zip(lowered.outputs, map(body.type_of, body.outputs), strict=True)
     types = {name: kind for name, kind in declared if kind.dtype is not None}
     return write_checked(replace(lowered, types={**lowered.types, **types}), FORMAT)
-
-
-def _sample(kind: Any) -> np.ndarray:
-    """A value of a type."""
-    return np.ones([n if isinstance(n, int) else 1 for n in kind.shape or ()], kind.dtype)

@@ -33,7 +33,7 @@ def written_as_onnx(
     body : Body
         What it captures becomes inputs.
     inputs : mapping of str to (sample, ValueType)
-        For each of them a value that it might have, and its type.
+        For each of them a value that it might have, or None, and its type.
     names : sequence of str
         What the outputs are called.
     defaults : mapping of str to Named, optional
@@ -95,7 +95,7 @@ def _infer_outputs(model: onnx.ModelProto, body: Body) -> None:
 def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model for ONNX's checker, which knows no operator in versions before its first, as exporters do write them.
 
-    It also wants shapes of all outputs, which ONNX cannot infer for each operator.
+    It also wants shapes of all inputs and outputs: ONNX cannot infer those of each operator, and files may leave them open.
     """
     opset = next((entry.version for entry in model.opset_import if entry.domain == ""), 1)
     checked = onnx.ModelProto()
@@ -105,6 +105,9 @@ def _checkable(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in every_node(checked.graph.node):
         if node.domain == "" and first_version(node.op_type, opset) != opset:
             node.domain = _UNKNOWN  # as an operator of others, which is not checked
+    for value in [value for value in checked.graph.input if _lacks_shape(value.type)]:
+        checked.graph.input.remove(value)
+        checked.graph.node.insert(0, helper.make_node("Input", [], [value.name], domain=_UNKNOWN))
     checked.opset_import.append(helper.make_opsetid(_UNKNOWN, 1))
     return checked
 

@@ -262,8 +262,11 @@ def slice_scatter(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
 @converts("OneHot", takes=4)
 def one_hot(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     """One value at the place that an index names, another everywhere else; an index out of range is nowhere."""
-    negative = layer.text("negative_indices_mode", "ignore_negative", ("ignore_negative", "normalize"))
-    return nodes.own("OneHot", *inputs, axis=layer.integer("axis", -1), normalize=int(negative == "normalize"))
+    places, count = (nodes.cast(x, DTYPES[7]) for x in inputs[:2])
+    if layer.text("negative_indices_mode", "ignore_negative", ("ignore_negative", "normalize")) == "ignore_negative":
+        places = nodes.node("Where", nodes.node("Less", places, nodes.constant(0, np.int64)), count, places)
+    off_on = nodes.node("Concat", *(nodes.node("Reshape", x, nodes.constant([1], np.int64)) for x in inputs[:1:-1]), axis=0)
+    return nodes.node("OneHot", places, count, off_on, axis=layer.integer("axis", -1))
 
 
 @converts("ReverseSequence", takes=2)

@@ -345,18 +345,6 @@ def slice_scatter(data, updates, starts, stops, steps, axes=None):
     return out
 
 
-@kernel("OneHot", domain=DOMAIN)
-def one_hot(indices, depth, on_value, off_value, *, axis=-1, normalize=0):
-    """One value at the place that an index names, another everywhere else; an index out of range is nowhere."""
-    count = int(depth.item())
-    along = place(axis, indices.ndim + 1)
-    bounded([max(count, 0), *indices.shape])
-    if normalize:
-        indices = np.where(indices < 0, indices + count, indices)
-    hot = np.arange(count) == indices[..., None]
-    return np.moveaxis(np.where(hot, on_value, off_value).astype(on_value.dtype), -1, along)
-
-
 @kernel("ReverseSequence", domain=DOMAIN)
 def reverse_sequence(data, lengths, *, batch_axis, time_axis):
     """The first elements of each sequence turned round, along any two axes."""
@@ -430,7 +418,7 @@ def random_uniform(shape, low, high, *, dtype=1, rng):
 say("Gather", domain=DOMAIN, light=True, traced=True)
 
 ARRANGED = (
-    *("AtLeast1D", "DepthToSpace", "OneHot", "Roll", "ShuffleChannels"),
+    *("AtLeast1D", "DepthToSpace", "Roll", "ShuffleChannels"),
     *("SpaceToDepth", "Split", "SqueezeWhereOne", "StridedSlice", "Tile", "Transpose", "VariadicSplit"),
 )
 """Kernels of which types and constants decide what they do: they are traced."""

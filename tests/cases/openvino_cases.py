@@ -253,6 +253,8 @@ CASES |= {
     "slice_scatter": (lambda x, u: op.slice_scatter(x, u, c([1]), c([4]), c([2]), c([1])), X, f(3, 2)),
     "one_hot": (lambda k: op.one_hot(k, c(3), c(2, np.float32), c(-1, np.float32), -1), np.int32([0, 2, 3])),
     "one_hot in front": (lambda k: op.one_hot(k, c(3), c(2, np.float32), c(-1, np.float32), 0), np.int32([[0, 2], [1, 1]])),
+    "one_hot of negative indices": (lambda k: op.one_hot(k, c(3), c(2), c(5), 0), np.int64([0, -1, -3, -4, 3])),
+    "one_hot from the end": (lambda k: op.one_hot(k, c(3), c(2), c(5), 0, "normalize"), np.int64([0, -1, -3, -4, 3])),
     "reverse_sequence": (lambda x: op.reverse_sequence(x, c([1, 3, 4], np.int32), 0, 1), X),
     "reverse_sequence further axes": (lambda x: op.reverse_sequence(x, c([1, 3], np.int32), 0, 2), f(2, 2, 4)),
     # networks

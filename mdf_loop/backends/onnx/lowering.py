@@ -41,7 +41,7 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
     body : Body
         As it was read; what it captures becomes inputs.
     inputs : mapping of str to (sample, ValueType)
-        For each input a value that it might have, and what is declared of it.
+        For each input a value that it might have, or None, and what is declared of it.
 
     Raises
     ------
@@ -69,11 +69,11 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
 
 
 def _type_of_input(sample: Any, kind: ValueType) -> Type:
-    """The type of an input: lengths that are not declared may be others than those of its default."""
-    shape = np.shape(sample)
-    if kind.shape is not None and len(kind.shape) == len(shape):
+    """The type of an input: lengths that are not declared may be others than those of its default, if it has one."""
+    shape = None if sample is None else np.shape(sample)
+    if kind.shape is not None and (shape is None or len(kind.shape) == len(shape)):
         shape = tuple(n if isinstance(n, int) else Size() for n in kind.shape)
-    return Type(np.asarray(sample).dtype, shape)
+    return Type(kind.dtype if sample is None else np.asarray(sample).dtype, shape)
 
 
 def _newest(body: Body) -> int:
