@@ -94,7 +94,7 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
         what = f"{kind} calls a function in Python, of which a file has the name alone ({given['func']!r})"
         raise MalformedBody(f"{what}; write a condition that compares, such as Threshold", path)
     _refuse_keywords(kind, found, given, path)
-    of_conditions = issubclass(found, known["CompositeCondition"])
+    of_conditions = issubclass(found, known["CompositeCondition"]) and "args" in inspect.signature(found).parameters
     for key, value in given.items():
         place = (*path, "kwargs", key)
         if _read(value, "type") is not None or (of_conditions and isinstance(value, list | tuple)):
