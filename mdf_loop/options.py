@@ -196,7 +196,8 @@ def options(**changes: Any) -> contextlib.AbstractContextManager[Options]:
         If a Loop has no condition, the ONNX standard ignores the body's condition.  True makes the body's condition end
         such a loop, as in onnxruntime.
     block_bytes : int
-        The approximate size of the values of one block of iterations in engine ``numpy``, in bytes.
+        The approximate size of the values of one block of iterations in engine ``numpy``, in bytes, and of an array of the
+        runs of a sweep that numpy computes at once.
     timeout : float or None
         Stop a run after so many seconds, with :class:`~mdf_loop.errors.LoopTimeout`.  The error keeps the partial results.
         The clock is read before each node and between blocks of iterations, which take a small part of a second.  A single

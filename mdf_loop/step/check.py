@@ -33,11 +33,6 @@ def same(one: Type, other: Type) -> bool:
     return all(n == m or not (isinstance(n, int) and isinstance(m, int)) for n, m in pairs)
 
 
-def size_of_element(type: Type) -> int:
-    """Bytes of one element; 0 where the type is not known."""
-    return 0 if type.dtype is None else type.dtype.itemsize
-
-
 def _is_index(value: Value) -> bool:
     return value.type.dtype is not None and value.type.shape == () and value.type.kind in "iu"
 

@@ -19,8 +19,9 @@ from mdf_loop.execute.specialised import Specialised, in_machine_code
 from mdf_loop.options import Run
 from mdf_loop.settings.random_streams import RandomStream
 from mdf_loop.step.build import CannotLower
+from mdf_loop.step.memory import size_of
 from mdf_loop.step.records import Region
-from mdf_loop.step.structure import adds_up_little
+from mdf_loop.step.structure import adds_up_little, computed_from
 from mdf_loop.step.vmap import vmap
 from mdf_loop.system.threads import Recent
 
@@ -28,7 +29,10 @@ LANES = 64
 """Runs at once: enough for the widest registers several times over, few enough to stay in the processor's cache."""
 
 FEW, MANY = LANES // 2, 1 << 11
-"""Runs from which on that is done, and those at once in numpy."""
+"""Runs from which on that is done, and those at once in numpy at most, where their arrays have room in a block."""
+
+KEPT = 32
+"""How many times as long as other arrays results may be, which are kept anyway."""
 
 ENDLESS = 1 << 62
 """Iterations that a program in numpy may have: the clock alone ends it."""
@@ -100,7 +104,11 @@ class Vectors:
             It has no form for several runs.
         """
         differs = tuple(x is not None for x in columns)
-        lanes = min(1 << (len(which) - 1).bit_length(), MANY)
+        stacked = {param for param, is_stacked in zip(step.params, differs, strict=True) if is_stacked}
+        computed_from(step, stacked)
+        largest = max([1, *(size_of(x.type) // (KEPT if x in step.results else 1) for x in stacked)])
+        room = max(1, run.options.block_bytes // largest)
+        lanes = min(MANY, 1 << (len(which) - 1).bit_length(), 1 << (room.bit_length() - 1))
 
         def made() -> Made:
             many, flags = vmap(step, differs, lanes)

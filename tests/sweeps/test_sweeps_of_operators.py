@@ -13,6 +13,7 @@ from swept_models import loop_graph
 
 import mdf_loop
 from mdf_loop.sweeps import task as tasks
+from mdf_loop.sweeps import vectors
 from mdf_loop.sweeps.checkpoints.digest import lines_of
 from mdf_loop.sweeps.sources import engine_of
 
@@ -264,3 +265,17 @@ def test_what_depends_on_the_form_of_values_stays_that_of_one_run(asked):
         with mdf_loop.options(engine=engine):
             found = mdf_loop.sweep(model, {"x": [[1.0], [3.0]]}).o0.values
         np.testing.assert_array_equal(found, 1)
+
+
+@pytest.mark.parametrize(("block_bytes", "most"), [(1 << 22, 64), (1 << 12, 4), (1 << 9, 1)])
+def test_numpy_computes_as_many_runs_at_once_as_a_block_has_room_for(block_bytes, most, monkeypatch):
+    body = "b (int64 i, bool c, double[100] v) => (bool on, double[100] w) { on = Identity (c) u = Mul (v, k) w = Add (u, k) }"
+    text = f"m (double k, double[100] x, int64 n) => (double[100] y) {{ y = Loop (n, , x) <body = {body}> }}"
+    found, original = [0], vectors.vmap
+    monkeypatch.setattr(vectors, "vmap", lambda step, differs, lanes: found.append(lanes) or original(step, differs, lanes))
+    with mdf_loop.options(engine="numpy", block_bytes=block_bytes):
+        model = mdf_loop.prepare(onnx.parser.parse_model(HEAD + text))
+        swept = mdf_loop.sweep(model, {"k": np.linspace(0, 1, 64)}, x=np.arange(100.0), n=3)
+    assert max(found) == most
+    for k, row in zip(swept.k.values, swept.y.values, strict=True):
+        np.testing.assert_array_equal(row, model(k=k, x=np.arange(100.0), n=3)["y"])
