@@ -156,7 +156,7 @@ class Writing:
         """The functions of the node that are the steps with a state."""
         for name in self.row.state:
             text, read = self.steps[name], {f"last_{name}": self._id(f"last_{name}")}
-            yield _like(self.thing, id=self._id(name), function=None, value=text, args={**self.args, **read})
+            yield like(self.thing, id=self._id(name), function=None, value=text, args={**self.args, **read})
 
     def after(self) -> Iterator[Any]:
         """The parameters of the node that hold the last values of these steps."""
@@ -170,11 +170,12 @@ class Writing:
         steps = {name: self._id(name) if name in self.row.state else text for name, text in self.steps.items()}
         args = {**self.args, **steps}
         if is_function:
-            return _like(self.thing, function=None, value=self.value, args=args)
-        return _like(self.thing, function=self.value, args=args)  # an expression in place of a name: values take no arguments
+            return like(self.thing, function=None, value=self.value, args=args)
+        return like(self.thing, function=self.value, args=args)  # an expression in place of a name: values take no arguments
 
 
-def _like(thing: Any, **changes: Any) -> Any:
+def like(thing: Any, **changes: Any) -> Any:
+    """A copy of a part of a model with other attributes."""
     made = copy.copy(thing)
     for name, value in changes.items():
         setattr(made, name, value)

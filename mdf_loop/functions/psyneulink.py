@@ -6,13 +6,15 @@ PsyNeuLink 0.21 differ from its documentation the row has the numbers, and a com
 
 from __future__ import annotations
 
-import copy
+import ast
+import contextlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.functions.drift_diffusion import ANALYTICAL, DECIDED
-from mdf_loop.functions.function_rows import Row, row, written_out
+from mdf_loop.functions.function_rows import Row, like, row, written_out
 
 _SCALED: dict[str, Any] = {"scale": 1.0, "offset": 0.0}
 _SIGMOID: dict[str, Any] = {"gain": 1.0, "bias": 0.0, "x_0": 0.0, **_SCALED, "x": "gain * (variable0 + bias - x_0)"}
@@ -413,22 +415,25 @@ def _combining_now(node: Any) -> Any:
     An export writes these values into a parameter.  MDF evaluates parameters behind functions, and adds those of the
     execution before.  It cannot stack them where one has an axis more, such as a recurrent projection's; a sum takes both.
     """
-    data = {each.id: each for each in node.parameters if each.id.endswith("_combination_function_input_data")}
-    sums = {each.id: data.pop(read) for each in node.functions if (read := _summed(each)) in data}
+    known = {each.id: _items(each.value) for each in node.parameters if each.id.endswith("_combination_function_input_data")}
+    sums = {each.id: read for each in node.functions if known.get(read := _summed(each))}
     if not sums:
         return node
-    node = copy.copy(node)
-    node.parameters = [each for each in node.parameters if each not in sums.values()]
-    node.functions = [_as_sum(each, sums[each.id].value) if each.id in sums else each for each in node.functions]
-    return node
+    functions = [_as_sum(each, known[sums[each.id]]) if each.id in sums else each for each in node.functions]
+    return like(node, functions=functions, parameters=[each for each in node.parameters if each.id not in sums.values()])
+
+
+def _items(text: Any) -> list[str]:
+    """The items of a list that is written as text; none of anything else."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        tree = ast.parse(text if isinstance(text, str) else "0", mode="eval").body
+        return [f"({ast.unparse(item)})" for item in tree.elts] if isinstance(tree, ast.List) else []
+    return []
 
 
 def _summed(function: Any) -> Any:
     return (function.args or {}).get("data") if function.function == "onnx::ReduceSum" else None
 
 
-def _as_sum(function: Any, items: str) -> Any:
-    function = copy.copy(function)
-    names = re.findall(r"[^\W\d]\w*", items)
-    function.function, function.value, function.args = None, f"numpy.expand_dims({' + '.join(names)}, 0)", {}
-    return function
+def _as_sum(function: Any, items: Sequence[str]) -> Any:
+    return like(function, function=None, value=f"numpy.expand_dims({' + '.join(items)}, 0)", args={})

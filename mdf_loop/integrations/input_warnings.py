@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.scheduled.conditions import Key
+from mdf_loop.functions.psyneulink import class_of
 from mdf_loop.functions.psyneulink_losses import losses
 from mdf_loop.integrations.input_places import InputPlaces
 from mdf_loop.integrations.unread import unread_inputs
@@ -164,7 +165,8 @@ def _wrong_kind(name: str, value: np.ndarray, port: Any, gets: str = "is given")
 
 
 def _is_whole(port: Any) -> bool:
-    return str(port.type).startswith(("int", "uint"))
+    """Whether a port is declared to have whole numbers; PsyNeuLink declares the type of a default, and takes others."""
+    return str(port.type).startswith(("int", "uint")) and class_of(port) != "InputPort"
 
 
 def _shape_of(port: Any) -> tuple[int, ...]:

@@ -227,6 +227,11 @@ def test_a_fraction_for_a_port_of_whole_numbers_is_said(value, is_said, tmp_path
     assert ["u is declared int, and is given" in str(each.message) for each in recwarn] == [True] * is_said
 
 
+def test_psyneulink_declares_whole_numbers_where_it_takes_others(recwarn):
+    mdf_loop.run("tests/models/psyneulink/two_projections.json")
+    assert not [str(each.message) for each in recwarn if "is declared int64" in str(each.message)]
+
+
 class WithGradient:
     """As a parameter of PyTorch."""
 

@@ -74,6 +74,14 @@ def test_what_two_projections_bring_is_added_when_it_comes(engine, tmp_path):
     assert np.ravel(found).tolist() == [2.0, 2.0, 4.0, 6.0]
 
 
+@pytest.mark.parametrize(("text", "expected"), [("[x, x, 2 * y]", 8.0), ("[x, y - 1]", 3.0), ("[x, y] * 1", 2.0)])
+def test_what_is_added_may_be_expressions(text, expected, tmp_path):
+    content, path = combining(), tmp_path / "m.json"
+    content["m"]["graphs"]["g"]["nodes"]["c"]["parameters"]["c_combination_function_input_data"]["value"] = text
+    path.write_text(json.dumps(content))
+    assert np.ravel(mdf_loop.run(path, steps=2)["c_out"]).tolist() == [expected]
+
+
 def of_two_axes():
     """A port for a recurrent projection, whose shape lacks an axis, and one that an edge brings a row to."""
     content = combining()
