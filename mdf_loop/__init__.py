@@ -44,7 +44,7 @@ else:
         """A public name, or a module of this package, which nothing has imported yet."""
         module = f"{__name__}.{_HOMES.get(name, name)}"
         with importing():
-            if name.startswith("_") or importlib.util.find_spec(module) is None:
+            if name.startswith("_") or not name.isidentifier() or importlib.util.find_spec(module) is None:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
             home = importlib.import_module(module)
         found = globals()[name] = getattr(home, name) if name in _HOMES else home

@@ -14,7 +14,9 @@ from mdf_loop.errors import ArgumentError, KindError, did_you_mean
 
 TRIAL, ITERATION, TIME = "trial", "iteration", "time"
 
-CODES = re.compile(r"(choice|chosen|response|winner|decision|action|category|class|label|code|index|argmax|argmin)s?\d*$", re.I)
+CODES = re.compile(
+    r"(?i)(\b|_)(choice|chosen|response|winner|decision|action|category|class|label|code|index|arg(max|min))s?\d*$"
+)
 """Names of values that are labels where they are whole numbers."""
 
 

@@ -10,14 +10,16 @@ from mdf_loop.errors import warn_user
 
 
 class OfWith(contextlib._GeneratorContextManager[Any]):
-    """A context that warns where it is dropped and was never entered, as ``options(seed=1)`` on a line of its own."""
+    """A context that warns where it is dropped and was never used, as ``options(seed=1)`` on a line of its own."""
+
+    is_decorator = False
 
     def __call__(self, function: Any) -> Any:
         """As a decorator: each call of the function enters a context of its own."""
-        plain = contextlib._GeneratorContextManager(self.func, self.args, vars(self).pop("kwds"))
-        return plain(function)
+        self.is_decorator = True
+        return super().__call__(function)
 
     def __del__(self) -> None:
-        if "kwds" in vars(self) and not sys.is_finalizing():  # entering takes them away
+        if "kwds" in vars(self) and not self.is_decorator and not sys.is_finalizing():  # entering takes them away
             given = ", ".join(f"{name}=..." for name in self.kwds)
             warn_user(f"options({given}) alone changes nothing; write with mdf_loop.options({given}): and what it is for below")

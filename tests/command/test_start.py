@@ -148,7 +148,7 @@ def test_each_public_name_can_be_read_first():
 def test_modules_can_be_read_and_other_names_are_refused():
     code = "import mdf_loop; assert issubclass(mdf_loop.errors.MalformedBody, mdf_loop.LoopError)"
     modules_after(code)
-    for name in ("nothing", "__main__", "_nothing"):
+    for name in ("nothing", "__main__", "_nothing", "nothing.more"):
         with pytest.raises(AttributeError, match=f"module 'mdf_loop' has no attribute '{name}'"):
             getattr(mdf_loop, name)
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):

@@ -228,7 +228,9 @@ def test_options_that_are_used_are_none():
     def drawn():
         return mdf_loop.loop(1, True, 0.0, body="x: x + noise()").item()
 
-    with mdf_loop.options(seed=1):
+    decorator = mdf_loop.options(seed=1)
+    assert decorator(drawn)() == decorator(lambda: drawn())()
+    with decorator:
         assert drawn() == mdf_loop.loop(1, True, 0.0, body="x: x + noise()").item()
     chosen = mdf_loop.options(max_iterations=1)
     with contextlib.ExitStack() as stack:

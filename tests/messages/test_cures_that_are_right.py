@@ -125,6 +125,7 @@ def test_a_power_of_other_languages_is_warned_of_in_functions(function, start):
 @pytest.mark.filterwarnings("error")
 def test_truth_values_and_names_are_not_warned_of_in_functions():
     assert mdf_loop.loop(1, True, 6, body=mdf_loop.body(lambda i, go, x: (go, np.bitwise_xor(x, 3)))) == 5
+    assert mdf_loop.loop(1, True, 6, body=mdf_loop.body(lambda i, go, x: (go, x ^ (x << 1)))) == 10
     both = mdf_loop.loop(1, True, True, False, body=mdf_loop.body(lambda i, go, x, y: (go, x ^ y, y ^ True)))
     assert [*map(bool, both)] == [True, True]
 

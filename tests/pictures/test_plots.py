@@ -297,6 +297,7 @@ CODES = np.array([[[0, 2, 2], [1, 1, 3]], [[0, 0, 2], [3, np.nan, np.nan]]])
         ("choice", CODES, "most frequent", [2, 1, 0, 3]),
         ("last.winners", CODES, "most frequent", [2, 1, 0, 3]),
         ("count", CODES, "mean", [4 / 3, 5 / 3, 2 / 3, 3]),
+        ("transactions", CODES, "mean", [4 / 3, 5 / 3, 2 / 3, 3]),
         ("choice", CODES.clip(0, 1), "mean", [2 / 3, 1, 1 / 3, 1]),
         ("choice", CODES / 2, "mean", [2 / 3, 5 / 6, 1 / 3, 1.5]),
     ],
@@ -371,7 +372,7 @@ def test_models_are_drawn_with_every_box_inside_its_cluster(path):
 
 def test_a_misspelt_name_of_a_node_proposes_what_is_like_it_in_that_node():
     known = ["neuron.current", "neuron.spikes", "neuron.voltage", "voltage", "other.voltage"]
-    assert close_to("neuron.voltag", known, 3) == ["neuron.voltage", "other.voltage", "voltage"]
+    assert close_to("neuron.voltag", known, 3) == ["neuron.voltage", "other.voltage"]
     assert close_to("neuron.voltgae", known, 3)[0] == "neuron.voltage"
     assert not {"neuron.current", "neuron.spikes"}.intersection(close_to("neuron.voltgae", known, 3))
 

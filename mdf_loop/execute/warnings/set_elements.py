@@ -19,6 +19,9 @@ from mdf_loop.options import Run
 LOOKED_AT = 100
 """In so many iterations a fraction is looked for that an array of whole numbers cuts off."""
 
+_POWER_SIGN = re.compile(r"(?!.*(<<|>>|&|\|)).*\^(?!=)", re.DOTALL)
+"""Code that may mean a power by ``^``: no ``x ^= 2``, and no code that computes with bits."""
+
 POWER = "^ is the exclusive or of whole numbers; a power is written **, and what is meant here np.bitwise_xor(a, b)"
 
 
@@ -33,7 +36,7 @@ class SetElements:
     def __init__(self, body: Body) -> None:
         self.body, self._ranks, self._whole = body, set[tuple[int, ...]](), set[tuple[str, ...]]()
         places = {node.outputs[0]: body.places.get(node.outputs[0], "") for node in body.nodes if node.op == "bitwise_xor"}
-        self._powers = [name for name, place in places.items() if re.search(r"\^(?!=)", place)]  # nobody means a power by x ^= 2
+        self._powers = [name for name, place in places.items() if _POWER_SIGN.match(place)]
         self._sets = [] if body.typed else [node for node in body.nodes if node.op == "setitem"]
 
     def refuse_arrays(self, executor: InterpretedLoop, given: Arguments, run: Run) -> None:

@@ -87,10 +87,7 @@ def _open(e: Emitter, length: str, width: int) -> Iterator[tuple[Lanes, Place]]:
 def rows(e: Emitter, shape: Sequence[Length]) -> Iterator[list[Place]]:
     """Loops over axes, one inside the other; gives the places, which are the same in all lanes."""
     with contextlib.ExitStack() as stack:
-        index = []
-        for n in shape:
-            index.append(ZERO if n == 1 else Place(stack.enter_context(e.text.counted("0" if isinstance(n, str) else 0, n))))
-        yield index
+        yield [ZERO if n == 1 else Place(stack.enter_context(e.text.counted("0" if isinstance(n, str) else 0, n))) for n in shape]
 
 
 def sweep(

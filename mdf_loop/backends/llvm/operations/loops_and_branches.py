@@ -45,13 +45,12 @@ def branch(e: Emitter, v: Value) -> Array:
     for label, region in ((then, attr.then), (other, attr.other)):
         text.start(label)
         e.values(region)
-        ends.append({k: _result(e, item, e.of(region.results[k])) for k, item in items.items()})
-        ends.append(text.block)  # type: ignore[arg-type]
+        ends.append(({k: _result(e, item, e.of(region.results[k])) for k, item in items.items()}, text.block))
         text.jump(after)
     text.start(after)
-    (yes, yes_block, no, no_block) = ends
+    (yes, yes_block), (no, no_block) = ends
     for k, item in items.items():
-        e.known[item] = met_array(e, [(yes[k], yes_block), (no[k], no_block)])  # type: ignore[index, list-item]
+        e.known[item] = met_array(e, [(yes[k], yes_block), (no[k], no_block)])
     return number(INT64, "0")
 
 
