@@ -38,7 +38,11 @@ def listed(path, names, root=ROOT):
                 yield statement.lineno
 
 
-@each("path", [path for path in FILES if path.parts[1] not in ROOMS], size=1000)
+WORDS_OF_OTHERS = Path("mdf_loop/readers/expressions/other_notations.py")
+"""Functions of MATLAB, R and others beside what they are called here, some of which are called as primitives are."""
+
+
+@each("path", [path for path in FILES if path.parts[1] not in ROOMS and path != WORDS_OF_OTHERS], size=1000)
 def test_no_other_room_lists_primitives(path):
     assert not list(listed(path, PRIMITIVE_NAMES)), "a fact about primitives is a field of step.primitives.Primitive"
 

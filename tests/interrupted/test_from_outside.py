@@ -154,7 +154,7 @@ class TestHandlers:
     def test_it_leaves_a_run_with_results_and_a_sweep_with_those_of_other_points(self):
         pytest.importorskip("xarray")
         node = Node(id="a", input_ports=[InputPort(id="k")], output_ports=[OutputPort(id="out", value="v")])
-        node.parameters.append(Parameter(id="v", default_initial_value=0, value="v + 1"))
+        node.parameters.append(Parameter(id="v", default_initial_value=0.0, value="numpy.exp(-v)"))
         model = Model(id="m", graphs=[Graph(id="g", nodes=[node])])
         loop = Graph(id="g", nodes=[Node(id="a", output_ports=[OutputPort(id="out", value="run")])])
         body = {"onnx": HEAD + "b (int64 i, bool c, double x) => (bool c, double y) { y = Mul (x, x) }"}

@@ -50,8 +50,9 @@ def test_omitted_condition_ignores_the_bodys_condition_and_says_so_once():
     assert (x.tolist(), numbers.tolist()) == (2.5, [0, 1, 2, 3, 4])
     assert [str(w.message) for w in record] == [
         "iteration 1 of Loop: the body's condition became false, but the loop goes on: its own condition is omitted, and then "
-        "the ONNX standard ignores the body's. options(obey_body_condition=True), on the command line --obey-body-condition, "
-        "stops there, as onnxruntime does; use it for models whose exporter wrote Python's break in this way (onnxscript)"
+        "the ONNX standard ignores the body's. To stop there, give True as the condition: loop(30, True, ...), or cond: true in "
+        "MDF. For files whose exporter wrote break in this way: options(obey_body_condition=True), on the command line "
+        "--obey-body-condition"
     ]
     assert record[0].filename == __file__, "the warning must point at the user's line"
     assert issubclass(LoopWarning, UserWarning)

@@ -215,7 +215,7 @@ def test_llvm_is_not_imported_before_it_is_asked_for():
 def test_without_llvmlite_the_engine_says_how_to_get_it(monkeypatch):
     module = sys.modules["mdf_loop.options"]
     monkeypatch.setattr(module, "available_engines", lambda: ("auto", "interpret", "numpy"))
-    with pytest.raises(ArgumentError, match=r'pip install "mdf-loop\[jit\]"'), options(engine="jit"):
+    with pytest.raises(ArgumentError, match=r'pip install -e ".*\[jit\]"'), options(engine="jit"):
         pass
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, did_you_mean, warn_user
+from mdf_loop.errors import MalformedBody, did_you_mean, in_words, warn_user
 from mdf_loop.readers.expressions.expression_text import NEXT, filled, next_of, refuse_depth, tree_at, variables
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def wrong_with_step(step: Any, name: str = STEP) -> str:
     """What there is to say about the length of a step that is not positive; empty for others."""
     if not isinstance(step, int | float | np.number | np.ndarray) or getattr(step, "size", 1) != 1 or not step <= 0:
         return ""
-    return f"{name}, the length of a step, is {step}, {'so nothing changes' if step == 0 else 'so time runs backwards'}"
+    said = in_words(step.item() if hasattr(step, "item") else step)
+    return f"{name}, the length of a step, is {said}, {'so nothing changes' if step == 0 else 'so time runs backwards'}"
 
 
 def expand(said: Equations, texts: Iterable[tuple[str, str, str]]) -> None:
