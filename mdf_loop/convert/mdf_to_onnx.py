@@ -192,8 +192,10 @@ def only_graph(model: Any, use: str = "run") -> Any:
     ------
     ArgumentError
     """
-    if len(model.graphs) != 1:
-        names = ", ".join(repr(graph.id) for graph in model.graphs) or "none"
+    if not model.graphs:
+        raise ArgumentError(f"the model {model.id!r} has no graph")
+    if len(model.graphs) > 1:
+        names = ", ".join(repr(graph.id) for graph in model.graphs)
         raise ArgumentError(
             f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them, such as load(path).graphs[0]"
         )
