@@ -104,9 +104,10 @@ def _of_order(body: Body, thing: Any, source: Any, place: tuple[str, ...]) -> It
         return
     pairs = ", ".join(f"{key} for {name}" for key, name in taken.items())
     said = f"{'/'.join(place)}: args have other names than the values of the body, so their order counts: {pairs}"
-    if not taken.keys().isdisjoint(names):
-        crossed = next(key for key in taken if key in names)
-        yield Finding(WARNING, f"{said}; the body has {crossed!r} in another place", place)
+    folded = {name.lower() for name in names}
+    crossed = [key for key, name in taken.items() if key in names or (key.lower() != name.lower() and key.lower() in folded)]
+    if crossed:
+        yield Finding(WARNING, f"{said}; the body has {crossed[0]!r} in another place", place)
     elif is_equations(source) and len(taken) == len(keys) and not by_stems(names, keys, "/".join(place)):
         yield Finding(NOTE, f"{said}; write args: {{{', '.join(f'{name}: ...' for name in names)}}}", place)
 

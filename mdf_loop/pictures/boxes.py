@@ -67,6 +67,12 @@ class Cluster:
         for inner in self.clusters:
             yield from inner.all_boxes()
 
+    def all_clusters(self) -> Iterator[Cluster]:
+        """It and every cluster in it, at any depth."""
+        yield self
+        for inner in self.clusters:
+            yield from inner.all_clusters()
+
 
 @dataclass(frozen=True)
 class Arrow:

@@ -98,12 +98,16 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
     patches: dict[str, Any] = {}
     _cluster(picture.top, places, ax, patches, 0)
     boxes, routed = [box.key for box in picture.top.all_boxes()], list[np.ndarray]()
+    headings = [_heading(cluster, places[cluster.key]) for cluster in picture.top.all_clusters()]
     for arrow in picture.arrows:
         if arrow.tail in patches and arrow.head in patches:
             others = [places[key] for key in boxes if key not in (arrow.tail, arrow.head)]
-            way = places[arrow.tail], places[arrow.head], others, whole
-            radius = bend(*way, CURVED if arrow.is_back else STRAIGHT_FIRST)
-            corners = around(*way, arrow.is_back, routed) if radius is None and len(boxes) <= MOST_ROUTED else None
+            for passed in ([*others, *headings], others):  # a line through a heading is better than one through a box
+                way = places[arrow.tail], places[arrow.head], passed, whole
+                radius = bend(*way, CURVED if arrow.is_back else STRAIGHT_FIRST)
+                corners = around(*way, arrow.is_back, routed) if radius is None and len(boxes) <= MOST_ROUTED else None
+                if radius is not None or corners is not None:
+                    break
             routed += [] if corners is None else [corners]
             _arrow(arrow, places, ax, patches, radius or 0.0, corners)
     _legend(kinds, whole.height + PADDING, ax)
@@ -139,6 +143,11 @@ def _cluster(cluster: Cluster, places: dict[str, Spot], ax: Any, patches: dict[s
         _box(box, places[box.key], ax, patches)
     for inner in cluster.clusters:
         _cluster(inner, places, ax, patches, depth + 1)
+
+
+def _heading(cluster: Cluster, place: Spot) -> Spot:
+    """Where the title of a frame is written."""
+    return Spot(place.x + PADDING, place.y + MARGIN - LINE / 2, len(cluster.title) * LETTER, LINE)
 
 
 def _box(box: Box, place: Spot, ax: Any, patches: dict[str, Any]) -> None:

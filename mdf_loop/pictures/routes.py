@@ -121,9 +121,9 @@ def _between(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _to_edge(path: list[np.ndarray], head: Spot) -> np.ndarray:
-    """The path up to the edge of the box where it ends."""
+    """The path up to the edge of the box where it ends; its last piece is long enough to give the arrow's head a direction."""
     box = np.array([head.corners])
-    while len(path) > 2 and _inside(path[-2], box):
+    while len(path) > 2 and _inside(path[-2], box + CELL * np.array([-1, -1, 1, 1])):
         path.pop()
     last = _between(path[-2], path[-1])
     outside = last[~_inside(last, box)]

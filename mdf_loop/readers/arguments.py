@@ -70,6 +70,8 @@ _CONDITIONS = {"go", "cond", "condition", "keep_going", "keepgoing", "going", "c
 def meant(name: str, known: Iterable[str]) -> str:
     """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
     known = [*known]
+    if stem := _stem(name, known):
+        return f"; did you mean {stem!r}?"
     if close := slope_of(name, known) or did_you_mean(name, known):
         return close
     option = next((own for own in ("M", "cond", "v_initial") if is_called(name, own)), None)
@@ -99,7 +101,8 @@ def by_stems(names: Sequence[str], keys: Sequence[str], where: str) -> list[str]
     stems = [_stem(key, names) for key in keys]
     if sorted(map(str, stems)) == sorted(names):
         return [keys[stems.index(name)] for name in names]
-    for key, stem, name in zip(keys, stems, names, strict=True):
+    for key, name in zip(keys, names, strict=True):
+        stem = _stem(key, names) or _stem(key, names, re.IGNORECASE)
         if stem not in (None, name):
             said = f"{key!r} has the name of {stem!r} in it, and is in the place of {name!r}"
             raise ArgumentError(f"{where}: {said}; give values by name: {', '.join(names)}")
@@ -113,9 +116,9 @@ def unmatched(names: Sequence[str], keys: Sequence[str]) -> tuple[list[str], lis
     return unknown, [name for name in names if name not in (*keys, *stems.values())]
 
 
-def _stem(key: str, names: Iterable[str]) -> str | None:
+def _stem(key: str, names: Iterable[str], flags: int = 0) -> str | None:
     """The only value whose name is a whole word of an argument's; of names in names the longest."""
-    found = sorted((name for name in names if re.search(rf"(?:^|_){re.escape(name)}(?:_|\d|$)", key)), key=len)
+    found = sorted((name for name in names if re.search(rf"(?:^|_){re.escape(name)}(?:_|\d|$)", key, flags)), key=len)
     return found[-1] if found and [len(name) for name in found[-2:]].count(len(found[-1])) == 1 else None
 
 

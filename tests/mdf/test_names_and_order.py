@@ -233,6 +233,23 @@ def test_initial_values_with_other_names(tmp_path):
         of_args(tmp_path, "a: 1.5, v_init: 10.25, c: 3.0")
 
 
+def test_initial_values_with_names_that_differ_in_capitals(tmp_path):
+    """In the order of the equations they are clear; in another one they would go to the wrong values."""
+    assert of_args(tmp_path, "V: 1.5, W: 10.25, N: 3.0") == (1.5, 10.25, 5.0)
+    for args, said in [
+        ("W: 10.25, V: 1.5, N: 3.0", "'W' has the name of 'w'"),
+        ("a: 1.5, V_init: 10.25, c: 3.0", "'V_init' has"),
+    ]:
+        with pytest.raises(mdf_loop.errors.ArgumentError, match=f"{said}.*give values by name: v, w, n"):
+            of_args(tmp_path, args)
+
+
+@pytest.mark.parametrize("name", ["v_init", "v_initial", "v0", "V"])
+def test_one_initial_value_with_another_name_than_the_others(name, tmp_path):
+    with pytest.raises(mdf_loop.errors.ArgumentError, match=f"no {name!r}; did you mean 'v'"):
+        of_args(tmp_path, f"{name}: 1.5, w: 10.25, n: 3.0")
+
+
 @pytest.mark.parametrize("engine", ["interpret", "numpy", "jit", "auto"])
 def test_the_names_of_a_node_win(named, engine):
     path, name = named
@@ -356,8 +373,11 @@ def test_check_says_which_value_is_taken_for_which(tmp_path):
         assert with_arguments(tmp_path, equations, *names) == []
     found = with_arguments(tmp_path, onnx, "t", "start")
     assert found == [("warning", f"{said}t for x, start for t; the body has 't' in another place")]
-    for names in (("a", "b"), ("start", "t"), ("t", "x")):
+    assert "the body has 'T' in another place" in with_arguments(tmp_path, onnx, "T", "X")[0][1]
+    for names in (("a", "b"), ("start", "t"), ("t", "x"), ("X", "T")):
         assert with_arguments(tmp_path, onnx, *names) == []
+    ((kind, message),) = with_arguments(tmp_path, equations, "T", "X")
+    assert kind == "error" and "'T' has the name of 't' in it" in message
 
 
 def test_the_value_that_was_forgotten_is_named(tmp_path):

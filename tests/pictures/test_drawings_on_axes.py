@@ -13,12 +13,13 @@ from tests.pictures.test_draw import MODELS, ROOT
 
 
 def on_the_way(ax, drawing):
-    """Boxes that a line of a picture on axes passes through, though it leads elsewhere."""
+    """Boxes and headings that a line of a picture on axes passes through, though it leads elsewhere."""
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
     places = laid_out(drawing.picture)
     keys = [box.key for box in drawing.picture.top.all_boxes()]
+    headings = [text.get_window_extent().transformed(ax.transData.inverted()) for text in ax.texts if text.get_weight() == "bold"]
     patches = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
     for arrow, patch in zip(drawing.picture.arrows, patches, strict=True):
         lines = patch.get_transform().transform_path(patch.get_path()).to_polygons(closed_only=False)
@@ -28,6 +29,7 @@ def on_the_way(ax, drawing):
             left, top, right, bottom = places[key].corners
             if any(left < x < right and top < y < bottom for x, y in points):
                 yield arrow, key
+        yield from ((arrow, box) for box in headings if any(map(box.contains, *points.T)))
 
 
 def node_of(values, args, outputs, **body):
@@ -138,3 +140,8 @@ def test_arrows_that_go_around_the_same_box_stay_apart():
     alone, second = (routes.around(tails[1], heads[0], [wall], whole, earlier=each) for each in ((), [first]))
     assert routes._together(alone, [first]) > 2 * routes.SHORT
     assert routes._together(second, [first]) <= routes.SHORT
+
+
+def test_a_way_with_a_corner_on_the_edge_of_its_end_has_a_direction_for_the_head():
+    way = routes._to_edge([np.array(point) for point in ([0.0, 3.0], [1.5, 1.0], [1.5, 0.8])], Spot(1.0, 0.6, 1.0, 0.4))
+    assert np.hypot(*(way[-1] - way[-2])) > routes.CELL

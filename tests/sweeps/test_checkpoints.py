@@ -259,6 +259,14 @@ def test_what_differs_is_said_in_words(change, words, place):
     assert "#" not in str(error.value)
 
 
+def test_trials_that_are_reduced_cannot_be_added(tmp_path):
+    swept(tmp_path / "c.zarr", reduce="mean", trials=4)
+    with pytest.raises(
+        LoopError, match="its trials is 4, here it is 6, and with reduce= trials cannot be added; name another file"
+    ):
+        swept(tmp_path / "c.zarr", reduce="mean", trials=6)
+
+
 def test_another_value_in_the_model_is_named(place, tmp_path):
     model = with_noise(tmp_path)
     with pytest.raises(LoopError, match=r"its model\.nodes\.decision\.parameters\.noise\.value is 1\.0, here it is 0\.5"):

@@ -100,7 +100,8 @@ def _difference(name: str, there: str | None, here: str | None) -> str:
         return f"it has no {name}, which is {now} here"
     if here is None:
         return f"its {name} is {was}, here there is none"
-    return f"its {name} is {was}, here it is {now if was != now else 'another one'}"
+    said = f"its {name} is {was}, here it is {now if was != now else 'another one'}"
+    return f"{said}, and with reduce= trials cannot be added" if name == "trials" else said  # which are lines only then
 
 
 def digest_of_points(grid: Grid, first: int, behind: int) -> str:
