@@ -36,6 +36,7 @@ from mdf_loop.errors import (
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.inverted_conditions import INVERTED
+from mdf_loop.execute.warnings.zero_divisors import unguarded_divisors
 from mdf_loop.integrations.engine_runs import needs_no_scheduler, run_in_mdf
 from mdf_loop.integrations.evaluator import OF_PYTHON
 from mdf_loop.integrations.input_places import InputPlaces, with_inputs
@@ -47,7 +48,6 @@ from mdf_loop.models.mdf import MdfModel, never_run
 from mdf_loop.models.model import PLAIN
 from mdf_loop.models.once import Request, part_of_model
 from mdf_loop.models.results import of_outermost
-from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import reads_step
@@ -341,15 +341,9 @@ def wrong_with_constants(graph: Any, given: Mapping[str, Any]) -> Iterator[Findi
 
 def _of_divisors(body: Body, known: Mapping[str, Any], place: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[Finding]:
     numbers = {name: value for name in body.captures if (value := _number(known.get(name))) is not None}
-    chosen = [node.inputs[0] for node in body.nodes if facts(node).selects]
-    guards = {name for condition in chosen for name in (condition, *computing(body, [condition], numbers).body.inputs)}
-    for divisor in dict.fromkeys(node.inputs[1] for node in body.nodes if facts(node).divides):
-        part = computing(body, [divisor], numbers).body
-        read = [divisor] if divisor in numbers else [*part.inputs]
-        if not set(read) <= numbers.keys() or not _has_zero(body, divisor, numbers):
+    for divisor, read in unguarded_divisors(body, numbers.keys()):
+        if not _has_zero(body, divisor, numbers):
             continue
-        if guards.intersection(read):
-            continue  # a where leaves out what the division by 0 gives
         names = ", ".join(read)
         said = f"{names} is 0" if divisor in numbers else f"what is computed of {names} is 0"
         where = (*place, read[0]) if read and read[0] in values else place

@@ -101,7 +101,7 @@ class Estimates(dict[str, float]):
         LoopError
             matplotlib is not installed.
         """
-        from mdf_loop.plots.on_matplotlib import new_axes
+        from mdf_loop.plots.on_matplotlib import bin_edges, new_axes
 
         if not self.data or (name is not None and name not in self.data):
             raise unknown_name("there are no observations of", name or "any output", self.data)
@@ -113,7 +113,7 @@ class Estimates(dict[str, float]):
             others.remove(name)
             ax.set_title(f"not drawn: {', '.join(others)}; plot({others[0]!r}) draws it", fontsize="small")
         if observed.ndim == simulated.ndim == 1:
-            bins = np.histogram_bin_edges(np.concatenate([observed, simulated]), 30)
+            bins = bin_edges(np.concatenate([observed, simulated]), 30)
             ax.hist(observed, bins, density=True, alpha=0.5, label="observed")
             ax.hist(simulated, bins, density=True, histtype="step", label="simulated")
             ax.set_xlabel(name)

@@ -75,15 +75,13 @@ def _no_picture(series: Series) -> ArgumentError:
 
 
 def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
-    """How often values occur in trials: a bar for each of a few whole numbers, and for a number that all have."""
+    """How often values occur in trials: a bar for each of a few numbers on a grid, and for a number that all have."""
     values = series.values[np.isfinite(series.values)]
     style = {"label": literal(series.label(series.name)), **style}
-    is_one = values.size > 0 and np.ptp(values) == 0
-    if "bins" in style or not values.size or not (is_one or (values == np.rint(values)).all()):
-        ax.hist(values, **{"bins": "auto", **style})
-    else:
-        edges = _edges_of_whole(values)
-        ax.hist(values, **{"bins": edges, "rwidth": 0.8 if edges[1] - edges[0] == 1 else None, **style})
+    is_one, step, edges = values.size > 0 and np.ptp(values) == 0, _step_of(values), bin_edges(values)
+    is_apart = step == edges[1] - edges[0] == 1.0 and "bins" not in style
+    ax.hist(values, **{"bins": edges, "rwidth": 0.8 if is_apart else None, **style})
+    if step == 1.0 and "bins" not in style:
         _ticks(ax.xaxis, np.arange(2))
     _ticks(ax.yaxis, np.arange(2))
     if series.is_logical:
@@ -96,14 +94,28 @@ def plot_histogram(series: Series, ax: Any, **style: Any) -> None:
 
 
 MOST_BARS = 30
-"""Whole numbers that have a bar each, where they reach no farther."""
+"""Places of a grid that have a bar each, where the values reach no farther."""
 
 
-def _edges_of_whole(values: np.ndarray) -> np.ndarray:
-    """Edges of bars that are centred on whole numbers, one or several of them each."""
-    low, high = values.min(), values.max()
-    width = 1.0 if high - low < MOST_BARS else np.ceil(np.diff(np.histogram_bin_edges(values, "auto")[:2])[0])
-    return low - 0.5 + width * np.arange((high - low + 1) // width + 1 + ((high - low + 1) % width > 0))
+def _step_of(values: np.ndarray) -> float | None:
+    """The distance of values on a grid: whole numbers, and multiples of a step as response times are; None for others."""
+    if not values.size or np.ptp(values) == 0 or (values == np.rint(values)).all():
+        return 1.0 if values.size else None
+    apart, whole = np.diff(np.unique(values)), np.ptp(values)
+    step = whole / np.rint(whole / apart[apart > 1e-6 * whole].min())  # what rounding has made different is one value
+    places = (values - values.min()) / step
+    return float(step) if len(apart) > 2 and np.abs(places - np.rint(places)).max() < 0.01 else None
+
+
+def bin_edges(values: np.ndarray, rule: str | int = "auto") -> np.ndarray:
+    """Edges of bars; between the places of a grid, with as many of these in each, for values on one."""
+    if (step := _step_of(values)) is None:
+        return np.histogram_bin_edges(values, rule)
+    places = np.rint((values - values.min()) / step)
+    count = places.max() + 1
+    width = 1.0 if count <= MOST_BARS else np.ceil(np.diff(np.histogram_bin_edges(places, rule)[:2])[0])
+    found: np.ndarray = values.min() + step * (width * np.arange(count // width + 1 + (count % width > 0)) - 0.5)
+    return found
 
 
 def plot_phase(x: Series, y: Series, ax: Any, word: str = "", **style: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, warn_user
@@ -60,7 +60,8 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     if not names:
         left = [panel for panel in shown if not panel.is_like(shown[0])]
         shown = [panel for panel in shown if panel.is_like(shown[0])]
-        _warn_of_recorded(source, [series.name for panel in left for series in panel.series])
+        rest = [series.name for panel in left for series in panel.series]
+        _warn_of_recorded(source, rest)
     if ax is not None:
         shown = [Panel([series for panel in shown for series in panel.series], shown[0].x)]
     axes = (
@@ -71,6 +72,8 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     try:
         for panel, each in zip(shown, axes, strict=True):
             drawn(panel, each, **style)
+        if not names and rest and not _recorded(source):
+            axes[0].set_title(literal(f"not drawn: {', '.join(rest)}; plot({rest[0]!r}) draws it"), fontsize="small")
         return axes[0]
     except (AttributeError, TypeError) as error:
         if not style:
@@ -81,9 +84,13 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
 
 def _warn_of_recorded(source: Any, left: Sequence[str]) -> None:
     """Say which values were recorded and are not drawn: those of several elements have a picture of their own."""
-    about = getattr(source, "about", None)
-    if about is not None and (names := [name for name in left if name in about.recorded]):
+    if names := [name for name in left if name in _recorded(source)]:
         warn_user(f"the plot shows values of one kind, and not {', '.join(names)}; draw each by its name: plot({names[0]!r})")
+
+
+def _recorded(source: Any) -> Collection[str]:
+    """The values that a run was asked to record: what is drawn without names, if there are any."""
+    return getattr(getattr(source, "about", None), "recorded", ())
 
 
 def drawn(panel: Panel, ax: Any, **style: Any) -> None:

@@ -1,6 +1,7 @@
 """``mdf-loop check``: constants that loops divide by, steps of time, nan, and exports of PsyNeuLink."""
 
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ DIVIDES = "warning: g/n/tau: tau is 0, and the body divides by it"
         ),
         ({"derivative": "where(tau > 0, current / tau, 0)", "tau": 0}, []),
         ({"derivative": "where(v > 1, 0, current / tau)", "tau": 0}, [DIVIDES]),
+        ({"derivative": "where(current / tau > 1, 0, 1 + current / tau)", "tau": 0}, [DIVIDES]),
+        ({"derivative": "where(isinf(current / tau), 0, 1 + current / tau)", "tau": 0}, []),
         ({"derivative": "1e300 * 1e9 + v"}, ["warning: g/n/run: iteration 0 of Loop: v became infinite, "]),
         ({"tau": "10 - 10"}, ["warning: g/n/run: iteration 1 of Loop: v became nan, "]),
         ({"derivative": "sqrt(v - 3)"}, ["warning: g/n/run: iteration 0 of Loop: v became nan, "]),
@@ -85,6 +88,18 @@ def test_given_values_count(tmp_path):
     assert check(model(tmp_path, tau=0), {"tau": 2.0}) == []
     (problem,) = check(model(tmp_path), {"n.tau": 0.0})
     assert "tau is 0" in problem.message
+
+
+@pytest.mark.parametrize("engine", ["interpret", "numpy", "jit", "auto"])
+def test_a_run_warns_of_a_division_by_zero_that_a_where_hides(engine, tmp_path):
+    hidden = "where(current / tau > 1, 0, 1 + current / tau)"
+    with mdf_loop.options(engine=engine), pytest.warns(LoopWarning, match="tau is 0, and the body divides by it") as warned:
+        mdf_loop.run(model(tmp_path, hidden, tau=0))
+    assert len(warned) == 1
+    with mdf_loop.options(engine=engine), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.run(model(tmp_path, hidden, tau=2.0))
+        mdf_loop.run(model(tmp_path, hidden.replace("current / tau > 1", "isinf(current / tau)"), tau=0))
 
 
 @pytest.mark.parametrize(("step", "what"), [(-0.1, "is -0.1, so time runs backwards"), (0, "is 0, so nothing changes")])

@@ -12,11 +12,19 @@ from mdf_loop.execute.warnings.shape_warnings import warn_of_new_shapes
 from mdf_loop.execute.warnings.shared_draws import warn_of_shared_draws
 from mdf_loop.execute.warnings.wrapped_indices import warn_of_wrapped_indices
 from mdf_loop.execute.warnings.wrapped_numbers import warn_of_wrapped_numbers
+from mdf_loop.execute.warnings.zero_divisors import warn_of_zero_divisors
 from mdf_loop.options import Run
 
 __all__ = ["Compared", "EndedLoop", "SetElements", "warn_of", "warn_of_shapes_before"]
 
-UNDECLARED = warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers, warn_of_wrapped_indices, warn_of_inverted
+UNDECLARED = (
+    warn_of_zero_divisors,
+    warn_of_new_shapes,
+    warn_of_shared_draws,
+    warn_of_wrapped_numbers,
+    warn_of_wrapped_indices,
+    warn_of_inverted,
+)
 """What is said of bodies that declare no types: those of ONNX say what they mean."""
 
 
