@@ -356,9 +356,7 @@ def _has_zero(body: Body, divisor: str, numbers: Mapping[str, Any]) -> bool:
     try:
         with np.errstate(all="ignore"):
             part = computing(body, [divisor], numbers)
-            made = (
-                numbers[divisor] if divisor in numbers else part([numbers[name] for name in part.body.inputs], (), start_run())[0]
-            )
+            (made,) = part([numbers[name] for name in part.body.inputs], (), start_run())
             return bool((np.asarray(made) == 0).any())
     except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
         return False  # a run says it

@@ -178,6 +178,7 @@ MEANT = {
     "mappings, and a text that begins with ! in quotes; a model of PsyNeuLink runs without a file, too: "
     "mdf_loop.run(pnl.get_mdf_model(composition))",
     **dict.fromkeys(("found character that cannot start any token", "found undefined alias"), _QUOTES),
+    "did not find expected comment or line break": "| and > begin a text of several lines: write it in quotes, and |x| as abs(x)",
     "found unexpected end of stream": "a quotation mark is never closed",
     "but found another document": "a file holds one model, and --- begins another one",
     "Expecting property name enclosed in double quotes": "a key is in double quotes, and no comma is behind the last one",

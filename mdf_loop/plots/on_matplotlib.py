@@ -114,8 +114,7 @@ def bin_edges(values: np.ndarray, rule: str | int = "auto") -> np.ndarray:
     places = np.rint((values - values.min()) / step)
     count = places.max() + 1
     width = 1.0 if count <= MOST_BARS else np.ceil(np.diff(np.histogram_bin_edges(places, rule)[:2])[0])
-    found: np.ndarray = values.min() + step * (width * np.arange(count // width + 1 + (count % width > 0)) - 0.5)
-    return found
+    return np.asarray(values.min() + step * (width * np.arange(count // width + 1 + (count % width > 0)) - 0.5))
 
 
 def plot_phase(x: Series, y: Series, ax: Any, word: str = "", **style: Any) -> str:

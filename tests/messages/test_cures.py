@@ -74,6 +74,18 @@ def test_signs_that_mean_something_in_yaml_lead_to_quotes(tmp_path, text):
         mdf_loop.load(path)
 
 
+def test_bars_of_an_absolute_value_in_yaml_lead_to_abs(tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text("m:\n  graphs:\n    g:\n      metadata: |v|\n")
+    with pytest.raises(LoopError, match=r"line 4, column .*in quotes, and \|x\| as abs\(x\)"):
+        mdf_loop.load(path)
+
+
+def test_a_key_for_equations_leads_to_those_that_there_are():
+    with pytest.raises(LoopError, match="equations are in carried"):
+        mdf_loop.loop(3, True, 1.0, body={"equations": {"x": "x + 1"}})
+
+
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
@@ -82,6 +94,7 @@ def test_signs_that_mean_something_in_yaml_lead_to_quotes(tmp_path, text):
         ("x ~= 0", "~= is written !="),
         ("20 mV + x", "equations have no units"),
         ("x + randn", "randn is a function: write noise()"),
+        ("x + rnorm", "rnorm is a function: write normal("),
         ("x + uniform", "uniform is a function: write uniform()"),
     ],
 )

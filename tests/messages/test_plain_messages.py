@@ -180,10 +180,19 @@ def test_a_name_that_nothing_has_has_the_line_of_its_equation(tmp_path, old, new
     assert line in [found.line for found in check(path) if found.kind == "error"]
 
 
-@pytest.mark.parametrize(("name", "meant"), [("randn", "noise"), ("gauss", "normal"), ("rand", "uniform")])
-def test_names_of_draws_lead_to_what_draws_the_same(tmp_path, name, meant):
-    with pytest.raises(LoopError, match=f"there is no function '{name}'; did you mean '{meant}'"):
-        mdf_loop.run(model(tmp_path, "x * rate", f"x * {name}()"))
+@pytest.mark.parametrize(
+    ("name", "args", "meant"),
+    [
+        ("randn", "", "write noise(), or noise(zeros(n)) for n numbers"),
+        ("rand", "3", "write uniform(), or uniform(zeros(n)) for n numbers"),
+        ("gauss", "0, 1", "did you mean 'normal'"),
+        ("rnorm", "1, 0, rate", "write normal(0, rate)"),
+        ("runif", "1", "write uniform(0, 1)"),
+    ],
+)
+def test_names_of_draws_lead_to_what_draws_the_same(name, args, meant):
+    with pytest.raises(LoopError, match=re.escape(f"there is no function '{name}'; {meant}")):
+        mdf_loop.loop(3, True, 1.0, body=f"x: x * {name}({args})", rate=2.0)
 
 
 def test_a_body_without_a_mapping_is_told_as_written(tmp_path):

@@ -17,21 +17,14 @@ from mdf_loop.options import Run
 
 __all__ = ["Compared", "EndedLoop", "SetElements", "warn_of", "warn_of_shapes_before"]
 
-UNDECLARED = (
-    warn_of_zero_divisors,
-    warn_of_new_shapes,
-    warn_of_shared_draws,
-    warn_of_wrapped_numbers,
-    warn_of_wrapped_indices,
-    warn_of_inverted,
-)
+UNDECLARED = warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers, warn_of_wrapped_indices, warn_of_inverted
 """What is said of bodies that declare no types: those of ONNX say what they mean."""
 
 
 def warn_of(ended: EndedLoop, set_elements: SetElements) -> None:
     """Warn of all that looks like a mistake in a loop that has run."""
     warn_of_new_nan(ended)
-    for warn in (*UNDECLARED, set_elements.warn) if _is_looked_at(ended) else ():
+    for warn in (warn_of_zero_divisors, *UNDECLARED, set_elements.warn) if _is_looked_at(ended) else ():
         warn(ended)
 
 

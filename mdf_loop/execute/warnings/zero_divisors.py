@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Set
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ def unguarded_divisors(body: Body, known: Set[str]) -> Iterator[tuple[str, tuple
     """
     chosen = [node.inputs[0] for node in body.nodes if facts(node).selects]
     for divisor in dict.fromkeys(node.inputs[1] for node in body.nodes if facts(node).divides):
-        read = (divisor,) if divisor in known else part_computing(body, [divisor], known).inputs
+        read = part_computing(body, [divisor], known).inputs
         if not {*read} <= known:
             continue
         quotients = {node.outputs[0] for node in body.nodes if facts(node).divides and node.inputs[1] == divisor}
@@ -49,11 +48,6 @@ def warn_of_zero_divisors(ended: EndedLoop) -> None:
         names = {name for name, _ in unguarded_divisors(body, {*body.captures})}
         divisors = _captured[ended.executor] = [(k, name) for k, name in enumerate(body.captures) if name in names]
     for k, name in divisors:
-        if _has_zero(ended.given.captured[k]):
+        value = ended.given.captured[k]
+        if not value if isinstance(value, float) else np.size(value) <= MOST and not np.all(value):
             ended.run.warn_once(key, f"{ended.name}: {name} is 0, and the body divides by it")
-
-
-def _has_zero(value: Any) -> bool:
-    if isinstance(value, int | float):  # a tenth of the time that numpy takes for it
-        return not value
-    return isinstance(value, np.ndarray | np.generic) and value.size <= MOST and not value.all()

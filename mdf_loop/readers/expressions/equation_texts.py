@@ -235,6 +235,7 @@ def _of_mapping(source: Mapping[str, Any]) -> Equations:
 
 _ELSEWHERE = {
     **dict.fromkeys(("init", "initial", "v_initial", "start"), "; initial values are args of the loop: {x: 0.0}"),
+    "equations": "; equations are in carried: {x: x + 1}, and derivatives in derivatives: {x: -x}",
     **dict.fromkeys(("parameters", "params", "constants"), "; these are parameters of the node"),
     **dict.fromkeys(("M", "for", "steps", "repeat", "trip_count"), "; the number of iterations is M in the args of the loop"),
     **dict.fromkeys(("until", "stop", "end", "break"), "; a loop goes on while something is true: while: not (...)"),

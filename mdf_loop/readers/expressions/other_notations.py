@@ -137,13 +137,16 @@ def meant_by_name(name: str, known: Collection[str]) -> str:
     meant = of_another_iteration(name, known) or meant or _of_unit(name) or did_you_mean(name, known)
     meant = meant or (_NAMES.get(name.lower(), "") if name[1:] else "")
     ours = OTHER_FUNCTIONS.get(name, name)
-    is_function = ours in {*BUILTINS, *DRAWS} or op_of(f"numpy.{ours}")
+    ours = drawn if (drawn := ours.partition("(")[0]) in {*DRAWS, "normal"} else ours
+    is_function = ours in {*BUILTINS, *DRAWS, "normal"} or op_of(f"numpy.{ours}")
     return meant or (f"; {name} is a function: write {ours}({'' if ours in DRAWS else '...'})" if is_function else "")
 
 
 OTHER_FUNCTIONS = {
-    **dict.fromkeys(("randn", "rnorm"), "noise"),
-    **dict.fromkeys(("rand", "runif"), "uniform"),
+    "randn": "noise(), or noise(zeros(n)) for n numbers",
+    "rnorm": "normal({1}, {2})",
+    "rand": "uniform(), or uniform(zeros(n)) for n numbers",
+    "runif": "uniform({1}, {2})",
     **dict.fromkeys(("rep", "repmat"), "tile"),
     **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
     "rpois": "poisson",

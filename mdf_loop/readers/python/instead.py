@@ -212,10 +212,12 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
         case ast.While(test=test):
             loop = f"mdf_loop.loop(None, {_plain(test)}, x, body=...)"
             return f"a loop inside a body is {loop}, whose body returns {_plain(test)} first, with the new values"
-        case ast.For(iter=each) | ast.GeneratorExp(generators=[ast.comprehension(iter=each), *_]):
+        case ast.ListComp(generators=[part]) | ast.GeneratorExp(generators=[part]) if part.ifs and (test := _of_all(part)):
+            return _PLACES.partition(": ")[2].format(test)
+        case ast.For(iter=each) | ast.comprehension(iter=each):
             return _AS_ARRAY.format(ast.unparse(each))
-        case ast.ListComp(generators=[ast.comprehension(iter=each), *_]):
-            return _AS_ARRAY.format(ast.unparse(each))
+        case ast.GeneratorExp(generators=[part, *_]) | ast.ListComp(generators=[part, *_]):
+            return _said(part, frame)
         case ast.Assert(test=test):
             return f"leave it out; {_COLLECTED.format(ast.unparse(test))}"
         case ast.JoinedStr(values=values):
@@ -228,6 +230,15 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
             array, place = ast.unparse(of), ast.unparse(index)
             return f"write {array} = np.where(np.arange(len({array})) == {place}, {ast.unparse(new)}, {array})"
     return ""
+
+
+def _of_all(part: ast.comprehension) -> str:
+    """A condition on ``v[k]`` for ``k`` in a range as that on all."""
+    if not isinstance(part.iter, ast.Call) or ast.unparse(part.iter.func) != "range" or len(part.iter.args) != 1:
+        return ""
+    name, number = ast.unparse(part.target), ast.unparse(part.iter.args[0])
+    test = re.sub(rf"\[{name}\]", "" if number.startswith("len(") else f"[:{number}]", _plain(part.ifs[0]))
+    return re.sub(rf"\b{name}\b", f"np.arange({number})", test)
 
 
 def _of_call(tree: ast.Call, frame: FrameType) -> str:
