@@ -67,9 +67,11 @@ _CONDITIONS = {"go", "cond", "condition", "keep_going", "keepgoing", "going", "c
 """Names that the iteration number and the condition have."""
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str], values: Sequence[str] = ()) -> str:
     """What was probably meant by an argument that is none, for the end of a message: a name like it, or one of a loop's own."""
     known = [*known]
+    if stem := _stem(name, values):  # v of v_init, where other initial values have the names of the equations
+        return f"; did you mean {stem!r}?"
     if close := slope_of(name, known) or did_you_mean(name, known):
         return close
     option = next((own for own in ("M", "cond", "v_initial") if is_called(name, own)), None)
@@ -96,11 +98,11 @@ def by_stems(names: Sequence[str], keys: Sequence[str], where: str) -> list[str]
     ArgumentError
         The order gives a value that has the name of another one.
     """
-    stems = [stem_in(key, names) for key in keys]
+    stems = [_stem(key, names) for key in keys]
     if sorted(map(str, stems)) == sorted(names):
         return [keys[stems.index(name)] for name in names]
     for key, name in zip(keys, names, strict=True):
-        stem = stem_in(key, names) or stem_in(key, names, re.IGNORECASE)
+        stem = _stem(key, names) or _stem(key, names, re.IGNORECASE)
         if stem not in (None, name):
             said = f"{key!r} has the name of {stem!r} in it, and is in the place of {name!r}"
             raise ArgumentError(f"{where}: {said}; give values by name: {', '.join(names)}")
@@ -109,12 +111,12 @@ def by_stems(names: Sequence[str], keys: Sequence[str], where: str) -> list[str]
 
 def unmatched(names: Sequence[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
     """Arguments of no value, and values without an argument; of too few arguments ``x0`` and ``x_init`` are those of x."""
-    stems = {} if len(keys) >= len(names) else {key: stem for key in keys if (stem := stem_in(key, names)) not in (None, *keys)}
+    stems = {} if len(keys) >= len(names) else {key: stem for key in keys if (stem := _stem(key, names)) not in (None, *keys)}
     unknown = [key for key in keys if key not in (*names, *stems)]
     return unknown, [name for name in names if name not in (*keys, *stems.values())]
 
 
-def stem_in(key: str, names: Iterable[str], flags: int = 0) -> str | None:
+def _stem(key: str, names: Iterable[str], flags: int = 0) -> str | None:
     """The only value whose name is a whole word of an argument's; of names in names the longest."""
     found = sorted((name for name in names if re.search(rf"(?:^|_){re.escape(name)}(?:_|\d|$)", key, flags)), key=len)
     return found[-1] if found and [len(name) for name in found[-2:]].count(len(found[-1])) == 1 else None

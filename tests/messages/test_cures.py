@@ -3,6 +3,7 @@
 import contextlib
 import re
 
+import numpy as np
 import pytest
 from commands import run_main
 
@@ -79,6 +80,16 @@ def test_bars_of_an_absolute_value_in_yaml_lead_to_abs(tmp_path):
     path.write_text("m:\n  graphs:\n    g:\n      metadata: |v|\n")
     with pytest.raises(LoopError, match=r"line 4, column .*in quotes, and \|x\| as abs\(x\)"):
         mdf_loop.load(path)
+
+
+def test_a_list_of_places_in_a_function_leads_to_their_count():
+    @mdf_loop.body
+    def counts(i, go, v):
+        return True, v + len([k for k in range(2) if k * v[k] > 0.5])
+
+    count = "np.count_nonzero(np.arange(2) * v[:2] > 0.5)"
+    with pytest.raises(LoopError, match=re.escape(f"or count by {count}")):
+        mdf_loop.loop(3, True, np.ones(3), body=counts)
 
 
 def test_a_key_for_equations_leads_to_those_that_there_are():

@@ -182,14 +182,6 @@ def asks_a_helper(i, go, v):
     return True, helper(v)
 
 
-def places_of(i, go, v):
-    return True, v + len([k for k in range(2) if v[k] > 0.5])
-
-
-def places_of_all(i, go, v):
-    return True, v + sum(1 for k in range(len(v)) if v[k] > 0.5 and k > 0)
-
-
 TWO = np.ones(2)
 
 HINTS = [
@@ -217,8 +209,6 @@ HINTS = [
     (formats, "to see v, return it behind the carried values", 0.5),
     (length, "write np.shape(v)[0]", TWO),
     (unpacks, "write a, b = v[0], v[1]", TWO),
-    (places_of, "or count by np.count_nonzero(v[:2] > 0.5)", TWO),
-    (places_of_all, "np.count_nonzero(np.logical_and(v > 0.5, np.arange(len(v)) > 0))", TWO),
     (elements, "mdf_loop.scan(start, v, body=...)", TWO),
     (of_array, "make STIM a value of the body: def of_array(i, go, v, *, STIM=STIM)", 0.5),
     (of_list, "make WEIGHTS a value of the body: def of_list(i, go, v, *, k, WEIGHTS=WEIGHTS)", 0.5),

@@ -14,7 +14,7 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody
 from mdf_loop.ir import Body, record
-from mdf_loop.readers.arguments import by_stems, meant, stem_in, unmatched
+from mdf_loop.readers.arguments import by_stems, meant, unmatched
 from mdf_loop.readers.expressions.equation_texts import (
     AMBIENT,
     Equations,
@@ -309,14 +309,9 @@ def _by_name(carried: Iterable[str], scanned: Iterable[str], keys: Sequence[str]
     if len(unknown) == len(missing) and set(missing) <= set(scanned):
         parts = dict(zip(missing, unknown, strict=True))
         return [parts.get(name, name) for name in names]
-    said = [f"the equations have no {key!r}{_meant(key, missing)}" for key in unknown]
+    said = [f"the equations have no {key!r}{meant(key, [*missing, *NO_VALUES], missing)}" for key in unknown]
     said += [f"{', '.join(map(repr, missing))} {'has' if len(missing) == 1 else 'have'} no initial value"] if missing else []
     raise ArgumentError(f"{'/'.join(path)}: {'; '.join(said)}; args give values by name: {', '.join(names) or 'none'}")
-
-
-def _meant(key: str, missing: Sequence[str]) -> str:
-    stem = stem_in(key, missing)  # v of v_init, where others have the names of the equations
-    return meant(key, [*missing, *NO_VALUES]) if stem is None else f"; did you mean {stem!r}?"
 
 
 def node_by_name(node: Any) -> Any:

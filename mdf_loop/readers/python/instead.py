@@ -212,8 +212,8 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
         case ast.While(test=test):
             loop = f"mdf_loop.loop(None, {_plain(test)}, x, body=...)"
             return f"a loop inside a body is {loop}, whose body returns {_plain(test)} first, with the new values"
-        case ast.ListComp(generators=[part]) | ast.GeneratorExp(generators=[part]) if part.ifs and (test := _of_all(part)):
-            return _PLACES.partition(": ")[2].format(test)
+        case ast.ListComp(generators=[part]) | ast.GeneratorExp(generators=[part]) if part.ifs and (places := _of_all(part)):
+            return _PLACES.partition(": ")[2].format(places)
         case ast.For(iter=each) | ast.comprehension(iter=each):
             return _AS_ARRAY.format(ast.unparse(each))
         case ast.GeneratorExp(generators=[part, *_]) | ast.ListComp(generators=[part, *_]):
@@ -237,7 +237,7 @@ def _of_all(part: ast.comprehension) -> str:
     if not isinstance(part.iter, ast.Call) or ast.unparse(part.iter.func) != "range" or len(part.iter.args) != 1:
         return ""
     name, number = ast.unparse(part.target), ast.unparse(part.iter.args[0])
-    test = re.sub(rf"\[{name}\]", "" if number.startswith("len(") else f"[:{number}]", _plain(part.ifs[0]))
+    test = re.sub(rf"\[{name}\]", f"[:{number}]", _plain(part.ifs[0]))
     return re.sub(rf"\b{name}\b", f"np.arange({number})", test)
 
 
