@@ -5,8 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Set
 
-import numpy as np
-
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Body
 from mdf_loop.ops.registry import facts
@@ -49,5 +47,5 @@ def warn_of_zero_divisors(ended: EndedLoop) -> None:
         divisors = _captured[ended.executor] = [(k, name) for k, name in enumerate(body.captures) if name in names]
     for k, name in divisors:
         value = ended.given.captured[k]
-        if not value if isinstance(value, float) else np.size(value) <= MOST and not np.all(value):
+        if not value if getattr(value, "size", 1) == 1 else value.size <= MOST and not value.all():
             ended.run.warn_once(key, f"{ended.name}: {name} is 0, and the body divides by it")
