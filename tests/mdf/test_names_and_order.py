@@ -376,7 +376,6 @@ def test_check_says_which_value_is_taken_for_which(tmp_path):
     assert "the body has 'T' in another place" in with_arguments(tmp_path, onnx, "T", "X")[0][1]
     for names in (("a", "b"), ("start", "t"), ("t", "x"), ("X", "T")):
         assert with_arguments(tmp_path, onnx, *names) == []
-    print(with_arguments(tmp_path, equations, "T", "X"))
     errors = [message for kind, message in with_arguments(tmp_path, equations, "T", "X") if kind == "error"]
     assert any("'T' has the name of 't' in it" in message for message in errors)
 
