@@ -69,7 +69,7 @@ _ODD = re.compile("nan|infinite|is declared .*, and gets")
 """What a run warns of that its loops compute, and that more iterations may change."""
 
 _TYPES = re.compile(
-    "has shape .* at first|begins as a boolean|whole numbers, which cuts it off|"
+    "has shape .* at first|begins as a boolean|s truth values|whole numbers, which cuts it off|"
     f"gives one number, which all|which counts from the end|one number is drawn for all|{OF_PYTHON}"
 )
 """What it warns of whatever the numbers are, or however many iterations there are."""

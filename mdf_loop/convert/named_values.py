@@ -14,6 +14,7 @@ import numpy as np
 from mdf_loop.convert.loading import usable
 from mdf_loop.errors import ArgumentError, did_you_mean
 from mdf_loop.ir import ValueType, entity
+from mdf_loop.readers.expressions.values import literal
 from mdf_loop.readers.mdf.input_ports import GivenInput, default_value_of, with_values
 from mdf_loop.readers.mdf.signature import ports_of
 
@@ -125,4 +126,5 @@ def asked_for(known: Sequence[Named], names: Sequence[str]) -> list[Named]:
 
 def freed(graph: Any, values: Sequence[Named]) -> Any:
     """A graph in which these values come from outside, by their names."""
-    return with_values(graph, {(each.node, each.id): GivenInput(each.node, each.id, each.name) for each in values})
+    given = {(each.node, each.id): (each.name, literal(each.sample).number) for each in values}
+    return with_values(graph, {place: GivenInput(*place, *others) for place, others in given.items()})

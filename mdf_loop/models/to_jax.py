@@ -156,12 +156,11 @@ class GraphOfMdf:
         """The graph, or its first passes and the loop behind them, with what is known in its places; the rest is open."""
         graph = self._with_known(known, traced)
         names = InputPlaces(graph).at(traced)
-        places = {place: GivenInput(*place, ".".join(place)) for place in names}
+        places = {place: GivenInput(*place, ".".join(place), _kind_of(traced[name])) for place, name in names.items()}
         graph, inputs = with_values(graph, places), {".".join(place): name for place, name in names.items()}
         if self.how is None:
             return OpenGraph(read_whole(graph, read), tuple(output_ports(graph)), inputs)
-        kinds = {places[place]: _kind_of(traced[name]) for place, name in names.items()}
-        run = open_run(ScheduledLowering(graph, *self.how[:3]), kinds)
+        run = open_run(ScheduledLowering(graph, *self.how[:3]), list(places.values()))
         return OpenGraph(run.body, run.names, inputs, run)
 
     def _with_known(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:

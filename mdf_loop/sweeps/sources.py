@@ -245,7 +245,7 @@ class OfPasses(OfMdf):
 
     def _of_runs(self, kinds: Kinds, wanted: Sequence[int]) -> GraphOfRuns:
         shared = Shared(self.model.graph, [place for place, _ in kinds], self.how)
-        run = open_run(shared.lowering, {shared.places[place]: number for place, number in kinds})
+        run = open_run(shared.lowering, [replace(shared.places[place], number=number) for place, number in kinds])
         return PassesOfRuns(run, run.places(wanted), kinds)
 
     def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:

@@ -101,6 +101,35 @@ def test_what_counts_or_is_logical_is_not(body, start, engine):
     assert warned(engine, lambda: mdf_loop.loop(10, True, start, body=body)) == []
 
 
+ADDED = "adds truth values, which gives true or false; write 1 * (a > 1) + (b > 1)"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("count", [10, 3000])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("n: n + ((i > 2) + (i > 4))", ADDED),
+        ("n: n + ((i > 2) + (i > 4) + isnan(0.0 * i))", ADDED),
+        ("let t: (i > 2) + (not i)\nn: n + t", ADDED),
+        ("n: n + 1\ncollect both: (i > 2) + (i > 4)", ADDED),
+        ("n: n + 0 * (array([i > 2, i > 1]) @ array([i > 2, i > 1]))", ADDED),
+    ],
+)
+def test_truth_values_that_are_added_are_warned_of(body, said, count, engine):
+    found = warned(engine, lambda: mdf_loop.loop(count, True, 0, body=body))
+    assert found
+    assert all(said in each for each in found)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "text", ["n + (i > 2) + (i > 4)", "n + (1 * (i > 2) + (i > 4))", "n + ((i > 2) | (i > 4))", "n + (exp(i > 2) + 1)"]
+)
+def test_truth_values_beside_numbers_are_not(text, engine):
+    assert warned(engine, lambda: mdf_loop.loop(10, True, 0, body=f"n: {text}")) == []
+
+
 def test_check_warns_of_it(tmp_path):
     node = {"parameters": {"body": {"value": {"carried": {"hits": "hits + (i > 2)"}}}}, "output_ports": {"o": {"value": "run"}}}
     node["parameters"]["run"] = {"function": "onnx::Loop", "args": {"M": 10, "hits": False, "body": "body"}}

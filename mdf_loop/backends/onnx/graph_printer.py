@@ -95,7 +95,7 @@ class GraphPrinter:
 
     def refusal(self, value: Value, why: str) -> UnsupportedOp:
         """The error that a value cannot be written."""
-        return UnsupportedOp(f"{'/'.join((*self.e.path, self.origin(value) or self.e.where))}: {why}")
+        return UnsupportedOp(f"{'/'.join((*self.e.path, self.origin(value) or self.called.get(value) or self.e.where))}: {why}")
 
     def found(self, value: Value) -> Any:
         """What a value, or the several results of one, are called."""

@@ -55,6 +55,7 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
         params = {}
         for k, (name, (sample, kind)) in enumerate(inputs.items()):
             params[name] = lowering.b.param(_type_of_input(sample, kind), k)
+        lowering.b.numbers = {params[name]: sample for name, (sample, _) in inputs.items() if params[name].type.weak}
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             outputs = lowering.body(body, params)
@@ -69,11 +70,11 @@ def lower(body: Body, inputs: Mapping[str, tuple[Any, ValueType]]) -> Body:
 
 
 def _type_of_input(sample: Any, kind: ValueType) -> Type:
-    """The type of an input: lengths that are not declared may be others than those of its default, if it has one."""
+    """The type of an input: a number of Python's stays one; lengths that are not declared may be others than its default has."""
     shape = None if sample is None else np.shape(sample)
     if kind.shape is not None and (shape is None or len(kind.shape) == len(shape)):
         shape = tuple(n if isinstance(n, int) else Size() for n in kind.shape)
-    return Type(kind.dtype if sample is None else np.asarray(sample).dtype, shape)
+    return Type(kind.dtype if sample is None else np.asarray(sample).dtype, shape, weak=type(sample) in (bool, int, float))
 
 
 def _newest(body: Body) -> int:

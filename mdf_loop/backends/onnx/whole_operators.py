@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.backends.static_lowering import StaticBuilder, sample
+from mdf_loop.backends.static_lowering import PYTHONS, StaticBuilder, sample
 from mdf_loop.ir import Node, entity
 from mdf_loop.ops.registry import lookup
 from mdf_loop.plan.result_types import result_types
 from mdf_loop.step.build import CannotLower
-from mdf_loop.step.primitives import BOOL, FLOAT64, INT64
+from mdf_loop.step.primitives import BOOL, FLOAT64, INT64, PRIMITIVES
 from mdf_loop.step.records import UNKNOWN, Apply, Length, Size, Type, Value
 from mdf_loop.types.schemas import schema_of
 
@@ -34,11 +35,37 @@ class Unwritten(Apply):
 
 
 class OnnxBuilder(StaticBuilder):
-    """A builder whose operators as a whole are ONNX's, of one version."""
+    """A builder whose operators as a whole are ONNX's, of one version.
+
+    Attributes
+    ----------
+    numbers : dict of Value to bool, int or float
+        What Python's numbers are with the inputs of the model, where that is known.
+    """
 
     def __init__(self, opset: int) -> None:
         super().__init__()
         self.opset, self.takes_open = opset, True
+        self.numbers: dict[Value, Any] = {}
+
+    def put_in(self, op: str, args: Sequence[Value], type: Type, attr: Any = None) -> Value:
+        """A value; whole numbers of Python's are refused where those of ONNX differ from them.
+
+        Raises
+        ------
+        CannotLower
+            It has more than 64 bits, or an input says whether it is a fraction.
+        """
+        found, given = super().put_in(op, args, type, attr), [x.attr if x.op == "const" else self.numbers.get(x) for x in args]
+        is_whole = op == "pow" and type.kind == args[1].type.kind == "i" and args[1] in self.numbers
+        if is_whole and (type.weak or self.numbers[args[1]] < 0):
+            raise CannotLower("a whole number to a negative power is a fraction, of another type in ONNX; write 10.0 ** p")
+        if (type.weak or op == "cast") and None not in given:
+            with contextlib.suppress(KeyError, ZeroDivisionError, ValueError):
+                self.numbers[found] = _number_of(op, given, type)
+            if type.weak and type.kind == "i" and not -END <= self.numbers.get(found, 0) < END:
+                raise CannotLower("a whole number of more than 64 bits, which ONNX has not")
+        return found
 
     def number_for_now(self, x: Value, rank: int) -> Value:
         """A number that later iterations make an array of, with the type of that array.
@@ -83,6 +110,20 @@ class OnnxBuilder(StaticBuilder):
         apply = Apply(node, _never, node.op in RANDOM, None, len(node.outputs))
         return self.apply(apply, [*(self.const(None) if x is None else x for x in inputs), *captured], types)
 
+
+def _number_of(op: str, given: Sequence[Any], type: Type) -> Any:
+    """What a value of Python's numbers is; in the place of one that is too long to be computed the first that ONNX has not."""
+    if op == "select":
+        return given[1] if given[0] else given[2]
+    call = PYTHONS.get(type.kind, float) if op == "cast" else PRIMITIVES[op].bounded or PRIMITIVES[op].call
+    try:
+        return call(*given)
+    except OverflowError:
+        return END
+
+
+END = 1 << 63
+"""The first whole number that 64 bits do not hold."""
 
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial", "Dropout"}
 """Operators each of which is another one, also where they read the same."""

@@ -6,7 +6,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +57,7 @@ class OpenRun:
         return [k * w + n for k in chosen for n in range(w)] + [*ends]
 
 
-def open_run(lowering: ScheduledLowering, given: Mapping[GivenInput, Number]) -> OpenRun:
+def open_run(lowering: ScheduledLowering, given: Sequence[GivenInput] = ()) -> OpenRun:
     """All evaluations of a graph, in which places are open for values of these kinds; the inputs are ``node.id`` in this order.
 
     Raises
@@ -72,8 +72,8 @@ def open_run(lowering: ScheduledLowering, given: Mapping[GivenInput, Number]) ->
 class _Opened(FirstPasses):
     """The graph under way."""
 
-    def __init__(self, plan: RunPlan, given: Mapping[GivenInput, Number]) -> None:
-        named = {each.key: Value(f"{each.node}.{each.id}", number) for each, number in given.items()}
+    def __init__(self, plan: RunPlan, given: Sequence[GivenInput]) -> None:
+        named = {each.key: Value(f"{each.node}.{each.id}", Number(each.number)) for each in given}
         builder = PassBuilder(inputs=[value.name for value in named.values()])
         super().__init__(plan, {key: might_be(value) for key, value in named.items()}, named, builder)
 

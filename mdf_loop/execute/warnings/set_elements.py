@@ -7,13 +7,14 @@ fractions off, and a sum of booleans is a boolean.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
-from mdf_loop.ir import Body, Carried
+from mdf_loop.ir import Body, Carried, Node
 from mdf_loop.options import Run
 
 LOOKED_AT = 100
@@ -23,6 +24,9 @@ _POWER_SIGN = re.compile(r"(?!.*(<<|>>|&|\|)).*\^(?!=)", re.DOTALL)
 """Code that may mean a power by ``^``: no ``x ^= 2``, and no code that computes with bits."""
 
 POWER = "^ is the exclusive or of whole numbers; a power is written **, and what is meant here np.bitwise_xor(a, b)"
+
+
+ADDED = "adds truth values, which gives true or false; write 1 * (a > 1) + (b > 1)"
 
 
 class SetElements:
@@ -37,6 +41,7 @@ class SetElements:
         self.body, self._ranks, self._whole = body, set[tuple[int, ...]](), set[tuple[str, ...]]()
         places = {node.outputs[0]: body.places.get(node.outputs[0], "") for node in body.nodes if node.op == "bitwise_xor"}
         self._powers = [name for name, place in places.items() if _POWER_SIGN.match(place)]
+        self._sums = [] if body.typed else [*_adding_truths(body)]
         self._sets = [] if body.typed else [node for node in body.nodes if node.op == "setitem"]
 
     def refuse_arrays(self, executor: InterpretedLoop, given: Arguments, run: Run) -> None:
@@ -60,6 +65,8 @@ class SetElements:
         """Say that a fraction was cut off, or that a sum stayed a boolean, if that happened."""
         if self._powers and (id(self.body), "power") not in ended.run.warned:
             self._warn_of_powers(ended)
+        if self._sums and (id(self.body), "truths") not in ended.run.warned:
+            self._warn_of_truths(ended)
         for carried, before, after in zip(ended.loop.carried, ended.given.carried, ended.results, strict=False):
             kind = _kind(before)
             if kind == "b" and _kind(after) == "b":
@@ -73,6 +80,13 @@ class SetElements:
         for session, program in ended.first_iterations(1):
             if name := next((name for name in self._powers if _kind(session.env[program.slot(name)]) != "b"), ""):
                 ended.run.warn_once((id(self.body), "power"), f"{self.body.at(name)}{POWER}")
+
+    def _warn_of_truths(self, ended: EndedLoop) -> None:
+        """Say that truth values were added up, or multiplied as matrices, in place of numbers."""
+        for session, program in ended.first_iterations(1):
+            for node in self._sums:
+                if {_kind(session.env[program.slot(name)]) for name in node.reads} == {"b"}:
+                    ended.run.warn_once((id(self.body), "truths"), f"{self.body.at(node.outputs[0])}{ADDED}")
 
     def _warn_of_boolean(self, carried: Carried, run: Run) -> None:
         node = next((node for node in self.body.nodes if carried.output in node.outputs), None)
@@ -105,6 +119,18 @@ class SetElements:
 
 
 _WHOLE = "i", "u"
+
+
+def _adding_truths(body: Body) -> Iterator[Node]:
+    """Nodes that may add truth values, which are made of nothing else; numpy says of its functions whether they give some."""
+    truths = set[str]()
+    for node in body.nodes:
+        function = getattr(np, node.op.removeprefix("numpy."), None)
+        asks = node.op == "not" or (isinstance(function, np.ufunc) and {types[-1] for types in function.types} <= {"?", "O"})
+        if node.op in ("add", "matmul") and truths.issuperset(node.reads):
+            yield node
+        if asks or (node.reads and truths.issuperset(node.reads)):
+            truths.update(node.outputs)
 
 
 def _kind(value: Any) -> str:

@@ -54,8 +54,8 @@ def power(b, x, y):
     """x ** y; whole numbers of Python's to a negative power are floats, and roots of negative ones complex."""
     if x.type.weak and y.type.weak and y.op == "const" and "f" not in (x.type.kind, y.type.kind) and y.attr < 0:
         return b.pow(b.python(x, float), b.const(float(y.attr)))
-    if _may_be_refused(x, y) and not b.takes_open:
-        raise ValueError("numpy refuses negative powers of its own whole numbers")
+    if _may_be_refused(x, y) and not (b.takes_open and y.op != "const"):
+        raise ValueError("numpy refuses negative powers of its own whole numbers: begin with a float, such as 2.0")
     if is_number(x) and not (x.type.is_array or y.type.is_array):
         return b.pow(x, y)
     if y.op == "const" and y.type.weak and x.type.kind == "f":

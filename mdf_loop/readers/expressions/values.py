@@ -215,7 +215,7 @@ class BodyBuilder:
         self._last[base] = k
         return name
 
-    def capture(self, name: str) -> Value:
+    def capture(self, name: str, number: int = Number.NO) -> Value:
         """A value from outside, by its name there."""
         if name not in self.captures:
             if name in self._names and name not in self.findings.reserved:
@@ -223,7 +223,7 @@ class BodyBuilder:
                 self.findings.changed = True
             self._names.add(name)
             self.captures.append(name)
-        return Value(name, varies=False)
+        return Value(name, Number(number), varies=False)
 
     def name(self, value: Value) -> str:
         """The name of a value in the body; literals become constants, displays arrays."""

@@ -217,9 +217,9 @@ def _input(
         refuse_reduction(port, (*path, port.id))
         return port_value(builder, f"{node.id}.{port.id}", edges, reduce_of(port), values, (*path, port.id))
     default = default_value_of(port)
-    if default is not None and not isinstance(default, GivenInput):
-        return default_of(port, path)
-    return builder.capture(port.id if default is None else default.name)
+    if isinstance(default, GivenInput):
+        return builder.capture(default.name, default.number)
+    return builder.capture(port.id) if default is None else default_of(port, path)
 
 
 def _output(

@@ -72,12 +72,13 @@ def _with_room(port: Any) -> RoomyPort:
 class GivenInput:
     """Stands in a graph in the place of a number or array that each run is given: nothing depends on which it is.
 
-    ``name`` is what it is called in a body that captures it.
+    ``name`` is what it is called in a body that captures it, ``number`` which ``Number`` it is.
     """
 
     node: str
     id: str
     name: str = ""
+    number: int = 0
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class NodeReader:
 
     def given(self, given: GivenInput) -> Value:
         """What each run is given."""
-        return self.builder.capture(given.name)
+        return self.builder.capture(given.name, given.number)
 
     @property
     def onnx_opset(self) -> int:
