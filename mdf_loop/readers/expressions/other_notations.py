@@ -57,7 +57,7 @@ def slope_of(name: str, known: Collection[str]) -> str:
 
 
 _ASSIGNED = re.compile(
-    r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)(?:\[[^\[\]]*\]|\(\w+\))?\s*"
+    r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)(?:\[((?:[^\[\]]|\[[^\[\]]*\])+)\]|\(([\w\s+-]+)\))?\s*"
     r"(?:(\*\*|//|[-+*/%@])?=(?!=)|<-|(?<=[\])]):)\s*([^\n]+)"
 )
 _KEYLESS = re.compile(r"\s*(while|collect \w+|let \w+)[ \t]+([^\n{]+)")
@@ -66,15 +66,18 @@ _START_VALUE = re.compile(r"\s*(?:init(?:ial)?\s+(\w+)|(\w+)[(\[]\s*0\s*[)\]])\s
 """Lines of other languages that set a value: always, without a colon, where something holds, and at the beginning."""
 
 
-def as_equation(text: str) -> str:
+def as_equation(text: str, in_text: bool = True) -> str:
     """A sentence on how to write an equation, where a text looks like an assignment of Python; otherwise empty.
 
     >>> as_equation("x += dt * v")
     '; an equation has a colon: x: x + dt * v'
     >>> as_equation("x[i] = x[i-1] + 1")
-    '; an equation has a colon: x: x + 1'
+    '; x is the value of one iteration: x: x + 1, and collect all_x: x keeps those of all'
+    >>> as_equation("q[c] += rate")
+    '; an equation gives the whole of q: q: where(arange(len(q)) == c, q[c] + rate, q); in an @mdf_loop.body write q[c] += ...'
     """
-    if found := _START_VALUE.match(text):
+    text = re.sub(r"^(\s*\w+\[\w+)\]\[", r"\1, ", text)
+    if (found := _START_VALUE.match(text)) and not re.search(_read_at(str(found[2]), "0"), found[3]):
         return f"; an initial value is given in the call, {found[1] or found[2]}={found[3]}, or in the args of the loop"
     if found := _CHOSEN.match(text):
         return f"; choose the value: {found[2]}: where({found[1]}, {found[3]}, {found[2]})"
@@ -82,11 +85,57 @@ def as_equation(text: str) -> str:
     if found is None:
         keyless = _KEYLESS.match(text)
         return f"; an equation has a colon: {keyless[1]}: {keyless[2]}" if keyless else as_derivative(text, in_text=True)
-    name, operator, value = found.groups()
-    own = name.split()[-1]
-    value = re.sub(rf"\b{own}[\[(]\s*[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?[\])]", own, value)
+    name, element, called, operator, value = found.groups()
+    own, index = name.split()[-1], (element or called or "").strip()
     value = shortened(re.sub(r"\s+:\s*\w+\s*$", "", value).strip("; "), 400)  # Brian has units there, MATLAB a semicolon
-    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value}"
+    if index and name == own:
+        return _as_element(own, index, operator, value) or _as_value(own, value, in_text)
+    value = re.sub(_read_at(own, r"[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?"), own, value)
+    return f"; an equation has a colon: {name}: {_applied(name, operator, value) if operator else value}"
+
+
+def _as_value(name: str, value: str, in_text: bool) -> str:
+    """How the values of all iterations are written, which other languages have as the elements of an array."""
+    value = re.sub(_read_at(name, r"[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?"), name, value)
+    kept = f"collect all_{name}: {name}" if in_text else f"collected: {{all_{name}: {name}}}"
+    return f"; {name} is the value of one iteration: {name}: {value}, and {kept} keeps those of all"
+
+
+def _as_element(name: str, index: str, operator: str | None, value: str) -> str:
+    """How one element of an array is set; empty where an index is the iteration."""
+    is_read = re.search(_read_at(name, re.escape(index)), value)
+    is_iteration = re.fullmatch(r"[ikmnt]|\w+\s*\+\s*(?:1|dt)", index) or re.search(_read_at(name, r"\w+\s*-\s*(?:1|dt)"), value)
+    if is_iteration and not (is_read or operator):
+        return ""
+    place = name if re.search("[<>=!]", index) else f"{name}[{index}]"
+    value = re.sub(_read_at(name, re.escape(index)), place, value)
+    value = _applied(place, operator, value) if operator else value
+    set_there = [_is_there(name + "[0]" * axis, each.strip()) for axis, each in enumerate(index.split(","))]
+    whole = {1: set_there[0], 2: f"outer({', '.join(set_there)})"}.get(len(set_there), "")
+    cure = "" if not whole or re.search(r":|[\[(].*,", index) else f": {name}: where({whole}, {value}, {name})"
+    return f"; an equation gives the whole of {name}{cure}; in an @mdf_loop.body write {name}[{index}] {operator or ''}= ..."
+
+
+def _is_there(array: str, index: str) -> str:
+    """Where the elements of an array are that an index means: a mask is the place itself."""
+    if re.search("[<>=!]", index):
+        return index
+    return f"arange(len({array})) == {f'len({array}) {index}' if index.startswith('-') else index}"
+
+
+def _read_at(name: str, index: str) -> str:
+    return rf"\b{name}[\[(]\s*{index}\s*[\])]"
+
+
+def _applied(left: str, operator: str, value: str) -> str:
+    """``left operator= value`` as a value, with brackets where the operator would take it apart."""
+    plain = f"{left} {operator} {value}"
+    try:
+        tree, given = (ast.parse(text, mode="eval").body for text in (plain, value))
+    except SyntaxError:
+        return plain
+    is_whole = isinstance(tree, ast.BinOp) and ast.dump(tree.right) == ast.dump(given)
+    return plain if is_whole else f"{left} {operator} ({value})"
 
 
 def of_another_iteration(name: str, known: Collection[str]) -> str:
