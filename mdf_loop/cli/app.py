@@ -15,7 +15,7 @@ import typer
 from mdf_loop.cli import comparing, installation, looking, run, showing, sweeping, writing
 from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import Interrupted, report, telling_warnings
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError, LoopError, close_to
 
 app = typer.Typer(
     add_completion=True,
@@ -98,9 +98,36 @@ def _refuse_loose(arguments: list[str]) -> None:
         name, _, number = text.removeprefix("--").partition("=")
         is_value = (number or value).lstrip("+-.")[:1].isdigit()
         if known and text[:2] == "--" and name.isidentifier() and name not in known and is_value:
-            raise _NotThere(f"there is no option --{name}; a value of the model is --set {name}={number or value}")
+            raise _NotThere(_of_no_option(arguments, name, number or value))
+        if before == "--set" and name in _all_options() and not _takes(arguments, name):
+            cure = f"write --{name.replace('_', '-')} {number}" if name in known else _has_no_option(arguments, name)
+            raise ArgumentError(f"the model has no input {name!r}; {cure}")
         if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):
             raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
+
+
+def _of_no_option(arguments: list[str], name: str, value: str) -> str:
+    """What to do about an option that the command does not have."""
+    is_input = _takes(arguments, name)
+    options = {each.strip("_").replace("_", "-") for each in _options_of(arguments)} - {"file"}
+    close = close_to(name.replace("_", "-"), options)
+    cure = f"did you mean --{close[0]}?" if close else f"mdf-loop {_command_of(arguments)} -h lists those that there are"
+    return f"{_has_no_option(arguments, name)}; {f'a value of the model is --set {name}={value}' if is_input else cure}"
+
+
+def _has_no_option(arguments: list[str], name: str) -> str:
+    return f"{_command_of(arguments)} has no option --{name.replace('_', '-')}"
+
+
+def _takes(arguments: list[str], name: str) -> bool:
+    """Whether the model of a command has an input of a name, or cannot be read, which is an error of its own."""
+    from mdf_loop.models.opening import prepare
+
+    file = next(filter(os.path.isfile, arguments[1:]), None)
+    try:
+        return file is None or prepare(file).takes(name)
+    except (LoopError, OSError):
+        return True
 
 
 @contextlib.contextmanager
@@ -117,6 +144,15 @@ def _debugging(wanted: bool) -> Iterator[None]:
 
 def _options_of(arguments: list[str]) -> set[str]:
     """The options of the command that is called, by their names in Python."""
-    name = next((argument for argument in arguments if not argument.startswith("-")), "")
+    name = _command_of(arguments)
     command = next((each.callback for each in app.registered_commands if getattr(each.callback, "__name__", "") == name), None)
     return set() if command is None else set(inspect.signature(command).parameters)
+
+
+def _command_of(arguments: list[str]) -> str:
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
+
+
+def _all_options() -> set[str]:
+    """The options of all commands."""
+    return {name for each in app.registered_commands for name in inspect.signature(each.callback or _top).parameters}
