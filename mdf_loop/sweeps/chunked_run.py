@@ -55,6 +55,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
         said = _completed(said)
         run = start_run(said.seed)
         task = _task(model, grid_of(over), inputs, said, run.stream.seed)
+        task.warn_of_loops()
         workers, length = _counted("workers", said.workers), _length_of(said)
         if said.store is not None:
             return _stored(task, run, workers, length, said)

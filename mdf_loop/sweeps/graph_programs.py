@@ -14,6 +14,7 @@ from mdf_loop.convert.scheduled.open_start import OpenRun
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.warnings.nan_warnings import Compared
+from mdf_loop.execute.warnings.wrapped_indices import wrapped_indices
 from mdf_loop.integrations.input_places import Given, Place
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.models.once import OnceEvaluation, Request, part_of_model
@@ -83,6 +84,7 @@ class GraphOfRuns:
     def __init__(self, body: Body, trip_count: int | None, limit: str = "") -> None:
         self.trip_count, self.vectors, self.draws = trip_count, Vectors(), any(map(draws, body.nodes))
         self._is_exact: bool | None = None
+        self._warned: list[str] | None = None
         self.more, self.ends = list[str](), list[str]()
         loops = [node for node in body.nodes if node.loop is not None]
         if len(loops) == 1:
@@ -91,6 +93,13 @@ class GraphOfRuns:
             self.more = [ITERATIONS, *(loops[0].outputs[k] for k, _ in compared), *([limit] if limit else [])]
         self.body = replace(body, outputs=(*body.outputs, *self.more))
         self.graph = Graph(self.body)
+
+    def warned(self, run: Run) -> list[str]:
+        """What a run by itself warns of as soon as its loops are known, and machine code does not."""
+        if self._warned is None:
+            loops = [node.loop for node in self.body.nodes if node.loop is not None and not node.loop.body.typed]
+            self._warned = [f"{loop.name}: {said}" for loop in loops for _, said in wrapped_indices(loop, run)]
+        return self._warned
 
     def results(self, found: Sequence[Any]) -> Sequence[Any]:
         """The outputs, of what the body gives before ``more``: a row of each for each run."""
