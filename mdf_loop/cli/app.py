@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import comparing, installation, looking, run, showing, sweeping, writing
+from mdf_loop.cli import comparing, installation, looking, parameters, run, showing, sweeping, writing
 from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import Interrupted, report, telling_warnings
 from mdf_loop.errors import ArgumentError, LoopError, close_to
@@ -99,7 +99,7 @@ def _refuse_loose(arguments: list[str]) -> None:
         is_value = (number or value).lstrip("+-.")[:1].isdigit()
         if known and text[:2] == "--" and name.isidentifier() and name not in known and is_value:
             raise _NotThere(_of_no_option(arguments, name, number or value))
-        if before == "--set" and name in _all_options() and not _takes(arguments, name):
+        if before == "--set" and name in _all_options() and parameters.is_value(number) and not _takes(arguments, name):
             cure = f"write --{name.replace('_', '-')} {number}" if name in known else _has_no_option(arguments, name)
             raise ArgumentError(f"the model has no input {name!r}; {cure}")
         if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):

@@ -89,6 +89,15 @@ def test_a_node_has_the_same_cure(tmp_path, name, value, meant):
     assert any(meant in found.message for found in check(tmp_path / "m.yaml"))
 
 
+def test_a_let_is_no_result_until_it_is_collected(tmp_path):
+    path, text = tmp_path / "m.yaml", MODEL % ("q", "q + d")
+    path.write_text(text.replace("{carried", "{let: {d: 1 + i}, carried").replace("run.q", "run.d"))
+    with pytest.raises(MalformedBody, match=re.escape("it is of let, which is computed and not kept: write collected: {d: d}")):
+        mdf_loop.run(path)
+    path.write_text(path.read_text().replace("{let", "{collected: {d: d}, let"))
+    assert mdf_loop.run(path)["o"].tolist() == [1, 2, 3]
+
+
 def test_an_operator_takes_its_value_as_a_whole():
     assert cure("x *= a + b", 1, True, x=1.0).endswith("x: x * (a + b)")
     assert cure("x -= a - b", 1, True, x=1.0).endswith("x: x - (a - b)")

@@ -199,6 +199,16 @@ OTHER_FUNCTIONS = {
     **dict.fromkeys(("rep", "repmat"), "tile"),
     **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
     "rpois": "poisson",
+    "clamp": "clip",
+    "inv_logit": "sigmoid",
+    "inverse": "inv",
+    "normal_rng": "normal",
+    "logit": "log({0} / (1 - {0}))",
+    "Phi": "(1 + erf({0} / sqrt(2))) / 2",
+    "logsumexp": "max({0}) + log(sum(exp({0} - max({0}))))",
+    "categorical": "sum(uniform() > cumsum({0}))",
+    "cholesky": "a parameter whose value is numpy.linalg.cholesky({0})",
+    "normal_lpdf": "-(({0} - {1}) / {2}) ** 2 / 2 - log({2} * sqrt(2 * pi))",
     "gauss": "normal",
     "ln": "log",
     "step": "heaviside",
@@ -227,6 +237,8 @@ def meant_by_function(name: str, args: Sequence[ast.expr], known: Iterable[str])
     """
     ours = OTHER_FUNCTIONS.get(name, "")
     if "(" in ours:
+        if args and isinstance(given := args[0], ast.BinOp) and isinstance(given.op, ast.BitOr):  # Stan has | there
+            args = [given.left, given.right, *args[1:]]
         parts = [part_of_product(each) for each in args]
         filled = ours.format(*parts, *["x", "0", "1"][len(parts) :], all=", ".join(map(ast.unparse, args)))
         return f"; write {filled}"
