@@ -98,25 +98,22 @@ def _refuse_loose(arguments: list[str]) -> None:
         name, _, number = text.removeprefix("--").partition("=")
         is_value = (number or value).lstrip("+-.")[:1].isdigit()
         if known and text[:2] == "--" and name.isidentifier() and name not in known and is_value:
-            raise _NotThere(_of_no_option(arguments, name, number or value))
-        if before == "--set" and name in _all_options() and parameters.is_value(number) and not _takes(arguments, name):
-            cure = f"write --{name.replace('_', '-')} {number}" if name in known else _has_no_option(arguments, name)
+            cure = f"; a value of the model is --set {name}={number or value}" if _takes(arguments, name) else ""
+            raise _NotThere(f"there is no option --{name}{cure}" if cure else _of_no_option(arguments, name, known))
+        is_option = before == "--set" and name in known | _options_of(["run"]) and parameters.is_value(number)
+        if is_option and not _takes(arguments, name):
+            cure = f"write --{name.replace('_', '-')} {number}" if name in known else f"{arguments[0]} has no option --{name}"
             raise ArgumentError(f"the model has no input {name!r}; {cure}")
         if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):
             raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
 
 
-def _of_no_option(arguments: list[str], name: str, value: str) -> str:
+def _of_no_option(arguments: list[str], name: str, known: set[str]) -> str:
     """What to do about an option that the command does not have."""
-    is_input = _takes(arguments, name)
-    options = {each.strip("_").replace("_", "-") for each in _options_of(arguments)} - {"file"}
+    command, options = arguments[0], [each.replace("_", "-") for each in known - {"file"}]
     close = close_to(name.replace("_", "-"), options)
-    cure = f"did you mean --{close[0]}?" if close else f"mdf-loop {_command_of(arguments)} -h lists those that there are"
-    return f"{_has_no_option(arguments, name)}; {f'a value of the model is --set {name}={value}' if is_input else cure}"
-
-
-def _has_no_option(arguments: list[str], name: str) -> str:
-    return f"{_command_of(arguments)} has no option --{name.replace('_', '-')}"
+    cure = f"did you mean --{close[0]}?" if close else f"mdf-loop {command} -h lists those that there are"
+    return f"{command} has no option --{name}; {cure}"
 
 
 def _takes(arguments: list[str], name: str) -> bool:
@@ -144,15 +141,6 @@ def _debugging(wanted: bool) -> Iterator[None]:
 
 def _options_of(arguments: list[str]) -> set[str]:
     """The options of the command that is called, by their names in Python."""
-    name = _command_of(arguments)
+    name = next((argument for argument in arguments if not argument.startswith("-")), "")
     command = next((each.callback for each in app.registered_commands if getattr(each.callback, "__name__", "") == name), None)
     return set() if command is None else set(inspect.signature(command).parameters)
-
-
-def _command_of(arguments: list[str]) -> str:
-    return next((argument for argument in arguments if not argument.startswith("-")), "")
-
-
-def _all_options() -> set[str]:
-    """The options of all commands."""
-    return {name for each in app.registered_commands for name in inspect.signature(each.callback or _top).parameters}

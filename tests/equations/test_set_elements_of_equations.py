@@ -67,7 +67,7 @@ def test_a_second_line_and_a_slice_have_a_cure_too():
 @pytest.mark.parametrize("line", ["x[i]: x[i-1] + a", "x[t+1] = x[t] + a", "x(k+1) = x(k) + a", "x(t+dt) = x(t) + a"])
 def test_values_of_iterations_are_collected(line):
     said = cure(line, 2, True, x=0.0)
-    equation, kept = re.search("one iteration: (x: .*), and (collect .*) keeps", said).groups()
+    equation, kept = re.search("a colon: (x: .*), and (collect .*) keeps", said).groups()
     assert mdf_loop.loop(2, True, x=0.0, a=2.0, body=f"{equation}\n{kept}")[1].tolist() == [2, 4]
 
 
@@ -81,7 +81,7 @@ m: {graphs: {g: {nodes: {a: {parameters: {run: {function: "onnx::Loop", args: {M
     ("name", "value", "meant"),
     [
         ("q[c]", "q[c] + 1", "q: where(arange(len(q)) == c, q[c] + 1, q)"),
-        ("q[i]", "q[i-1] + 1", "q: q + 1, and collected: {all_q: q} keeps those of all"),
+        ("q[i]", "q[i-1] + 1", "q: q + 1, and collect all_q: q keeps those of all iterations"),
     ],
 )
 def test_a_node_has_the_same_cure(tmp_path, name, value, meant):

@@ -191,7 +191,7 @@ def test_a_power_of_other_languages_in_mdf_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "cure"),
     [
-        (("run", DRIFT, "--drift", "3"), 2, "run has no option --drift; a value of the model is --set drift=3"),
+        (("run", DRIFT, "--drift", "3"), 2, "there is no option --drift; a value of the model is --set drift=3"),
         (("run", DRIFT, "--drift=-.5"), 2, "--set drift=-.5"),
         (("run", DRIFT, "--trial", "5"), 2, "run has no option --trial; did you mean --trials?"),
         (("run", DRIFT, "--seeds=5"), 2, "run has no option --seeds; did you mean --seed?"),

@@ -66,13 +66,13 @@ _START_VALUE = re.compile(r"\s*(?:init(?:ial)?\s+(\w+)|(\w+)[(\[]\s*0\s*[)\]])\s
 """Lines of other languages that set a value: always, without a colon, where something holds, and at the beginning."""
 
 
-def as_equation(text: str, in_text: bool = True) -> str:
+def as_equation(text: str) -> str:
     """A sentence on how to write an equation, where a text looks like an assignment of Python; otherwise empty.
 
     >>> as_equation("x += dt * v")
     '; an equation has a colon: x: x + dt * v'
     >>> as_equation("x[i] = x[i-1] + 1")
-    '; x is the value of one iteration: x: x + 1, and collect all_x: x keeps those of all'
+    '; an equation has a colon: x: x + 1, and collect all_x: x keeps those of all iterations'
     >>> as_equation("q[c] += rate")
     '; an equation gives the whole of q: q: where(arange(len(q)) == c, q[c] + rate, q); in an @mdf_loop.body write q[c] += ...'
     """
@@ -88,17 +88,11 @@ def as_equation(text: str, in_text: bool = True) -> str:
     name, element, called, operator, value = found.groups()
     own, index = name.split()[-1], (element or called or "").strip()
     value = shortened(re.sub(r"\s+:\s*\w+\s*$", "", value).strip("; "), 400)  # Brian has units there, MATLAB a semicolon
-    if index and name == own:
-        return _as_element(own, index, operator, value) or _as_value(own, value, in_text)
+    if index and name == own and (cure := _as_element(own, index, operator, value)):
+        return cure
     value = re.sub(_read_at(own, r"[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?"), own, value)
-    return f"; an equation has a colon: {name}: {_applied(name, operator, value) if operator else value}"
-
-
-def _as_value(name: str, value: str, in_text: bool) -> str:
-    """How the values of all iterations are written, which other languages have as the elements of an array."""
-    value = re.sub(_read_at(name, r"[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?"), name, value)
-    kept = f"collect all_{name}: {name}" if in_text else f"collected: {{all_{name}: {name}}}"
-    return f"; {name} is the value of one iteration: {name}: {value}, and {kept} keeps those of all"
+    kept = f", and collect all_{own}: {own} keeps those of all iterations" if index and name == own else ""
+    return f"; an equation has a colon: {name}: {_applied(name, operator, value)}{kept}"
 
 
 def _as_element(name: str, index: str, operator: str | None, value: str) -> str:
@@ -109,7 +103,7 @@ def _as_element(name: str, index: str, operator: str | None, value: str) -> str:
         return ""
     place = name if re.search("[<>=!]", index) else f"{name}[{index}]"
     value = re.sub(_read_at(name, re.escape(index)), place, value)
-    value = _applied(place, operator, value) if operator else value
+    value = _applied(place, operator, value)
     set_there = [_is_there(name + "[0]" * axis, each.strip()) for axis, each in enumerate(index.split(","))]
     whole = {1: set_there[0], 2: f"outer({', '.join(set_there)})"}.get(len(set_there), "")
     cure = "" if not whole or re.search(r":|[\[(].*,", index) else f": {name}: where({whole}, {value}, {name})"
@@ -127,15 +121,10 @@ def _read_at(name: str, index: str) -> str:
     return rf"\b{name}[\[(]\s*{index}\s*[\])]"
 
 
-def _applied(left: str, operator: str, value: str) -> str:
+def _applied(left: str, operator: str | None, value: str) -> str:
     """``left operator= value`` as a value, with brackets where the operator would take it apart."""
-    plain = f"{left} {operator} {value}"
-    try:
-        tree, given = (ast.parse(text, mode="eval").body for text in (plain, value))
-    except SyntaxError:
-        return plain
-    is_whole = isinstance(tree, ast.BinOp) and ast.dump(tree.right) == ast.dump(given)
-    return plain if is_whole else f"{left} {operator} ({value})"
+    is_plain = re.fullmatch(r"[\w.]+" + r"(\s*[*/+-]\s*[\w.]+)*" * (operator == "+"), value)
+    return f"{left} {operator} {value if is_plain else f'({value})'}" if operator else value
 
 
 def of_another_iteration(name: str, known: Collection[str]) -> str:
