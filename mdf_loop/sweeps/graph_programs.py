@@ -84,7 +84,6 @@ class GraphOfRuns:
     def __init__(self, body: Body, trip_count: int | None, limit: str = "") -> None:
         self.trip_count, self.vectors, self.draws = trip_count, Vectors(), any(map(draws, body.nodes))
         self._is_exact: bool | None = None
-        self._warned: list[str] | None = None
         self.more, self.ends = list[str](), list[str]()
         loops = [node for node in body.nodes if node.loop is not None]
         if len(loops) == 1:
@@ -94,12 +93,10 @@ class GraphOfRuns:
         self.body = replace(body, outputs=(*body.outputs, *self.more))
         self.graph = Graph(self.body)
 
-    def warned(self, run: Run) -> list[str]:
-        """What a run by itself warns of as soon as its loops are known, and machine code does not."""
-        if self._warned is None:
-            loops = [node.loop for node in self.body.nodes if node.loop is not None and not node.loop.body.typed]
-            self._warned = [f"{loop.name}: {said}" for loop in loops for _, said in wrapped_indices(loop, run)]
-        return self._warned
+    def warns(self, run: Run) -> bool:
+        """Whether a run by itself warns of what is known of its loops before they begin, and machine code does not."""
+        loops = [node.loop for node in self.body.nodes if node.loop is not None and not node.loop.body.typed]
+        return any(True for loop in loops for _ in wrapped_indices(loop, run))
 
     def results(self, found: Sequence[Any]) -> Sequence[Any]:
         """The outputs, of what the body gives before ``more``: a row of each for each run."""

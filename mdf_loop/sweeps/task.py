@@ -229,7 +229,7 @@ class Task:
             with self.chosen():
                 run = start_run()
                 source = source_of(self.model, self.recorded, stepping(self.wish))
-                is_known = source is not None and source.whole(self.inputs_of(0), self.columns, run)[0].warned(run)
+                is_known = source is not None and source.whole(self.inputs_of(0), self.columns, run)[0].warns(run)
         except Exception as reason:  # the runs say what is wrong
             let_through(reason)
             return

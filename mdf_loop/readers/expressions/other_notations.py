@@ -102,8 +102,7 @@ def _as_element(name: str, index: str, operator: str | None, value: str) -> str:
     if is_iteration and not (is_read or operator):
         return ""
     place = name if re.search("[<>=!]", index) else f"{name}[{index}]"
-    value = re.sub(_read_at(name, re.escape(index)), place, value)
-    value = _applied(place, operator, value)
+    value = _applied(place, operator, re.sub(_read_at(name, re.escape(index)), place, value))
     set_there = [_is_there(name + "[0]" * axis, each.strip()) for axis, each in enumerate(index.split(","))]
     whole = {1: set_there[0], 2: f"outer({', '.join(set_there)})"}.get(len(set_there), "")
     cure = "" if not whole or re.search(r":|[\[(].*,", index) else f": {name}: where({whole}, {value}, {name})"
