@@ -172,7 +172,7 @@ def counted_results(graph: Any) -> Iterator[Finding]:
 
 
 def _of_places(said: Equations, node: Any, thing: Any, place: tuple[str, ...]) -> Iterator[Finding]:
-    results = NamedResults((*said.carried, *said.collected), len(said.carried))
+    results = NamedResults((*said.carried, *said.collected), len(said.carried), said.let)
     for port in node.output_ports:
         taken = re.fullmatch(rf"\s*{re.escape(thing.id)}\s*\[\s*(\d+)\s*\]\s*", str(port.value), re.ASCII)
         if taken is None or int(taken[1]) >= len(results.names):

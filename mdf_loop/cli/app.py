@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from mdf_loop.cli import comparing, installation, looking, run, showing, sweeping, writing
+from mdf_loop.cli import comparing, installation, looking, parameters, run, showing, sweeping, writing
 from mdf_loop.cli.console import take_any_text
 from mdf_loop.cli.problems import Interrupted, report, telling_warnings
-from mdf_loop.errors import ArgumentError, LoopError
+from mdf_loop.errors import ArgumentError, LoopError, close_to
 
 app = typer.Typer(
     add_completion=True,
@@ -98,9 +98,33 @@ def _refuse_loose(arguments: list[str]) -> None:
         name, _, number = text.removeprefix("--").partition("=")
         is_value = (number or value).lstrip("+-.")[:1].isdigit()
         if known and text[:2] == "--" and name.isidentifier() and name not in known and is_value:
-            raise _NotThere(f"there is no option --{name}; a value of the model is --set {name}={number or value}")
+            cure = f"; a value of the model is --set {name}={number or value}" if _takes(arguments, name) else ""
+            raise _NotThere(f"there is no option --{name}{cure}" if cure else _of_no_option(arguments, name, known))
+        is_option = before == "--set" and name in known | _options_of(["run"]) and parameters.is_value(number)
+        if is_option and not _takes(arguments, name):
+            cure = f"write --{name.replace('_', '-')} {number}" if name in known else f"{arguments[0]} has no option --{name}"
+            raise ArgumentError(f"the model has no input {name!r}; {cure}")
         if before[:1] != "-" and text.partition("=")[0].isidentifier() and "=" in text and not os.path.exists(text):
             raise ArgumentError(f"{text!r} has no option: write --set {text}; for the values of a sweep --over {text}")
+
+
+def _of_no_option(arguments: list[str], name: str, known: set[str]) -> str:
+    """What to do about an option that the command does not have."""
+    command, options = arguments[0], [each.replace("_", "-") for each in known - {"file"}]
+    close = close_to(name.replace("_", "-"), options)
+    cure = f"did you mean --{close[0]}?" if close else f"mdf-loop {command} -h lists those that there are"
+    return f"{command} has no option --{name}; {cure}"
+
+
+def _takes(arguments: list[str], name: str) -> bool:
+    """Whether the model of a command has an input of a name, or cannot be read, which is an error of its own."""
+    from mdf_loop.models.opening import prepare
+
+    file = next(filter(os.path.isfile, arguments[1:]), None)
+    try:
+        return file is None or prepare(file).takes(name)
+    except (LoopError, OSError):
+        return True
 
 
 @contextlib.contextmanager

@@ -133,12 +133,13 @@ def _assignment(text: str) -> tuple[str, Any]:
         known = "numbers (nan and inf too), true, false, [1, 2], and texts in quotes"
         meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
         listed = value.translate(str.maketrans("()", "[]"))
-        written = next(filter(_is_value, (value.lower(), listed, f"[{listed.strip('[]')}]")), "") if value else ""
+        written = next(filter(is_value, (value.lower(), listed, f"[{listed.strip('[]')}]")), "") if value else ""
         meant = f"; write {written}" if written else meant
         raise MalformedBody(f"--set {name}: {value!r} is not a value; there are {known}{meant}") from error
 
 
-def _is_value(text: str) -> bool:
+def is_value(text: str) -> bool:
+    """Whether a text is a value."""
     try:
         value_in(text)
     except (ValueError, RecursionError):

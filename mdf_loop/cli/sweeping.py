@@ -143,8 +143,8 @@ def reduction(text: str) -> str | list[float]:
 FEW = 5
 """Errors that are shown in full."""
 
-FAILED = r"\d+ of .* runs failed"
-"""How the warning of a sweep begins."""
+FAILED = r"[\d,]+ of .* runs (failed|ended at M)"
+"""How warnings of a sweep begin that the table says too."""
 
 
 def _content(found: Any, store: str | None) -> dict[str, Any]:

@@ -80,6 +80,11 @@ def meant(name: str, known: Iterable[str], values: Sequence[str] = ()) -> str:
     return f"; it is an option: with mdf_loop.options({name}=...)" if name in {each.name for each in fields(Options)} else ""
 
 
+def of_let(name: str, let: Iterable[str]) -> str:
+    """How a value of let becomes a result; empty for other names."""
+    return f"; it is of let, which is computed and not kept: write collected: {{{name}: {name}}}" if name in let else ""
+
+
 def is_called(name: str, argument: str) -> bool:
     """Whether a name is what people call an argument, such as ``over``: the values of a sweep, bounds or ranges."""
     return name.lower() in OTHER_NAMES.get(argument, "").split()

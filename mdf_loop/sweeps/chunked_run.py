@@ -11,6 +11,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, unknown_name, warn_user
 from mdf_loop.integrations.input_places import refuse_options
+from mdf_loop.models.ended_runs import at_m_in_words
 from mdf_loop.models.labelled import xarray
 from mdf_loop.models.model import HOW, Model, Wish
 from mdf_loop.models.opening import prepare
@@ -24,7 +25,7 @@ from mdf_loop.sweeps.checkpoints.checkpoint import Checkpoint, begun
 from mdf_loop.sweeps.clusters import on_cluster
 from mdf_loop.sweeps.grid import Grid, grid_of
 from mdf_loop.sweeps.pieces import Pieces, Uncut
-from mdf_loop.sweeps.rows.labels import labelled, labels_of_sweep
+from mdf_loop.sweeps.rows.labels import Labels, labelled, labels_of_sweep
 from mdf_loop.sweeps.rows.reducing import reduce_of
 from mdf_loop.sweeps.rows.rows_of_runs import Span, Table, fill, keeping
 from mdf_loop.sweeps.stores.regular import RowLayout, zarr
@@ -35,6 +36,10 @@ from mdf_loop.sweeps.workers import Work, here, in_threads
 
 LONG_POINT = 60.0
 """Seconds of a point from which on a warning says that no other worker helps with it."""
+
+
+FEW_ENDS = 0.01
+"""The part of runs that may end at M without a warning."""
 
 
 class Said(SimpleNamespace):
@@ -55,6 +60,9 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
         said = _completed(said)
         run = start_run(said.seed)
         task = _task(model, grid_of(over), inputs, said, run.stream.seed)
+        task.warn_of_loops()
+        if hasattr(said.workers, "scheduler_info"):
+            raise KindError("workers is the number of threads here; a dask.distributed.Client is given as client=")
         workers, length = _counted("workers", said.workers), _length_of(said)
         if said.store is not None:
             return _stored(task, run, workers, length, said)
@@ -71,6 +79,7 @@ def swept(model: Any, over: Any, inputs: Mapping[str, Any], said: Said) -> Any:
             found = _found(task, pieces, run, workers, said.client, saved)
             fill(table, found, run, Tally(run.options.progress or None, task.model.name, task.size, before))
             warn_of_runs(task, table)
+            _warn_of_ends(task, table, labels)
     return there()
 
 
@@ -102,6 +111,7 @@ def _stored(task: Task, run: Run, workers: int, length: int | None, said: Said) 
         found = _found(store.writer, pieces, run, workers, said.client, store)
         fill(store, found, run, Tally(run.options.progress or None, task.model.name, task.size))
         warn_of_runs(task, store.counted)
+        _warn_of_ends(task, store.counted, labels)
     return store.results(labels.failed(store.counted.errors))
 
 
@@ -131,6 +141,14 @@ def warn_of_runs(task: Task, table: Table | StoreCounts) -> None:
     if table.errors:
         many = f"{table.failed} of {in_words(task.size)} runs"
         warn_user(f"{many} failed; the first, {table.errors[min(table.errors)]}")
+
+
+def _warn_of_ends(task: Task, table: Table | StoreCounts, labels: Labels) -> None:
+    """Say that runs without a decision are in what is made of trials, where no one can see which they are."""
+    at_m = table.at_m or 0
+    if task.reduce is not None and labels.may_decide and at_m > FEW_ENDS * table.complete:
+        runs = at_m_in_words(at_m, f"{table.complete:,} runs")
+        warn_user(f"{runs}: reduce= takes these as the others; give a larger M, or look at trials without reduce=")
 
 
 def _completed(said: Said) -> Said:

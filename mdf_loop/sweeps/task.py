@@ -29,7 +29,7 @@ from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_nans
 from mdf_loop.sweeps.seeds import seed_of, streams_of
 from mdf_loop.sweeps.side_by_side import run_together
-from mdf_loop.sweeps.sources import engine_of, stepping
+from mdf_loop.sweeps.sources import engine_of, source_of, stepping
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
 from mdf_loop.sweeps.workers import here, in_parts
 
@@ -222,6 +222,19 @@ class Task:
         found |= {f"given {name}": row for name, row in first_nans(given).items()}
         chunk.suspects = {reason: start + row for reason, row in found.items()}
         return chunk, stop - start
+
+    def warn_of_loops(self) -> None:
+        """Say of the first run what its loops say as soon as they are known: many runs together are silent."""
+        try:
+            with self.chosen():
+                run = start_run()
+                source = source_of(self.model, self.recorded, stepping(self.wish))
+                is_known = source is not None and source.whole(self.inputs_of(0), self.columns, run)[0].warns(run)
+        except Exception as reason:  # the runs say what is wrong
+            let_through(reason)
+            return
+        if is_known:
+            self.warn_of({"loops": 0})
 
     def warn_of(self, suspects: Mapping[str, int]) -> None:
         """Say what the first run warns of that warns: JAX, and machine code of many runs, are silent."""

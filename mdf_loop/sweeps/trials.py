@@ -41,6 +41,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
     about = model.about(Found({}), inputs, run, wish)
     about.may_decide = may_decide(model, wish)
     kept = _Kept(task, about)
+    task.warn_of_loops()
     with keeping(kept.results, lambda: f"{kept.complete:,} of {task.size:,} trials are complete"):
         task.run_all(kept, run)
         task.warn_of(kept.suspects)

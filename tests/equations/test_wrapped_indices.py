@@ -84,6 +84,30 @@ m:
 """
 
 
+@pytest.mark.parametrize("index", ["i - 1", "i"])
+@pytest.mark.parametrize("times", [2, 40])
+def test_trials_sweeps_and_fits_say_it_once_each(tmp_path, index, times):
+    path = tmp_path / "m.yaml"
+    path.write_text(
+        MODEL.replace("i - 1", index)
+        .replace("x: 0.0, body", "x: w, body")
+        .replace("b: {value", "w: {value: 1.0}\n            b: {value")
+    )
+    calls = {
+        "trials": lambda: mdf_loop.run(path, trials=times),
+        "sweep": lambda: mdf_loop.sweep(path, {"w": [0.5, 1.0]}, trials=times),
+        "store": lambda: mdf_loop.sweep(path, {"w": [0.5, 1.0]}, trials=times, store=tmp_path / "s.zarr"),
+        "fit": lambda: mdf_loop.fit(path, {"o": np.full(30, 7.0)}, {"w": (0.0, 2.0)}, seed=1),
+    }
+    for name, call in calls.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", LoopWarning)
+            call()
+        found = [text for each in caught if "counts from the end" in (text := str(each.message))]
+        assert len(found) == (index == "i - 1"), (name, found)
+        assert all("the index i - 1 of s is -1" in text for text in found)
+
+
 def test_check_says_it_too(tmp_path):
     (tmp_path / "m.yaml").write_text(MODEL)
     (found,) = check(tmp_path / "m.yaml")

@@ -193,6 +193,13 @@ def test_a_power_of_other_languages_in_mdf_is_named(tmp_path):
     [
         (("run", DRIFT, "--drift", "3"), 2, "there is no option --drift; a value of the model is --set drift=3"),
         (("run", DRIFT, "--drift=-.5"), 2, "--set drift=-.5"),
+        (("run", DRIFT, "--trial", "5"), 2, "run has no option --trial; did you mean --trials?"),
+        (("run", DRIFT, "--seeds=5"), 2, "run has no option --seeds; did you mean --seed?"),
+        (("bench", DRIFT, "--trials", "5"), 2, "bench has no option --trials; mdf-loop bench -h lists those that there are"),
+        (("run", DRIFT, "--n", "5"), 2, "run has no option --n; mdf-loop run -h lists"),
+        (("run", DRIFT, "--set", "seed=1"), 1, "the model has no input 'seed'; write --seed 1"),
+        (("sweep", DRIFT, "--over", "drift=0:1:3", "--set", "trials=3"), 1, "the model has no input 'trials'; write --trials 3"),
+        (("check", DRIFT, "--set", "seed=1"), 1, "the model has no input 'seed'; check has no option --seed"),
         (("run", DRIFT, "--set", "drift", "3"), 1, "write --set drift=3"),
         (("sweep", DRIFT, "--over", "drift", "0:1:3"), 1, "write --over drift=0:1:3"),
         (("fit", DRIFT), 2, "fit is no command: in Python it is mdf_loop.fit(...)"),

@@ -77,7 +77,7 @@ def test_truth_values_are_names_in_onnx_text():
         ("x: x + 1\nwhile: true", "; it is written True"),
         ("x: x + xi", "; noise() draws a number"),
         ("x: x / (20 * ms)", "write the number, and ms into metadata: {units: ms}"),
-        ("x[i]: 1", "; an equation has a colon: x: 1"),
+        ("x[i]: 1", "; an equation has a colon: x: 1, and collect all_x: x keeps those of all iterations"),
         ("x[t] = x[t - 1] * 2", "; an equation has a colon: x: x * 2"),
         ("x(t): 1", "; an equation has a colon: x: 1"),
         ("x <- x + 1\ny <- y", "; an equation has a colon: x: x + 1"),

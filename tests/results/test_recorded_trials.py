@@ -1,5 +1,7 @@
 """What trials record, run side by side or one by one, is what each trial alone records, to the last bit."""
 
+import warnings
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -9,7 +11,7 @@ from modeci_mdf.mdf import Edge, Graph, InputPort, Node, OutputPort, Parameter
 from swept_models import DIFFUSION, loop_graph
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, LoopWarning
 from mdf_loop.models.labelled import rectangular
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.sweeps import task as tasks
@@ -126,6 +128,20 @@ def test_results_say_how_many_trials_had_no_decision():
 @pytest.mark.parametrize("name", ["accumulate", "leaky_accumulator", "oscillator", "power_iteration"])
 def test_a_loop_that_is_meant_to_run_m_iterations_says_nothing_of_it(name):
     assert repr(mdf_loop.run(f"examples/{name}.yaml", trials=3)).startswith(f"results of {name}, 3 trials\n")
+
+
+@pytest.mark.parametrize(
+    ("how", "steps", "is_said"), [({"reduce": "mean"}, 200, 1), ({}, 200, 0), ({"reduce": "mean"}, 100_000, 0)]
+)
+@pytest.mark.parametrize("place", ["memory", "store"])
+def test_a_sweep_warns_of_runs_without_decision_in_a_mean(how, steps, is_said, place, tmp_path):
+    where = {"store": tmp_path / "s.zarr"} if place == "store" else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LoopWarning)
+        mdf_loop.sweep(
+            DIFFUSION, {"drift": [0.0, 3.0]}, trials=40, seed=1, max_steps=steps, outputs=["reaction_time"], **how, **where
+        )
+    assert sum("80 runs ended at M" in str(each.message) for each in caught) == is_said
 
 
 @pytest.mark.parametrize("how", [{}, {"reduce": "mean"}, {"workers": 2, "chunk": 7}, {"reduce": "mean", "chunk": 7}])

@@ -372,6 +372,7 @@ def test_ctrl_c_keeps_what_is_complete():
         ({"reduce": {"evidenc": "mean"}}, ArgumentError, "did you mean 'evidence'"),
         ({"reduce": {"path": "mean"}, "outputs": ["evidence"]}, ArgumentError, "there are evidence"),
         ({"record": ["decision.x"]}, ArgumentError, "it takes no record"),
+        ({"workers": SimpleNamespace(scheduler_info=dict)}, KindError, "a dask.distributed.Client is given as client="),
         ({"client": 3}, KindError, "client must be a dask.distributed.Client; got int"),
         ({"over": {"decisionn.drift": [1.0]}}, ArgumentError, "no input called 'decisionn.drift'; did you mean 'drift'"),
         ({"fill": "a"}, KindError, "fill must be a number; got 'a'"),

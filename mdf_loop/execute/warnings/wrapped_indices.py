@@ -17,6 +17,8 @@ from mdf_loop.errors import LoopError
 from mdf_loop.execute.endless import computing
 from mdf_loop.execute.interpret import InterpretedLoop
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
+from mdf_loop.ir import Body, Loop
+from mdf_loop.options import Run
 from mdf_loop.plan.invariants import is_pure
 
 FAR = 1 << 30
@@ -30,14 +32,14 @@ def warn_of_wrapped_indices(ended: EndedLoop) -> None:
     if not ended.given.captured:
         return
     if (found := _wrapped.get(ended.executor)) is None:
-        found = _wrapped[ended.executor] = dict(_wrapped_indices(ended))
+        found = _wrapped[ended.executor] = dict(wrapped_indices(ended.loop, ended.run))
     for place, said in found.items():
         ended.run.warn_once((id(ended.loop.body), "wrapped index", place), f"{ended.name}: {said}")
 
 
-def _wrapped_indices(ended: EndedLoop) -> Iterator[tuple[str, str]]:
-    """What to say, by the places in the body."""
-    body, number = ended.loop.body, ended.loop.index
+def wrapped_indices(loop: Loop, run: Run) -> Iterator[tuple[str, str]]:
+    """What to say of a loop, by the places in its body."""
+    body, number = loop.body, loop.index
     parts = [node for node in body.nodes if node.op == "getitem"]
     indices = {name for node in parts for name in node.inputs[1:]}
     uses = [node for node in body.nodes if number in node.reads and node.op != "getitem"]
@@ -45,7 +47,7 @@ def _wrapped_indices(ended: EndedLoop) -> Iterator[tuple[str, str]]:
         return
     for node in parts:
         for k in _single(node.attrs["index"]) if node.inputs[0] in body.captures else ():
-            first = _at_first(ended, number, node.inputs[1 + k])
+            first = _at_first(body, number, node.inputs[1 + k], run)
             if first < 0:
                 index, array = f"{number} - {-first}", node.inputs[0]
                 said = f"in iteration 0 the index {index} of {array} is {first}, which counts from the end, as in Python"
@@ -62,12 +64,12 @@ def _single(index: Any) -> Iterator[int]:
         yield from _single(part)
 
 
-def _at_first(ended: EndedLoop, number: str, name: str) -> int:
+def _at_first(body: Body, number: str, name: str, run: Run) -> int:
     """What an index ``i - constant`` is in the first iteration; 0 for any other."""
-    made = computing(ended.loop.body, [name], {number})
+    made = computing(body, [name], {number})
     if made.body.inputs != (number,) or len(made.body.nodes) != 1 or not is_pure(made.body.nodes[0]):
         return 0
     with contextlib.suppress(LoopError, TypeError, ValueError, ArithmeticError), np.errstate(all="ignore"):  # several, or none
-        first, later = (int(made([iteration], (), ended.run)[0]) for iteration in (0, FAR))
+        first, later = (int(made([iteration], (), run)[0]) for iteration in (0, FAR))
         return first if later == FAR + first else 0
     return 0

@@ -282,6 +282,8 @@ def _part(content: Any, key: str, together: Together) -> dict[str, str]:
             word, _, value = str(name).partition(" ")
             plain = re.sub(r"\W+", "_", str(name).strip())
             meant = as_derivative(name, text) or (f"; write {plain}" if plain.isidentifier() else "")
+            if key == CARRIED and re.search(r"\w[\[(]", str(name)):
+                meant = as_equation(f"{name}: {text}") or meant
             if word in ("let", "collect"):
                 meant = f"; write {LET if word == 'let' else COLLECTED}: {{{value}: {text}}}"
             said = f"a name has letters, digits and _, and a colon behind it: x: x + 1; got {name!r}{meant}"

@@ -126,7 +126,8 @@ class FormulaNames(ast.NodeTransformer):
     def _meant_by(self, name: str, args: Sequence[ast.expr]) -> str:
         """What to write in the place of a function that is none, or of a value that is called as one."""
         drawn = f"; {instead_of(name, args)}" if name in DRAWN and name not in OTHER_FUNCTIONS else ""
-        value = f"; if it is a value, {name}[...] is an element of it, and {name} * (...) a product"
+        whether = "" if name in self.known else "if it is a value, "
+        value = f"; {whether}{name}[...] is an element of it, and {name} * (...) a product"
         return drawn or (name not in self.known and _close(name, args)) or (f"; {ANY_FUNCTION}" if hasattr(np, name) else value)
 
     def _next(self, tree: ast.Call) -> ast.expr:

@@ -57,7 +57,7 @@ def slope_of(name: str, known: Collection[str]) -> str:
 
 
 _ASSIGNED = re.compile(
-    r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)(?:\[[^\[\]]*\]|\(\w+\))?\s*"
+    r"\s*((?:(?:let|collect)\s+)?[A-Za-z_]\w*(?:/dt)?)(?:\[((?:[^\[\]]|\[[^\[\]]*\])+)\]|\(([\w\s+-]+)\))?\s*"
     r"(?:(\*\*|//|[-+*/%@])?=(?!=)|<-|(?<=[\])]):)\s*([^\n]+)"
 )
 _KEYLESS = re.compile(r"\s*(while|collect \w+|let \w+)[ \t]+([^\n{]+)")
@@ -72,9 +72,12 @@ def as_equation(text: str) -> str:
     >>> as_equation("x += dt * v")
     '; an equation has a colon: x: x + dt * v'
     >>> as_equation("x[i] = x[i-1] + 1")
-    '; an equation has a colon: x: x + 1'
+    '; an equation has a colon: x: x + 1, and collect all_x: x keeps those of all iterations'
+    >>> as_equation("q[c] += rate")
+    '; an equation gives the whole of q: q: where(arange(len(q)) == c, q[c] + rate, q); in an @mdf_loop.body write q[c] += ...'
     """
-    if found := _START_VALUE.match(text):
+    text = re.sub(r"^(\s*\w+\[\w+)\]\[", r"\1, ", text)
+    if (found := _START_VALUE.match(text)) and not re.search(_read_at(str(found[2]), "0"), found[3]):
         return f"; an initial value is given in the call, {found[1] or found[2]}={found[3]}, or in the args of the loop"
     if found := _CHOSEN.match(text):
         return f"; choose the value: {found[2]}: where({found[1]}, {found[3]}, {found[2]})"
@@ -82,11 +85,45 @@ def as_equation(text: str) -> str:
     if found is None:
         keyless = _KEYLESS.match(text)
         return f"; an equation has a colon: {keyless[1]}: {keyless[2]}" if keyless else as_derivative(text, in_text=True)
-    name, operator, value = found.groups()
-    own = name.split()[-1]
-    value = re.sub(rf"\b{own}[\[(]\s*[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?[\])]", own, value)
+    name, element, called, operator, value = found.groups()
+    own, index = name.split()[-1], (element or called or "").strip()
     value = shortened(re.sub(r"\s+:\s*\w+\s*$", "", value).strip("; "), 400)  # Brian has units there, MATLAB a semicolon
-    return f"; an equation has a colon: {name}: {f'{name} {operator} ' if operator else ''}{value}"
+    if index and name == own and (cure := _as_element(own, index, operator, value)):
+        return cure
+    value = re.sub(_read_at(own, r"[A-Za-z]\w*\s*(?:-\s*(?:1|dt)\s*)?"), own, value)
+    kept = f", and collect all_{own}: {own} keeps those of all iterations" if index and name == own else ""
+    return f"; an equation has a colon: {name}: {_applied(name, operator, value)}{kept}"
+
+
+def _as_element(name: str, index: str, operator: str | None, value: str) -> str:
+    """How one element of an array is set; empty where an index is the iteration."""
+    is_read = re.search(_read_at(name, re.escape(index)), value)
+    is_iteration = re.fullmatch(r"[ikmnt]|\w+\s*\+\s*(?:1|dt)", index) or re.search(_read_at(name, r"\w+\s*-\s*(?:1|dt)"), value)
+    if is_iteration and not (is_read or operator):
+        return ""
+    place = name if re.search("[<>=!]", index) else f"{name}[{index}]"
+    value = _applied(place, operator, re.sub(_read_at(name, re.escape(index)), place, value))
+    set_there = [_is_there(name + "[0]" * axis, each.strip()) for axis, each in enumerate(index.split(","))]
+    whole = {1: set_there[0], 2: f"outer({', '.join(set_there)})"}.get(len(set_there), "")
+    cure = "" if not whole or re.search(r":|[\[(].*,", index) else f": {name}: where({whole}, {value}, {name})"
+    return f"; an equation gives the whole of {name}{cure}; in an @mdf_loop.body write {name}[{index}] {operator or ''}= ..."
+
+
+def _is_there(array: str, index: str) -> str:
+    """Where the elements of an array are that an index means: a mask is the place itself."""
+    if re.search("[<>=!]", index):
+        return index
+    return f"arange(len({array})) == {f'len({array}) {index}' if index.startswith('-') else index}"
+
+
+def _read_at(name: str, index: str) -> str:
+    return rf"\b{name}[\[(]\s*{index}\s*[\])]"
+
+
+def _applied(left: str, operator: str | None, value: str) -> str:
+    """``left operator= value`` as a value, with brackets where the operator would take it apart."""
+    is_plain = re.fullmatch(r"[\w.]+" + r"(\s*[*/+-]\s*[\w.]+)*" * (operator == "+"), value)
+    return f"{left} {operator} {value if is_plain else f'({value})'}" if operator else value
 
 
 def of_another_iteration(name: str, known: Collection[str]) -> str:
@@ -150,6 +187,16 @@ OTHER_FUNCTIONS = {
     **dict.fromkeys(("rep", "repmat"), "tile"),
     **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
     "rpois": "poisson",
+    "clamp": "clip",
+    "inv_logit": "sigmoid",
+    "inverse": "inv",
+    "normal_rng": "normal",
+    "logit": "log({0} / (1 - {0}))",
+    "Phi": "(1 + erf({0} / sqrt(2))) / 2",
+    "logsumexp": "max({0}) + log(sum(exp({0} - max({0}))))",
+    "categorical": "sum(uniform() > cumsum({0}))",
+    "cholesky": "a parameter whose value is numpy.linalg.cholesky({0})",
+    "normal_lpdf": "-(({0} - {1}) / {2}) ** 2 / 2 - log({2} * sqrt(2 * pi))",
     "gauss": "normal",
     "ln": "log",
     "step": "heaviside",
@@ -178,6 +225,8 @@ def meant_by_function(name: str, args: Sequence[ast.expr], known: Iterable[str])
     """
     ours = OTHER_FUNCTIONS.get(name, "")
     if "(" in ours:
+        if args and isinstance(given := args[0], ast.BinOp) and isinstance(given.op, ast.BitOr):  # Stan has | there
+            args = [given.left, given.right, *args[1:]]
         parts = [part_of_product(each) for each in args]
         filled = ours.format(*parts, *["x", "0", "1"][len(parts) :], all=", ".join(map(ast.unparse, args)))
         return f"; write {filled}"

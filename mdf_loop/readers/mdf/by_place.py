@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody
 from mdf_loop.ir import Body, record
-from mdf_loop.readers.arguments import by_stems, meant, unmatched
+from mdf_loop.readers.arguments import by_stems, meant, of_let, unmatched
 from mdf_loop.readers.expressions.equation_texts import (
     AMBIENT,
     Equations,
@@ -53,6 +53,7 @@ class NamedResults:
 
     names: tuple[str, ...]
     n_carried: int
+    let: Collection[str] = ()
 
     def place(self, name: str) -> int:
         """The place of a result.
@@ -64,7 +65,7 @@ class NamedResults:
         """
         places = [k for k, other in enumerate(self.names) if other == name]
         if len(places) != 1:
-            said = f"is no result of the equations{meant(name, self.names)}"
+            said = f"is no result of the equations{of_let(name, self.let) or meant(name, self.names)}"
             if places:
                 said = f"is carried (result [{places[0]}]) and collected ([{places[-1]}]): write the number, or rename one"
             raise MalformedBody(f"{name!r} {said}; the results are {', '.join(self.names)}, from [0] on")
@@ -242,8 +243,7 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
         return None
     if not is_equations(source):
         names = _names_in(made.node, thing, kind, read, path)
-        order = names if set(names) == set(keys) else ()
-        results = None
+        order, results = names if set(names) == set(keys) else (), None
     else:
         try:
             said = equations_in(source)
@@ -260,7 +260,7 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
         if count > len(keys) and not in_order:
             names = ", ".join(said.names)
             raise ArgumentError(f"{'/'.join(path)}: the equations carry {names}; args give {count} values, as a tuple is several")
-        results = NamedResults((*said.carried, *said.collected), len(said.carried))
+        results = NamedResults((*said.carried, *said.collected), len(said.carried), said.let)
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
         made.put(thing, "args", first | {name: args[name] for name in order})

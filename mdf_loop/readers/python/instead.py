@@ -99,6 +99,7 @@ PYTHONS = {
 """What Python asks of values for its own conversions, and what to write where the line itself does not show it."""
 
 ATTRIBUTES = {
+    "at": "; write x[i] = value as a line for x.at[i].set(value)",
     "item": "; leave it out: a value of one element is a number here",
     "flatten": "; use x.ravel()",
     "append": "; to keep a value of each iteration, return it behind the carried values: it is collected into an array",
@@ -278,6 +279,9 @@ def _whole(tree: ast.expr) -> str:
 
 def _of_index(tree: ast.Subscript, frame: FrameType) -> str:
     """What to write for an index that is a value of the loop: arrays that have such indices are values of the body."""
+    if isinstance(tree.value, ast.Attribute) and tree.value.attr == "at":  # of JAX, whose arrays cannot be set
+        place = f"{ast.unparse(tree.value.value)}[{ast.unparse(tree.slice)}]"
+        return f"write {place} = value as a line for .set(value), and {place} += value for .add(value)"
     of, code = ast.unparse(tree.value), frame.f_code
     kept = (frame.f_locals if of in frame.f_locals else frame.f_globals).get(of)
     if isinstance(tree.ctx, ast.Store) or isinstance(tree.value, ast.Dict) or isinstance(kept, dict):
