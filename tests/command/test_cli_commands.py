@@ -74,7 +74,7 @@ def test_paragraphs_of_help_break_where_the_terminal_does(command):
 
 @pytest.mark.parametrize("engine", agreeing_engines())
 def test_run_and_sweep_take_an_engine(engine, monkeypatch, capsys):
-    seen = []
+    seen, run = [], mdf_loop.run  # read before it is replaced
 
     def watched(function):
         return lambda *inputs, **named: seen.append(current_options().engine) or function(*inputs, **named)
@@ -87,7 +87,7 @@ def test_run_and_sweep_take_an_engine(engine, monkeypatch, capsys):
     model = EXAMPLES / "drift_diffusion.yaml"
     assert run_main("run", model, "--seed", "3", "--engine", engine, "--json") == 0
     found = json.loads(capsys.readouterr().out)["outputs"]["reaction_time"]["value"]
-    assert found == float(mdf_loop.run(model, seed=3)["reaction_time"])
+    assert found == float(run(model, seed=3)["reaction_time"])
     assert run_main("sweep", model, "--over", "drift=0,1", "--trials", "2", "--quiet", "--engine", engine) == 0
     assert seen == [engine, engine]
     assert run_main("run", model, "--engine", engine + "x") == 1
@@ -224,13 +224,14 @@ def test_doctor_says_what_keeps_the_engine_of_mdf_from_running(monkeypatch):
 
 
 def test_what_llvmlite_would_bring_is_said(monkeypatch):
+    from mdf_loop.calls.compiled import compile
     from mdf_loop.cli import installation
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     available_engines.cache_clear()
     try:
         state, more = installation.diagnosis()["engine"]["jit"]
-        planned = mdf_loop.compile("x: x * 2\ncollect s: x")
+        planned = compile("x: x * 2\ncollect s: x")
         planned(5, True, 1.0)
         (said,) = [line for line in planned.explain().splitlines() if "llvmlite" in line]
         with pytest.raises(mdf_loop.LoopError, match=r'pip install -e ".*\[jit\]"'), options(engine="jit"):
