@@ -226,6 +226,7 @@ def test_doctor_says_what_keeps_the_engine_of_mdf_from_running(monkeypatch):
 def test_what_llvmlite_would_bring_is_said(monkeypatch):
     from mdf_loop.calls.compiled import compile
     from mdf_loop.cli import installation
+    from mdf_loop.errors import LoopError
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     available_engines.cache_clear()
@@ -234,7 +235,7 @@ def test_what_llvmlite_would_bring_is_said(monkeypatch):
         planned = compile("x: x * 2\ncollect s: x")
         planned(5, True, 1.0)
         (said,) = [line for line in planned.explain().splitlines() if "llvmlite" in line]
-        with pytest.raises(mdf_loop.LoopError, match=r'pip install -e ".*\[jit\]"'), options(engine="jit"):
+        with pytest.raises(LoopError, match=r'pip install -e ".*\[jit\]"'), options(engine="jit"):
             pass
     finally:
         available_engines.cache_clear()
