@@ -13,6 +13,7 @@ import onnx.parser
 import pytest
 from mdf_bodies import graph, node, stepping
 from modeci_mdf.mdf import Condition, ConditionSet, Parameter
+from swept_models import limited
 
 import mdf_loop
 from mdf_loop import backend, openvino, options
@@ -124,11 +125,6 @@ def test_errors_keep_what_they_hold(kind):
     copied = pickle.loads(pickle.dumps(info.value))
     assert (type(copied), str(copied), copied.iteration) == (kind, str(info.value), 2)
     assert listed(copied.partial) == [2.0, [0.0, 1.0]]
-
-
-def limited(_):
-    with options(max_iterations=5, seed=1):
-        return mdf_loop.run("examples/drift_diffusion.yaml", record=["decision.trial.x"])
 
 
 def test_an_error_of_a_worker_has_the_results_of_the_run():

@@ -96,8 +96,9 @@ def test_what_operators_evaluate_is_what_mdfs_engine_gives(name):
 def test_examples_give_what_mdfs_engine_gives(path):
     model = mdf_loop.prepare(path)
     expected = in_engine(mdf_loop.load(path).graphs[0])
-    for _ in range(3):
-        assert_same(model(seed=3), expected)
+    with mdf_loop.options(engine="numpy"):  # tanh of machine code, which other tests may have kept, has other last bits
+        for _ in range(3):
+            assert_same(model(seed=3), expected)
 
 
 def test_values_that_are_given_arrive_as_in_mdfs_engine():

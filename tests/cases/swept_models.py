@@ -4,6 +4,8 @@ from pathlib import Path
 
 from modeci_mdf.mdf import Graph, Node, OutputPort, Parameter
 
+import mdf_loop
+
 DIFFUSION = Path(__file__).parents[2] / "examples" / "drift_diffusion.yaml"
 OVER = {"drift": [0.5, 1.5], "bound": [0.3, 0.5, 0.7]}
 NAMES = ["evidence", "reaction_time"]
@@ -21,3 +23,9 @@ def loop_graph(body, values, args=None, outputs=("run",), m=40):
     parameters.append(Parameter(id="run", function="onnx::Loop", args=said))
     ports = [OutputPort(id=f"o{k}", value=text) for k, text in enumerate(outputs)]
     return Graph(id="g", nodes=[Node(id="n", parameters=parameters, output_ports=ports)])
+
+
+def limited(_):
+    """A run that is ended by its limit; here a process that is spawned finds it."""
+    with mdf_loop.options(max_iterations=5, seed=1):
+        return mdf_loop.run(DIFFUSION, record=["decision.trial.x"])

@@ -217,7 +217,8 @@ def functions_of_equations() -> dict[str, str]:
 
 def meant_by(name: str) -> list[str]:
     """What other libraries call a function of equations."""
-    return [other for other, ours in OTHER_FUNCTIONS.items() if ours == name]
+    draws = f"{name}(), ", f"{name}({{1}}"  # of which the number of draws is the first argument elsewhere
+    return [other for other, ours in OTHER_FUNCTIONS.items() if ours == name or ours.startswith(draws)]
 
 
 def _close(name: str, args: Sequence[ast.expr]) -> str:
