@@ -14,6 +14,7 @@ from mdf_loop.functions.psyneulink import class_of
 from mdf_loop.functions.psyneulink_losses import losses
 from mdf_loop.integrations.input_places import InputPlaces
 from mdf_loop.integrations.unread import unread_inputs
+from mdf_loop.kernels.mdf.expression_operators import NO_POWER
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_step, reads_tau
@@ -128,8 +129,7 @@ def powers_in(node: Any) -> Iterator[tuple[str, str]]:
         for text in (thing.value, *(getattr(thing, "args", None) or {}).values()):
             tree = tree_if_any(text) if isinstance(text, str) and "^" in text else None
             if tree is not None and any(map(is_power, ast.walk(tree))):
-                cure = "a power is written **, and the exclusive or numpy.bitwise_xor(a, b)"
-                yield thing.id, f"^ in {text!r} is the exclusive or of whole numbers; {cure}"
+                yield thing.id, f"{text!r}: {NO_POWER.format('numpy.')}"
 
 
 def _wrong_steps(graph: Any) -> Iterator[tuple[str, str]]:

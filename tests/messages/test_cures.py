@@ -181,7 +181,7 @@ def test_a_file_without_the_id_of_its_model_says_so(tmp_path, top):
 def test_a_power_of_other_languages_in_mdf_is_named(tmp_path):
     nodes = {"n": {"parameters": {"v": {"value": 3}, "k": {"value": "v ^ 2"}}, "output_ports": {"o": {"value": "k"}}}}
     path = written(tmp_path, {"m": {"graphs": {"g": {"nodes": nodes}}}})
-    with pytest.warns(mdf_loop.errors.LoopWarning, match=r"n\.k: \^ in 'v \^ 2' is the exclusive or .* is written \*\*"):
+    with pytest.warns(mdf_loop.errors.LoopWarning, match=r"n\.k: 'v \^ 2': \^ is the exclusive or .* is written \*\*"):
         assert mdf_loop.run(path)["o"] == 1
     (found,) = check(path)
     assert (found.kind, found.line) == ("warning", 9)

@@ -3,6 +3,7 @@
 import math
 import re
 import types
+import warnings
 import zlib
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def test_the_exclusive_or_stays_by_its_name_and_of_truth_values():
     ],
 )
 def test_a_power_of_other_languages_is_warned_of_in_functions(function, start):
-    with pytest.warns(LoopWarning, match=r"a power is written \*\*, and what is meant here np\.bitwise_xor") as found:
+    with pytest.warns(LoopWarning, match=r"np\.bitwise_xor\(a, b\); a power is written \*\*") as found:
         mdf_loop.loop(2, True, start, body=mdf_loop.body(function))
     assert len(found) == 1
 
@@ -155,7 +156,7 @@ def in_node(parameters, output="a", body=None):
 )
 def test_a_power_of_other_languages_is_warned_of_in_mdf(tmp_path, parameters, output, name):
     path = written(tmp_path, in_node(parameters, output))
-    with pytest.warns(LoopWarning, match=rf"n\.{name}: \^ in .*a power is written \*\*, .*numpy\.bitwise_xor"):
+    with pytest.warns(LoopWarning, match=rf"n\.{name}: .*\^ is the exclusive .*numpy\.bitwise_xor.* a power is written \*\*"):
         mdf_loop.run(path)
     assert any("a power is written **" in found.message for found in check(path))
 
@@ -306,3 +307,13 @@ def test_extras_are_installed_from_a_checkout():
         path for place in ("mdf_loop", "docs", "examples") for end in ("py", "rst") for path in (root / place).rglob(f"*.{end}")
     ]
     assert not [path for path in files if re.search(r"install\s+\W*mdf-loop", path.read_text(encoding="utf-8"))]
+
+
+def test_signs_are_looked_at_again_for_values_of_other_kinds():
+    planned = mdf_loop.compile(mdf_loop.body(lambda i, go, x: (go, x ^ (x > 1))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        planned(1, True, True)
+    for _ in range(2):  # what was found once is said in each call
+        with pytest.warns(LoopWarning, match="a power is written"):
+            planned(1, True, 2)

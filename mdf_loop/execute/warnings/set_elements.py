@@ -6,27 +6,17 @@ fractions off, and a sum of booleans is a boolean.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
-from mdf_loop.ir import Body, Carried, Node
+from mdf_loop.ir import Body, Carried
 from mdf_loop.options import Run
 
 LOOKED_AT = 100
 """In so many iterations a fraction is looked for that an array of whole numbers cuts off."""
-
-_POWER_SIGN = re.compile(r"(?!.*(<<|>>|&|\|)).*\^(?!=)", re.DOTALL)
-"""Code that may mean a power by ``^``: no ``x ^= 2``, and no code that computes with bits."""
-
-POWER = "^ is the exclusive or of whole numbers; a power is written **, and what is meant here np.bitwise_xor(a, b)"
-
-
-ADDED = "adds truth values, which gives true or false; write 1 * (a > 1) + (b > 1)"
 
 
 class SetElements:
@@ -39,9 +29,6 @@ class SetElements:
 
     def __init__(self, body: Body) -> None:
         self.body, self._ranks, self._whole = body, set[tuple[int, ...]](), set[tuple[str, ...]]()
-        places = {node.outputs[0]: body.places.get(node.outputs[0], "") for node in body.nodes if node.op == "bitwise_xor"}
-        self._powers = [name for name, place in places.items() if _POWER_SIGN.match(place)]
-        self._sums = [] if body.typed else [*_adding_truths(body)]
         self._sets = [] if body.typed else [node for node in body.nodes if node.op == "setitem"]
 
     def refuse_arrays(self, executor: InterpretedLoop, given: Arguments, run: Run) -> None:
@@ -63,30 +50,13 @@ class SetElements:
 
     def warn(self, ended: EndedLoop) -> None:
         """Say that a fraction was cut off, or that a sum stayed a boolean, if that happened."""
-        if self._powers and (id(self.body), "power") not in ended.run.warned:
-            self._warn_of_powers(ended)
-        if self._sums and (id(self.body), "truths") not in ended.run.warned:
-            self._warn_of_truths(ended)
         for carried, before, after in zip(ended.loop.carried, ended.given.carried, ended.results, strict=False):
-            kind = _kind(before)
-            if kind == "b" and _kind(after) == "b":
+            kind = value_kind(before)
+            if kind == "b" and value_kind(after) == "b":
                 self._warn_of_boolean(carried, ended.run)
-            elif kind in _WHOLE and self._sets and _kind(after) == kind and not ended.is_inner:
+            elif kind in _WHOLE and self._sets and value_kind(after) == kind and not ended.is_inner:
                 return self._warn_of_fractions(ended)
         return None
-
-    def _warn_of_powers(self, ended: EndedLoop) -> None:
-        """Say that the exclusive or of numbers was written by its sign; that of truth values is meant."""
-        for session, program in ended.first_iterations(1):
-            if name := next((name for name in self._powers if _kind(session.env[program.slot(name)]) != "b"), ""):
-                ended.run.warn_once((id(self.body), "power"), f"{self.body.at(name)}{POWER}")
-
-    def _warn_of_truths(self, ended: EndedLoop) -> None:
-        """Say that truth values were added up, or multiplied as matrices, in place of numbers."""
-        for session, program in ended.first_iterations(1):
-            for node in self._sums:
-                if {_kind(session.env[program.slot(name)]) for name in node.reads} == {"b"}:
-                    ended.run.warn_once((id(self.body), "truths"), f"{self.body.at(node.outputs[0])}{ADDED}")
 
     def _warn_of_boolean(self, carried: Carried, run: Run) -> None:
         node = next((node for node in self.body.nodes if carried.output in node.outputs), None)
@@ -99,12 +69,14 @@ class SetElements:
 
     def _warn_of_fractions(self, ended: EndedLoop) -> None:
         given = ended.given
-        kinds = tuple(map(_kind, (*given.carried, *given.captured, *given.scanned)))
+        kinds = tuple(map(value_kind, (*given.carried, *given.captured, *given.scanned)))
         if kinds in self._whole:
             return
         for session, program in ended.first_iterations(min(ended.lasted, LOOKED_AT)):
             triples = [(node, *(session.env[program.slot(name)] for name in node.inputs[:2])) for node in self._sets]
-            pairs = [(node, np.asarray(new)) for node, old, new in triples if _kind(old) in _WHOLE and _kind(new) == "f"]
+            pairs = [
+                (node, np.asarray(new)) for node, old, new in triples if value_kind(old) in _WHOLE and value_kind(new) == "f"
+            ]
             if not pairs:  # types stay as they are
                 self._whole.add(kinds)
                 return
@@ -121,19 +93,7 @@ class SetElements:
 _WHOLE = "i", "u"
 
 
-def _adding_truths(body: Body) -> Iterator[Node]:
-    """Nodes that may add truth values, which are made of nothing else; numpy says of its functions whether they give some."""
-    truths = set[str]()
-    for node in body.nodes:
-        function = getattr(np, node.op.removeprefix("numpy."), None)
-        asks = node.op == "not" or (isinstance(function, np.ufunc) and {types[-1] for types in function.types} <= {"?", "O"})
-        if node.op in ("add", "matmul") and truths.issuperset(node.reads):
-            yield node
-        if asks or (node.reads and truths.issuperset(node.reads)):
-            truths.update(node.outputs)
-
-
-def _kind(value: Any) -> str:
+def value_kind(value: Any) -> str:
     """The kind of numpy's type of a value; empty for what has none."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind

@@ -46,6 +46,10 @@ def operation(op: str, run: Callable[..., Any], batch: Rule | None = elementwise
     register(Kernel(op, 1, run, batch, domain=DOMAIN, built_in=True))
 
 
+NO_POWER = "^ is the exclusive or of whole numbers, {}bitwise_xor(a, b); a power is written **"
+"""What to say where ``^`` is meant for a power, with the module in which the function is called."""
+
+
 def exclusive_or(a: Any, b: Any) -> Any:
     """a ^ b, which many take for a power.
 
@@ -57,7 +61,7 @@ def exclusive_or(a: Any, b: Any) -> Any:
     try:
         return a ^ b
     except TypeError as error:
-        raise TypeError("^ is the exclusive or of whole numbers; a power is written **") from error
+        raise TypeError(NO_POWER.format("")) from error
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {

@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.kernels import load_kernels
+from mdf_loop.kernels.mdf.expression_operators import NO_POWER
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.derivatives import draws
 from mdf_loop.readers.expressions.equation_texts import NUMBERS
@@ -158,7 +159,7 @@ class FormulaNames(ast.NodeTransformer):
         if is_power(tree):
             is_clear = not any(isinstance(part, ast.BinOp) for part in (tree.left, tree.right))  # n + 2 ^ k is (n + 2) ^ k
             power = f"{ast.unparse(tree.left)} ** {ast.unparse(tree.right)}" if is_clear else "a ** b"
-            raise UnsupportedOp(f"^ is the exclusive or of whole numbers, bitwise_xor(a, b); a power is written **: {power}")
+            raise UnsupportedOp(f"{NO_POWER.format('')}: {power}")
         return self.generic_visit(tree)
 
     def visit_Compare(self, tree: ast.Compare) -> ast.AST:
