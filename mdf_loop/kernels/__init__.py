@@ -12,9 +12,6 @@ from mdf_loop.ops.registry import KERNELS, register
 from mdf_loop.ops.rooms import kernel_modules
 from mdf_loop.system.starting import importing
 
-ABOVE = ("mdf_loop.calls.control_flow", "mdf_loop.integrations.mdf_engine")
-"""Modules with kernels of nodes that hold a body, which are run by what is above this package: it finds them by name."""
-
 
 @functools.cache
 def load_kernels() -> None:
@@ -36,7 +33,7 @@ def load_functions() -> None:
     """Import the kernels without the definitions beside them, which need their rows in the table."""
     for group in ("numbers", "arrays", "networks", "mdf"):
         _import_all(f"{__name__}.{group}")
-    for name in (*ABOVE, *kernel_modules()):
+    for name in kernel_modules():
         importlib.import_module(name)
     importlib.import_module(f"{__name__}.reference").register_reference_kernels()  # last: kernels of our own go first
 

@@ -69,8 +69,13 @@ def enter(room: Room, what: str) -> Any:
     return importlib.import_module(room.package)
 
 
+OF_BODIES = ("mdf_loop.calls.control_flow", "mdf_loop.integrations.mdf_engine")
+"""Modules with kernels of nodes that hold a body: what runs these is above the kernels, and is found here, as rooms are."""
+
+
 def kernel_modules() -> Iterator[str]:
-    """The modules of kernels in the rooms that are there."""
+    """The modules of kernels outside ``kernels/``: those of nodes that hold a body, and those of the rooms that are there."""
+    yield from OF_BODIES
     for room in ROOMS:
         if room.is_there:
             yield from (f"{room.package}.{name}" for name in importlib.import_module(room.package).KERNELS)
