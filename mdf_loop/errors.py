@@ -49,7 +49,12 @@ def close_to(name: Any, known: Iterable[str], most: int = 1) -> list[str]:
     beside = {each.removeprefix(place + dot): each for each in names if dot and each.startswith(place + dot)}
     near = [beside[each] for each in difflib.get_close_matches(end, beside, most)]  # all of them are like the name in their place
     far = [each for each in names if each not in beside.values()]
-    return [*dict.fromkeys([*longer, *near, *difflib.get_close_matches(said, far, most, 0.61)])][:most]
+    alike = difflib.get_close_matches(said, far, most, MORE_THAN_3_OF_5)
+    return [*dict.fromkeys([*longer, *near, *alike])][:most]
+
+
+MORE_THAN_3_OF_5 = 0.61
+"""How much of two names is the same: two words of five letters with three in common are not meant for each other."""
 
 
 def in_words(value: Any) -> str:

@@ -208,8 +208,8 @@ class Trial:
         if has_conditions(model.graph) and not any(each.function in LOOPS for each in things):
             try:
                 found = model.in_other_ways(given, start_run(), PLAIN)
-                passes, id = f"{found.iterations} passes of the run that check tries", str(model.graph.id)
-                never = never_run(model.graph, found.outputs, passes)
+                id = str(model.graph.id)
+                never = never_run(model.graph, found.outputs, found.iterations, " of the run that check tries")
                 self.odd += [Finding(NOTE, f"{id}/{node}: {said}", (id, node)) for node, said in never.items()]
                 return
             except LoopError as error:

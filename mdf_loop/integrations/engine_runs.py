@@ -14,7 +14,7 @@ from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.inner_values import NOTHING
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, Key
-from mdf_loop.convert.scheduled.idle_evaluations import in_words
+from mdf_loop.convert.scheduled.idle_evaluations import idle_in_words
 from mdf_loop.convert.scheduled.lowered_runs import stacked
 from mdf_loop.errors import (
     KindError,
@@ -241,7 +241,8 @@ class _Steps:
                 if run.watch is not None:
                     run.watch.passed()
         if ran < steps:
-            (run.enclosing or run).warn_once((id(evaluable.graph), "idle"), f"{evaluable.graph.id}: {in_words(ran, steps, '')}")
+            said = f"{evaluable.graph.id}: {idle_in_words(ran, steps, '')}"
+            (run.enclosing or run).warn_once((id(evaluable.graph), "idle"), said)
         return {name: stacked(name, row) for name, row in self.rows.items()} if self.rows else self.moment[1]
 
     def known(self, error: PartialResults) -> dict[str, Any]:

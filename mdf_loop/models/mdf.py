@@ -403,7 +403,7 @@ class MdfModel(Model):
             outputs, passes, _ = self.scheduled.run(
                 inputs, how, run, steps is None, lambda lowered: self.warn_of_sent(lowered, run)
             )
-            for node, said in never_run(graph, outputs, f"{passes} passes").items() if steps is None and passes else ():
+            for node, said in never_run(graph, outputs, passes).items() if steps is None and passes else ():
                 run.warn_once((id(graph), node), f"{graph.id}/{node}: {said}")
             if steps is None:
                 return Found(outputs, passes, "condition")
@@ -421,14 +421,14 @@ def _has_loop(graph: Any) -> bool:
     return any(thing.function in LOOPS for node in graph.nodes for thing in (*node.parameters, *node.functions))
 
 
-def never_run(graph: Any, outputs: Mapping[str, Any], passes: str) -> dict[str, str]:
-    """By their ids, the nodes with a condition whose outputs have no value in the end, and what to say of that."""
+def never_run(graph: Any, outputs: Mapping[str, Any], passes: int, of_what: str = "") -> dict[str, str]:
+    """By their ids, the nodes with a condition whose outputs have no value after so many passes, and what to say of that."""
     if all(value is not None for value in outputs.values()):
         return {}
-    why = "its condition, or that of a node before it, was never true"
-    why = "the model ends before its first pass" if passes.startswith("0 ") else why
+    of_node = "its condition, or that of a node before it, was never true"
+    why = of_node if passes else "the model ends before its first pass"
     missing = [node for name, (node, _) in output_ports(graph).items() if outputs.get(name, 0) is None]
-    return dict.fromkeys(missing, f"it did not run in the {passes}, and its outputs are None; {why}")
+    return dict.fromkeys(missing, f"it did not run in the {passes} passes{of_what}, and its outputs are None; {why}")
 
 
 def _units_of_results(node: Any) -> dict[str, str]:

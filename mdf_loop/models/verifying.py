@@ -166,7 +166,7 @@ def ending_if_endless(invented: Mapping[str, Any]) -> Iterator[None]:
     except KeyboardInterrupt:
         if not end.has_struck:
             raise
-        said = f"the model did not end in {PATIENCE:g} s with {values}, drawn at random because it was not given"
+        said = f"the model did not end in {PATIENCE:g} s with {values}, drawn at random: no value was given"
         raise LoopTimeout(f"{said}. {cure}lets it run longer") from None
     finally:
         for timer in timers:

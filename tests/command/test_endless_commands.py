@@ -52,7 +52,7 @@ def test_a_loop_without_an_end_on_drawn_inputs_is_ended(command, engine, tmp_pat
     with mdf_loop.options(engine=engine):
         assert run_main(command, path, "--set", "go=0") == 1
     said = " ".join(capsys.readouterr().err.split())
-    assert re.search(r"did not end in 0.4 s with begin = [-\d.]+, drawn at random because it was not given.", said)
+    assert re.search(r"did not end in 0.4 s with begin = [-\d.]+, drawn at random: no value was given.", said)
     assert re.search(r"give --set begin=... or --input; --timeout lets it run longer", said)
 
 

@@ -1,4 +1,4 @@
-"""Mistakes that lead to a wrong place, to a text that nobody wrote or to no cure: what their messages say now."""
+"""Mistakes that lead to a wrong place, to a text that no one wrote or to no cure: what their messages say now."""
 
 import contextlib
 import re

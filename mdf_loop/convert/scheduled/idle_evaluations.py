@@ -25,10 +25,10 @@ def said_of_idle(lowered: Lowered, run: Run) -> str:
         return ""
     known = lowered.known_after(run)
     ran = int(known.get(UPDATES, 0)) if plan.steps > 1 else min(lowered.passes(run), 1)
-    return in_words(ran, plan.steps, " and ".join(_reached(lowered, known))) if ran < plan.steps else ""
+    return idle_in_words(ran, plan.steps, " and ".join(_reached(lowered, known))) if ran < plan.steps else ""
 
 
-def in_words(ran: int, steps: int, why: str) -> str:
+def idle_in_words(ran: int, steps: int, why: str) -> str:
     """What to say where only the first of some evaluations ran a pass; ``why`` is what holds already."""
     why = why or "the condition of termination"
     held = f"{why} {'hold' if ' and ' in why else 'holds'} before"

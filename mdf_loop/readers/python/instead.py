@@ -21,9 +21,8 @@ from mdf_loop.readers.expressions.other_notations import part_of_product
 
 _COLLECTED = "to see {0}, return it behind the carried values: it is collected, one of each iteration"
 _AS_ARRAY = "compute with whole arrays, such as np.sum({0}), or go through elements by mdf_loop.scan(start, {0}, body=...)"
-_PLACES = (
-    "how many places there are is known only when the loop runs: choose by np.where({0}, a, b), or count by np.count_nonzero({0})"
-)
+_CHOOSE = "choose by np.where({0}, a, b), or count by np.count_nonzero({0})"
+_PLACES = f"how many places there are is known only when the loop runs: {_CHOOSE}"
 _LENGTH = "a length is known before the loop: write a number in the place of {0}"
 
 CALLS = {
@@ -214,7 +213,7 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
             loop = f"mdf_loop.loop(None, {_plain(test)}, x, body=...)"
             return f"a loop inside a body is {loop}, whose body returns {_plain(test)} first, with the new values"
         case ast.ListComp(generators=[part]) | ast.GeneratorExp(generators=[part]) if part.ifs and (places := _of_all(part)):
-            return _PLACES.partition(": ")[2].format(places)
+            return _CHOOSE.format(places)
         case ast.For(iter=each) | ast.comprehension(iter=each):
             return _AS_ARRAY.format(ast.unparse(each))
         case ast.GeneratorExp(generators=[part, *_]) | ast.ListComp(generators=[part, *_]):

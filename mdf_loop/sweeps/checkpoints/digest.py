@@ -101,7 +101,8 @@ def _difference(name: str, there: str | None, here: str | None) -> str:
     if here is None:
         return f"its {name} is {was}, here there is none"
     said = f"its {name} is {was}, here it is {now if was != now else 'another one'}"
-    return f"{said}, and with reduce= trials cannot be added" if name == "trials" else said  # which are lines only then
+    is_reduced = name == "trials"  # the number of trials is part of a digest only where these are reduced
+    return f"{said}, and with reduce= trials cannot be added" if is_reduced else said
 
 
 def digest_of_points(grid: Grid, first: int, behind: int) -> str:
