@@ -28,12 +28,19 @@ from mdf_loop.readers.expressions.expression_text import (
     next_of,
     tree_of,
 )
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, DRAWS, MODULES, OPERATORS, dotted, op_of, signed
+from mdf_loop.readers.expressions.function_calls import (
+    BUILTINS,
+    DISTRIBUTIONS,
+    DRAWN,
+    DRAWS,
+    MODULES,
+    OPERATORS,
+    dotted,
+    op_of,
+    signed,
+)
 from mdf_loop.readers.expressions.other_notations import OTHER_FUNCTIONS, meant_by_function, of_collected
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
-
-DISTRIBUTIONS = {"normal": (2, "mean, spread"), "uniform": (2, "low, high"), "poisson": (1, "rate")}
-"""Functions of numpy.random by their names: how many arguments they take, and which; as many numbers as these have."""
 
 SPECIAL = {"erf": "scipy.special.erf"}
 """Functions of scipy's."""
@@ -218,8 +225,7 @@ def functions_of_equations() -> dict[str, str]:
 
 def meant_by(name: str) -> list[str]:
     """What other libraries call a function of equations."""
-    draws = f"{name}(), ", f"{name}({{1}}"  # of which the number of draws is the first argument elsewhere
-    return [other for other, ours in OTHER_FUNCTIONS.items() if ours == name or ours.startswith(draws)]
+    return [other for other, ours in OTHER_FUNCTIONS.items() if ours == name]
 
 
 def _close(name: str, args: Sequence[ast.expr]) -> str:

@@ -56,6 +56,9 @@ DRAWS = {
 }
 """Random numbers: ``noise()`` is one, ``noise(x)`` as many as x has elements."""
 
+DISTRIBUTIONS = {"normal": (2, "mean, spread"), "uniform": (2, "low, high"), "poisson": (1, "rate")}
+"""Functions of numpy.random by their names: how many arguments they take, and which; as many numbers as these have."""
+
 DRAWN: dict[str, tuple[Sequence[str], str]] = {
     **dict.fromkeys(("randn", "standard_normal"), ((), "noise()")),
     **dict.fromkeys(("normal", "gauss", "normalvariate"), (("mean", "spread"), "normal(mean, spread)")),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import did_you_mean, shortened
-from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWS, op_of
+from mdf_loop.readers.expressions.function_calls import BUILTINS, DISTRIBUTIONS, DRAWS, op_of
 
 _DERIVATIVE = re.compile(
     r"\s*(?:(?P<factor>[\w.]+)\s*[*\s]\s*)?(?:[d∂](?P<twice>2|²|\^2)?\(?(?P<name>[^\W\d]\w*?)\)?\s*/\s*[d∂]\(?(?:t(?:2|²|\^2)?|[^\W\d]\w*)\)?"
@@ -174,30 +174,21 @@ def meant_by_name(name: str, known: Collection[str]) -> str:
     meant = of_another_iteration(name, known) or meant or _of_unit(name) or did_you_mean(name, known)
     meant = meant or (_NAMES.get(name.lower(), "") if name[1:] else "")
     ours = OTHER_FUNCTIONS.get(name, name)
-    ours = drawn if (drawn := ours.partition("(")[0]) in {*DRAWS, "normal"} else ours
-    is_function = ours in {*BUILTINS, *DRAWS, "normal"} or op_of(f"numpy.{ours}")
+    is_function = ours in {*BUILTINS, *DRAWS, *DISTRIBUTIONS} or op_of(f"numpy.{ours}")
     return meant or (f"; {name} is a function: write {ours}({'' if ours in DRAWS else '...'})" if is_function else "")
 
 
 OTHER_FUNCTIONS = {
-    "randn": "noise(), or noise(zeros(n)) for n numbers",
-    "rnorm": "normal({1}, {2})",
-    "rand": "uniform(), or uniform(zeros(n)) for n numbers",
-    "runif": "uniform({1}, {2})",
+    "randn": "noise",
+    "rand": "uniform",
+    "runif": "uniform",
+    **dict.fromkeys(("gauss", "rnorm", "normal_rng"), "normal"),
     **dict.fromkeys(("rep", "repmat"), "tile"),
     **dict.fromkeys(("if_else", "ifelse", "if_then_else", "iif", "If", "if_", "cond", "select", "choose"), "where"),
     "rpois": "poisson",
     "clamp": "clip",
     "inv_logit": "sigmoid",
     "inverse": "inv",
-    "normal_rng": "normal",
-    "logit": "log({0} / (1 - {0}))",
-    "Phi": "(1 + erf({0} / sqrt(2))) / 2",
-    "logsumexp": "max({0}) + log(sum(exp({0} - max({0}))))",
-    "categorical": "sum(uniform() > cumsum({0}))",
-    "cholesky": "a parameter whose value is numpy.linalg.cholesky({0})",
-    "normal_lpdf": "-(({0} - {1}) / {2}) ** 2 / 2 - log({2} * sqrt(2 * pi))",
-    "gauss": "normal",
     "ln": "log",
     "step": "heaviside",
     "sgn": "sign",
@@ -207,6 +198,20 @@ OTHER_FUNCTIONS = {
     "length": "len",
     "numel": "size",
     "rem": "fmod",
+}
+"""What functions of Python, R, MATLAB and others are called here."""
+
+WRITTEN = {
+    "randn": "noise(), or noise(zeros(n)) for n numbers",
+    "rand": "uniform(), or uniform(zeros(n)) for n numbers",
+    "rnorm": "normal({1}, {2})",
+    "runif": "uniform({1}, {2})",
+    "logit": "log({0} / (1 - {0}))",
+    "Phi": "(1 + erf({0} / sqrt(2))) / 2",
+    "logsumexp": "max({0}) + log(sum(exp({0} - max({0}))))",
+    "categorical": "sum(uniform() > cumsum({0}))",
+    "cholesky": "a parameter whose value is numpy.linalg.cholesky({0})",
+    "normal_lpdf": "-(({0} - {1}) / {2}) ** 2 / 2 - log({2} * sqrt(2 * pi))",
     "c": "array([{all}])",
     "sd": "std({0}, ddof=1)",
     "rexp": "-log(uniform()) / rate",
@@ -214,7 +219,7 @@ OTHER_FUNCTIONS = {
     **dict.fromkeys(("dnorm", "normpdf"), "exp(-(({0} - {1}) / {2}) ** 2 / 2) / ({2} * sqrt(2 * pi))"),
     **dict.fromkeys(("pnorm", "normcdf"), "(1 + erf(({0} - {1}) / ({2} * sqrt(2)))) / 2"),
 }
-"""What functions of Python, R, MATLAB and others are called here, or how they are written with their arguments."""
+"""What is written for functions of others that have no equal here, or take other arguments; of the arguments {0}, {1}, ..."""
 
 
 def meant_by_function(name: str, args: Sequence[ast.expr], known: Iterable[str]) -> str:
@@ -223,15 +228,16 @@ def meant_by_function(name: str, args: Sequence[ast.expr], known: Iterable[str])
     >>> meant_by_function("sd", [ast.Name("x")], ["std"]), meant_by_function("quantile", [], ["tile"])
     ('; write std(x, ddof=1)', '')
     """
-    ours = OTHER_FUNCTIONS.get(name, "")
-    if "(" in ours:
+    if (written := WRITTEN.get(name)) is not None:
         if args and isinstance(given := args[0], ast.BinOp) and isinstance(given.op, ast.BitOr):  # Stan has | there
             args = [given.left, given.right, *args[1:]]
         parts = [part_of_product(each) for each in args]
-        filled = ours.format(*parts, *["x", "0", "1"][len(parts) :], all=", ".join(map(ast.unparse, args)))
+        filled = written.format(*parts, *["x", "0", "1"][len(parts) :], all=", ".join(map(ast.unparse, args)))
         return f"; write {filled}"
-    if ours or hasattr(np, name):
-        return f"; did you mean {ours!r}?" if ours else ""
+    if name in OTHER_FUNCTIONS:
+        return f"; did you mean {OTHER_FUNCTIONS[name]!r}?"
+    if hasattr(np, name):
+        return ""
     small = name.lower()
     return did_you_mean(name, [each for each in known if _is_like(small, each)])
 

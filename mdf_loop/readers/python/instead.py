@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.readers.expressions.expression_text import is_truth
-from mdf_loop.readers.expressions.formula_names import DISTRIBUTIONS, DRAWS
-from mdf_loop.readers.expressions.function_calls import DRAWN, op_of
+from mdf_loop.readers.expressions.function_calls import DISTRIBUTIONS, DRAWN, DRAWS, op_of
 from mdf_loop.readers.expressions.other_notations import part_of_product
 
 _COLLECTED = "to see {0}, return it behind the carried values: it is collected, one of each iteration"
