@@ -95,7 +95,7 @@ def _files_in(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
         folder = todo.pop()
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-            infos = [(Path(entry.path), entry.stat(follow_symlinks=False)) for entry in entries]
+            infos = [(Path(entry.path), info) for entry in entries if (info := _still_there(entry)) is not None]
         except OSError as error:
             let_through(error)
             raise MalformedBody(f"{shortened(folder)!r} cannot be read: {error.strerror}") from error
@@ -107,6 +107,14 @@ def _files_in(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
             else:
                 kind = "a link" if stat.S_ISLNK(info.st_mode) else OTHER_KINDS.get(stat.S_IFMT(info.st_mode), "no file")
                 raise _refused(place, f"{path.name} in it is {kind}")
+
+
+def _still_there(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """What a file is; none of one that a worker which still writes has moved to its place."""
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _described(path: Path) -> dict[str, Any]:

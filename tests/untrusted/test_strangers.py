@@ -14,6 +14,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopError, MalformedBody
+from mdf_loop.models import strangers
 from mdf_loop.models.saving import open_results
 
 pytest.importorskip("xarray")
@@ -69,6 +70,24 @@ def test_folders_that_are_right_are_opened(folder):
 
 PICKLE = {"name": "numcodecs.pickle", "configuration": {}}
 BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+
+
+@pytest.mark.parametrize("folder", ["sweep"], indirect=True)
+def test_a_file_that_a_worker_moves_meanwhile_is_no_error(folder, monkeypatch):
+    """Workers of a cluster write on after their client was killed: each file under another name first."""
+    beside = folder / ".tmp-0123-x-c.1.4"
+    beside.write_bytes(b"0" * 64)
+    listed = os.scandir
+
+    def moved_after_listing(path):
+        entries = list(listed(path))
+        beside.unlink(missing_ok=True)
+        return iter(entries)
+
+    monkeypatch.setattr(strangers.os, "scandir", moved_after_listing)
+    opened = mdf_loop.open(folder)
+    assert not beside.exists()
+    assert opened.sizes
 
 
 @pytest.mark.parametrize("folder", KINDS, indirect=True)
