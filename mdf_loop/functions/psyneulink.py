@@ -6,15 +6,13 @@ PsyNeuLink 0.21 differ from its documentation the row has the numbers, and a com
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.functions.drift_diffusion import ANALYTICAL, DECIDED
-from mdf_loop.functions.function_rows import Row, like, row, written_out
+from mdf_loop.functions.function_rows import Row, row, written_out
+from mdf_loop.functions.psyneulink_mechanisms import class_of, with_mechanism
 
 _SCALED: dict[str, Any] = {"scale": 1.0, "offset": 0.0}
 _SIGMOID: dict[str, Any] = {"gain": 1.0, "bias": 0.0, "x_0": 0.0, **_SCALED, "x": "gain * (variable0 + bias - x_0)"}
@@ -361,12 +359,9 @@ def _with_lists(thing: Any, node: Any) -> Row | None:
     lists = {name: thing.metadata[name] for name in sorted(names) if isinstance(thing.metadata.get(name), list)}
     if class_of(thing) == "AccumulatorIntegrator" and "variable0" in known:  # it takes nothing but the shape of its variable
         return Row(f"{thing.value} + numpy.zeros(numpy.shape(variable0))", defaults=lists)
+    if class_of(thing) == "LeakyCompetingIntegrator" and "offset" in (thing.args or {}) and "offset" not in names:
+        return Row(f"{thing.value} + offset", defaults=lists)
     return Row(thing.value, defaults=lists) if lists and "{" not in thing.value else None
-
-
-def class_of(thing: Any) -> str:
-    """The class of PsyNeuLink that something was, as its metadata say."""
-    return str((getattr(thing, "metadata", None) or {}).get("type"))
 
 
 def is_of_mdf(name: str) -> bool:
@@ -406,34 +401,4 @@ def _described(name: str) -> str:
 
 def plain(node: Any) -> Any:
     """A node with expressions where it names these functions; the node itself if it names none."""
-    return written_out(_combining_now(node), row_of)
-
-
-def _combining_now(node: Any) -> Any:
-    """A node that adds what several projections bring to a port in the execution in which it comes, as PsyNeuLink does.
-
-    An export writes these values into a parameter.  MDF evaluates parameters behind functions, and adds those of the
-    execution before.  It cannot stack them where one has an axis more, such as a recurrent projection's; a sum takes both.
-    """
-    known = {each.id: _items(each.value) for each in node.parameters if each.id.endswith("_combination_function_input_data")}
-    sums = {each.id: read for each in node.functions if known.get(read := _summed(each))}
-    if not sums:
-        return node
-    functions = [_as_sum(each, known[sums[each.id]]) if each.id in sums else each for each in node.functions]
-    return like(node, functions=functions, parameters=[each for each in node.parameters if each.id not in sums.values()])
-
-
-def _items(text: Any) -> list[str]:
-    """The items of a list that is written as text; none of anything else."""
-    with contextlib.suppress(SyntaxError, ValueError):
-        tree = ast.parse(text if isinstance(text, str) else "0", mode="eval").body
-        return [f"({ast.unparse(item)})" for item in tree.elts] if isinstance(tree, ast.List) else []
-    return []
-
-
-def _summed(function: Any) -> Any:
-    return (function.args or {}).get("data") if function.function == "onnx::ReduceSum" else None
-
-
-def _as_sum(function: Any, items: Sequence[str]) -> Any:
-    return like(function, function=None, value=f"numpy.expand_dims({' + '.join(items)}, 0)", args={})
+    return written_out(with_mechanism(node), row_of)

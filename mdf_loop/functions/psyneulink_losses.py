@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.functions.psyneulink import class_of
+from mdf_loop.functions.psyneulink_mechanisms import DEFAULTS, DIAGONALS, bias_of, class_of, clip_of, is_given, recurrence_of
 
 OF_RECURRENCE = frozenset({"hetero", "auto", "competition", "smoothing_factor", "k_value", "ratio", "threshold"})
 """What PsyNeuLink writes of the recurrent projection of a mechanism, and not the projection."""
@@ -34,25 +34,40 @@ def losses(graph: Any) -> Iterator[tuple[tuple[str, ...], str]]:
             known = {each.id: each.value for each in node.parameters}
             said = [*_of_recurrence(node, known), *_of_values(node, known), *_of_function(node), *_of_ports(node, sends)]
             yield from (((node.id,), f"{each}; {OTHER_NUMBERS}") for each in said)
+            yield from (((node.id,), each) for each in _unsure(node))
     for id, lost in _of_edges(graph.edges):
         yield (id,), f"{lost}; {OTHER_NUMBERS}"
 
 
 def _of_recurrence(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
+    """A recurrent projection of which the export does not have the port or the matrix."""
     lost = sorted(OF_RECURRENCE & known.keys())
     weights = [known.get(name) for name in ("auto", "hetero", "competition", "k_value")]
-    if "recurrent_projection" in (node.metadata or {}) and (_is_set(node.metadata.get("matrix")) or any(map(_is_set, weights))):
+    if "recurrent_projection" not in (node.metadata or {}):
+        return
+    if mechanism_of(node) == "KWTAMechanism" and not bias_of(node):
+        yield "the bias is not exported that lets no more than k_value units be active"
+    if recurrence_of(node) is None and (_is_set(node.metadata.get("matrix")) or any(map(_is_set, weights))):
         names = ", ".join(lost) or "its matrix"
         yield f"{names} are of a recurrent projection, which the export of this {mechanism_of(node)} does not have"
+
+
+def _unsure(node: Any) -> Iterator[str]:
+    """Defaults of a recurrent projection that may be given numbers, where the matrix has others."""
+    numbers = DIAGONALS.get(str((node.metadata or {}).get("matrix")), ())
+    for (name, default), number in zip(DEFAULTS.items(), numbers, strict=False) if recurrence_of(node) else ():
+        if not is_given(node, name) and number != default:
+            yield (
+                f"{name}: {default} of its recurrent projection does not count, because PsyNeuLink writes it also where {name} "
+                f"is not given; if it is, write {name}: {float(default)}, or PsyNeuLink gives other numbers"
+            )
 
 
 def _of_values(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
     """What a mechanism does beside its function."""
     said = node.metadata or {}
-    if (clip := known.get("clip", said.get("clip"))) is not None:
+    if (clip := known.get("clip", said.get("clip"))) is not None and clip_of(node) is None:
         yield f"the clip {clip} of its results is not exported; write numpy.clip into the value of its output port"
-    if mechanism_of(node) == "DDM" and any(port.id.endswith("_ARRAY") for port in node.input_ports):
-        yield "it takes the difference of two inputs (input_format ARRAY), which is not exported; write it into its function"
     if (threshold := known.get("termination_threshold")) is not None and said.get("integrator_mode"):
         yield (
             f"its termination_threshold {threshold} is not exported: PsyNeuLink repeats this {mechanism_of(node)}, or calls it "
@@ -71,9 +86,6 @@ def _of_function(node: Any) -> Iterator[str]:
                 "a DDM repeats its DriftDiffusionIntegrator until a threshold is reached, counts the time and begins again in "
                 "each trial, and the export has one step of it; write a Threshold condition for the end of an evaluation"
             )
-        offset = (function.args or {}).get("offset")
-        if class_of(function) == "LeakyCompetingIntegrator" and "offset" not in str(function.value) and _is_set(offset):
-            yield "the offset of its LeakyCompetingIntegrator is not in the expression that PsyNeuLink wrote"
 
 
 def _of_ports(node: Any, sends: set[tuple[str, str]]) -> Iterator[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.functions.psyneulink import class_of
 from mdf_loop.functions.psyneulink_losses import losses
+from mdf_loop.functions.psyneulink_mechanisms import class_of
 from mdf_loop.integrations.input_places import InputPlaces
 from mdf_loop.integrations.unread import unread_inputs
 from mdf_loop.kernels.mdf.expression_operators import NO_POWER

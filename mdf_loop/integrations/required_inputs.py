@@ -21,7 +21,7 @@ from modeci_mdf.mdf import InputPort
 
 from mdf_loop.convert.naming import ORIGINAL, REQUIRED
 from mdf_loop.errors import ArgumentError, MalformedBody, did_you_mean, warn_user
-from mdf_loop.functions.psyneulink import class_of
+from mdf_loop.functions.psyneulink_mechanisms import class_of
 from mdf_loop.integrations.no_eval import WAS_SET, is_at_work, runs_body
 from mdf_loop.readers.arguments import how_to_give
 from mdf_loop.readers.mdf.input_ports import default_value_of, has_defaults
