@@ -1,4 +1,4 @@
-"""What mechanisms of PsyNeuLink do around their functions: recurrent projections by matrices and numbers as PsyNeuLink writes them."""
+"""What mechanisms of PsyNeuLink do around their functions: recurrent projections, as exports have them."""
 
 import json
 
