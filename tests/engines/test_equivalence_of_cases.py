@@ -98,6 +98,20 @@ def test_recurrence_of_one_operator_keeps_its_type(op, dtype):
             assert_same_on_every_engine(run(text, len(table), True, start, table=table))
 
 
+CODES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}
+
+
+@pytest.mark.parametrize("wide", ["int64", "int32", "float64"])
+@pytest.mark.parametrize("narrow", ["int16", "int8", "uint8", "uint16", "int32", "float16", "float32", "bool"])
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
+def test_number_that_became_a_wider_one_counts_as_it(op, narrow, wide):
+    kind, code = NAMES.get(narrow, narrow), CODES[wide]
+    text = f"""widen (int64 i, bool go, {kind} y) => (bool go_out, {kind} y_out, s) {{
+        go_out = Identity (go) w = Cast <to = {code}> (y) s = {op} (w, w) y_out = Cast <to = {CODES[narrow]}> (s) }}"""
+    for start in (100, 1, 0):
+        assert_same_on_every_engine(run(text, 3, True, np.dtype(narrow).type(start)))
+
+
 @pytest.mark.parametrize("op", ["Add", "Mul", "Sub", "Div", "Max", "Min"])
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("shape", [(), (1,), (4,), (2, 3)])

@@ -407,3 +407,14 @@ def test_explain_shows_how_jax_ran_a_model_and_a_loop():
         shown = [str(model.explain()), str(loop.explain())]
     assert all("as a function of JAX" in text and "a while" in text for text in shown)
     assert "as a function of JAX" not in model.explain() + loop.explain()
+
+
+def test_a_loop_of_no_iteration_may_read_rows_that_are_not_there():
+    text = """<ir_version: 9, opset_import: ["": 20]> g (float[n,2] xs, float[2] h) => (float[2] y, float[k,2] rows)
+        <int64 none = {0}, bool yes = {1}> {
+        y, last, rows = Loop (none, yes, h, xs) <body = b (int64 i, bool c, float[2] s, float[n,2] all)
+            => (bool c, float[2] t, float[n,2] all, float[2] s) { x = Gather (all, i) t = Add (s, x) }> }"""
+    model, given = onnx.parser.parse_model(text), {"xs": np.ones((0, 2), np.float32), "h": np.ones(2, np.float32)}
+    found, want = by_jax(mdf_loop.run, model, **given), interpreted(mdf_loop.run, model, **given)
+    for name in want:
+        np.testing.assert_array_equal(found[name], want[name], strict=True)

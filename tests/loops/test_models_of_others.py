@@ -240,6 +240,31 @@ def test_a_function_of_another_version_in_a_body():
         mdf_loop.convert(made, body="onnx")
 
 
+CALLS = """<ir_version: 9, opset_import: ["": 20, "local": 1]>
+g (float[2] x) => (float[2] y) {
+    three = Constant <value = int64 {3}> ()
+    y = Loop (three, , x) <body = b (int64 i, bool c, float[2] v) => (bool c, float[2] w) {
+        a = local.outer (v) b = local.inner (a) w = local.inner <rate = 0.25> (b) }>
+}
+<opset_import: ["": 20, "local": 1], domain: "local"> outer (x) => (y) { y = local.inner (x) }
+<opset_import: ["": 20], domain: "local"> inner <rate: float = 0.75> (x) => (y) {
+    zero = Constant <value_float = 0.0> () s = ReduceSum <keepdims = 0> (x) positive = Greater (s, zero)
+    y = If (positive) <then_branch = t () => (p) { p = LeakyRelu <alpha: float = @rate> (x) },
+                       else_branch = e () => (q) { k = Constant <value_float: float = @rate> () q = Mul (x, k) }>
+}"""
+
+
+@pytest.mark.parametrize("x", [X, -X])
+def test_attributes_that_calls_leave_out_have_the_defaults_of_the_function(x):
+    def inner(x, rate=0.75):
+        return np.where(x < 0, x * rate, x) if x.sum() > 0 else x * rate
+
+    expected = x
+    for _ in range(3):
+        expected = inner(inner(inner(expected)), 0.25)
+    np.testing.assert_allclose(results(parser.parse_model(CALLS), x)[0], expected, rtol=1e-6)
+
+
 def test_overloads_of_a_function_are_distinguished():
     functions = [
         function("f", [helper.make_node("Neg", ["a"], ["b"])], 13, overload="one"),

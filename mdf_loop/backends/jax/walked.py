@@ -270,6 +270,12 @@ def _place_in(w: Walk, v: Value, index: Any, length: Any) -> Any:
     return jnp.where(index < 0, index + length, index)
 
 
+def _place(w: Walk, v: Value, x: Any, *at: Any) -> Any:
+    """What is at a place; JAX refuses every place of an array without elements, also where no iteration reads it."""
+    x = jnp.asarray(x)
+    return x[at] if x.size else jnp.zeros(x.shape[len(at) :], x.dtype)
+
+
 def _gather(w: Walk, v: Value, x: Any, index: Any) -> Any:
     length = x.shape[v.attr]
     index = _place_in(w, v, index, length) if np.size(index) else index
@@ -344,7 +350,7 @@ STRUCTURE |= {
     "length": lambda w, v, x: np.int64(x.shape[v.attr]),
     "concat": lambda w, v, *parts: jnp.concatenate(parts, v.attr),
     "gather": _gather,
-    "place": lambda w, v, x, *at: jnp.asarray(x)[at],
+    "place": _place,
     "place_in": _place_in,
     "put": _put,
     "reduce": _reduce,

@@ -139,7 +139,8 @@ def _to_number(p: Printer, x: Value, type: Type) -> str:
     template = "{0}" if x.type.dtype == type.dtype and is_native(x.type) else CASTS.get((x.type.kind, type.kind))
     if x.type.weak and x.type.kind == type.kind == "i":
         template = "in_range({0}, {end})"
-    if template is None or not x.type.is_number:  # numpy's own number, or an array of one
+    is_numpys = not is_native(x.type) and x.type.kind == type.kind  # an int8 would go on counting as one
+    if template is None or is_numpys or not x.type.is_number:
         template = {"f": "float({0})", "i": "int({0})", "b": "bool({0})"}[type.kind]
         if x.type.kind not in ("b", type.kind):
             return f"{p.boxed(x)}.astype({p.source.use(type.dtype, 'd')}).item()"

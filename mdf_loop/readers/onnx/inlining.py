@@ -1,9 +1,10 @@
 """Model-local functions, written out where they are called.
 
 ``onnx.inliner`` does the work.  It loses outputs that no node of their own graph writes (inputs, initializers,
-captured values) and outputs that are named twice, so those are made the output of an Identity first.  It wants nodes in
-an order in which they can run, and leaves functions alone that import other versions than the model: so the nodes are
-sorted, and the domains of those nodes say their version while it works (see :mod:`mdf_loop.readers.onnx.opsets`).
+captured values) and outputs that are named twice, so those are made the output of an Identity first.  It reads no
+defaults of attributes, so calls are given them.  It wants nodes in an order in which they can run, and leaves functions
+alone that import other versions than the model: so the nodes are sorted, and the domains of those nodes say their version
+while it works (see :mod:`mdf_loop.readers.onnx.opsets`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def inline_functions(model: onnx.ModelProto, opsets: Mapping[str, int]) -> tuple
     path = (model.graph.name or "model",)
     _refuse_explosion(model)
     spelt_out = _copy(model, path)
+    _give_defaults(spelt_out)
     local = {(own_domain(function.domain), function.name) for function in model.functions}
     versions, marks = dict(opsets), set[tuple[str, int]]()
     for function in spelt_out.functions:
@@ -68,6 +70,17 @@ def _copy(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
         let_through(error)
         raise MalformedBody(f"the model cannot be copied: {error}", path) from error
     return copied
+
+
+def _give_defaults(model: onnx.ModelProto) -> None:
+    """Write the attributes that calls leave out, where functions have defaults for them: ``onnx.inliner`` reads none."""
+    defaults = {_key(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions if f.attribute_proto}
+    for holder in (model.graph, *model.functions) if defaults else ():
+        for node in every_node(holder.node):
+            left_out = {x.name: x for x in defaults.get(_key(node.domain, node.op_type, node.overload), ())}
+            for given in node.attribute:
+                left_out.pop(given.name, None)
+            node.attribute.extend(left_out.values())
 
 
 def _inlined(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
