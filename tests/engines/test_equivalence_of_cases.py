@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from equivalence import assert_same_on_every_engine
+from onnx.helper import np_dtype_to_tensor_dtype
 
 from mdf_loop import loop, options, scan
 from mdf_loop.errors import CollectedError, IterationError, IterationLimit
@@ -98,16 +99,13 @@ def test_recurrence_of_one_operator_keeps_its_type(op, dtype):
             assert_same_on_every_engine(run(text, len(table), True, start, table=table))
 
 
-CODES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}
-
-
 @pytest.mark.parametrize("wide", ["int64", "int32", "float64"])
 @pytest.mark.parametrize("narrow", ["int16", "int8", "uint8", "uint16", "int32", "float16", "float32", "bool"])
 @pytest.mark.parametrize("op", ["Add", "Sub", "Mul"])
 def test_number_that_became_a_wider_one_counts_as_it(op, narrow, wide):
-    kind, code = NAMES.get(narrow, narrow), CODES[wide]
+    kind, (there, back) = NAMES.get(narrow, narrow), (int(np_dtype_to_tensor_dtype(np.dtype(x))) for x in (wide, narrow))
     text = f"""widen (int64 i, bool go, {kind} y) => (bool go_out, {kind} y_out, s) {{
-        go_out = Identity (go) w = Cast <to = {code}> (y) s = {op} (w, w) y_out = Cast <to = {CODES[narrow]}> (s) }}"""
+        go_out = Identity (go) w = Cast <to = {there}> (y) s = {op} (w, w) y_out = Cast <to = {back}> (s) }}"""
     for start in (100, 1, 0):
         assert_same_on_every_engine(run(text, 3, True, np.dtype(narrow).type(start)))
 
