@@ -320,16 +320,21 @@ class Gathered(list[Gathering], Hidden):
 
 
 class Types:
-    """Infers the types of the values of a loop's body when its inputs have the types given."""
+    """Infers the types of the values of a loop's body when its inputs have the types given; keeps the latest, for the next call."""
 
     def __init__(self, loop: Loop) -> None:
         self._body = loop.with_state_carried().body
         self._hidden = {state.input: type_of_value(state.initial) for state in loop.body.state}
+        self._latest: tuple[Mapping[str, ValueType], dict[str, ValueType]] | None = None
 
     def __call__(self, body: Body, given: Mapping[str, ValueType]) -> dict[str, ValueType]:
         """What ONNX's inference finds, and of an untyped body what the rules of a Step find."""
-        found = infer_types(body, given)
-        return found if body.typed else found | self._by_rules({name: _as_type(kind) for name, kind in given.items()})
+        latest = self._latest
+        if latest is None or latest[0] != given:
+            found = infer_types(body, given)
+            found |= {} if body.typed else self._by_rules({name: _as_type(kind) for name, kind in given.items()})
+            latest = self._latest = given, found
+        return latest[1]
 
     def _by_rules(self, given: Mapping[str, Type]) -> dict[str, ValueType]:
         known = {**self._hidden, **given}

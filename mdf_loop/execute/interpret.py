@@ -5,6 +5,7 @@ This is the living definition.  Every faster engine is tested against it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -200,6 +201,11 @@ class InterpretedLoop:
         """Pickled as its record; it is planned again when it is unpickled."""
         return type(self), (self.loop, self.unseen)
 
+    @functools.cached_property
+    def _types(self) -> Types:
+        """For loops that run no iteration, whose collected values have types nevertheless."""
+        return Types(self.loop)
+
     def __call__(self, given: Arguments, run: Run) -> tuple[Any, ...]:
         """Run the loop; returns carried, last, then collected values.
 
@@ -258,7 +264,7 @@ class InterpretedLoop:
         results, given = session.progress.results(), session.given
         if session.moment.iteration == 0 and self.loop.collected:
             loop = self.loop
-            empty = empty_collected(loop, given.carried, given.captured, given.scanned, given.invariant, Types(loop))
+            empty = empty_collected(loop, given.carried, given.captured, given.scanned, given.invariant, self._types)
             results[len(results) - len(empty) :] = empty
         self.refuse_undeclared(results)
         return results

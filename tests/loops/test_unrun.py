@@ -1,6 +1,7 @@
 """Loops that never run collect nothing of the type and shape that one iteration would have given."""
 
 import numpy as np
+import onnx
 import pytest
 from engines import ENGINES
 from mdf_bodies import graph, node
@@ -47,3 +48,15 @@ def test_nothing_is_of_the_type_of_something(name, start, engine):
     np.testing.assert_array_equal(carried, x)
     for one, none in zip(rows, nothing, strict=True):
         assert (none.dtype, none.shape) == (one.dtype, (0, *one.shape[1:]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_types_are_inferred_again_only_for_other_inputs(engine, monkeypatch):
+    looked, infer = [], onnx.shape_inference.infer_shapes
+    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", lambda *args, **more: looked.append(1) or infer(*args, **more))
+    text = f"b_{engine} (int64 i, bool go, float[n] x) => (bool go, float[n] x, rows) {{ rows = Concat <axis = 0> (x, x) }}"
+    planned = mdf_loop.compile(text)
+    with mdf_loop.options(engine=engine):
+        for length, often in ((3, 1), (3, 1), (2, 2), (2, 2), (3, 3)):
+            assert planned(0, True, np.ones(length, np.float32))[1].shape == (0, 2 * length)
+            assert len(looked) == often
