@@ -320,7 +320,7 @@ class Gathered(list[Gathering], Hidden):
 
 
 class Types:
-    """Infers the types of the values of a loop's body when its inputs have the types given; keeps the latest, for the next call."""
+    """Infers the types of the values of a loop's body when its inputs have the types given, and keeps the latest."""
 
     def __init__(self, loop: Loop) -> None:
         self._body = loop.with_state_carried().body
