@@ -265,6 +265,21 @@ def test_attributes_that_calls_leave_out_have_the_defaults_of_the_function(x):
     np.testing.assert_allclose(results(parser.parse_model(CALLS), x)[0], expected, rtol=1e-6)
 
 
+PASSED_ON = """<ir_version: 9, opset_import: ["": 20, "local": 1]>
+g (float[2] x) => (float[2] y, float[2] z) { y = local.first (x) z = local.first <a = 0.5> (x) }
+<opset_import: ["": 20, "local": 1], domain: "local"> unused <a> (x) => (y) { y = local.first <a: float = @a> (x) }
+<opset_import: ["": 20, "local": 1], domain: "local"> first <a> (x) => (y) { y = local.second <b: float = @a> (x) }
+<opset_import: ["": 20, "local": 1], domain: "local"> second <b: float = 0.25> (x) => (y) {
+    s = local.third <c: float = @b> (x) t = Elu <alpha: float = @b> (x) y = Add (s, t) }
+<opset_import: ["": 20], domain: "local"> third <c: float = 0.75> (x) => (y) { y = LeakyRelu <alpha: float = @c> (x) }
+"""
+
+
+def test_an_attribute_that_a_function_passes_on_without_having_it_has_the_default_of_the_inner_function():
+    for found, a in zip(results(parser.parse_model(PASSED_ON), X), (0.25, 0.5), strict=True):
+        np.testing.assert_allclose(found, np.where(X < 0, a * X + a * np.expm1(X), 2 * X), rtol=1e-6)
+
+
 def test_overloads_of_a_function_are_distinguished():
     functions = [
         function("f", [helper.make_node("Neg", ["a"], ["b"])], 13, overload="one"),

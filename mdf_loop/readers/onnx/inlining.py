@@ -43,7 +43,6 @@ def inline_functions(model: onnx.ModelProto, opsets: Mapping[str, int]) -> tuple
     path = (model.graph.name or "model",)
     _refuse_explosion(model)
     spelt_out = _copy(model, path)
-    _give_defaults(spelt_out)
     local = {(own_domain(function.domain), function.name) for function in model.functions}
     versions, marks = dict(opsets), set[tuple[str, int]]()
     for function in spelt_out.functions:
@@ -72,26 +71,39 @@ def _copy(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
     return copied
 
 
-def _give_defaults(model: onnx.ModelProto) -> None:
-    """Write the attributes that calls leave out, where functions have defaults for them: ``onnx.inliner`` reads none."""
+def _give_defaults(model: onnx.ModelProto) -> bool:
+    """Write the attributes that calls leave out, where functions have defaults for them; whether some can be known only later.
+
+    A call in a function may pass on an attribute that the function itself is not given, and has no default for.
+    """
     defaults = {_key(f.domain, f.name, f.overload): f.attribute_proto for f in model.functions if f.attribute_proto}
+    are_open = False
     for holder in (model.graph, *model.functions) if defaults else ():
         for node in every_node(holder.node):
             left_out = {x.name: x for x in defaults.get(_key(node.domain, node.op_type, node.overload), ())}
-            for given in node.attribute:
-                left_out.pop(given.name, None)
+            passed_on = [x.ref_attr_name for x in node.attribute if left_out.pop(x.name, None) is not None]
             node.attribute.extend(left_out.values())
+            are_open |= holder is not model.graph and not set(passed_on).isdisjoint(holder.attribute)
+    return are_open
 
 
 def _inlined(model: onnx.ModelProto, path: tuple[str, ...]) -> onnx.ModelProto:
     from onnx import inliner
 
     try:
+        while _give_defaults(model) and (outer := _called_by_none(model.functions)):
+            model = inliner.inline_selected_functions(model, outer)
         return inliner.inline_local_functions(model)
     except Exception as error:  # its own, which derive from nothing else
         let_through(error)
         found = " ".join(str(error).split())
         raise MalformedBody(f"the functions of the model cannot be inlined: {found}", path) from error
+
+
+def _called_by_none(functions: Sequence[onnx.FunctionProto]) -> list[tuple[str, str]]:
+    """The functions that no other function calls."""
+    called = {(own_domain(node.domain), node.op_type) for f in functions for node in every_node(f.node)}
+    return [(f.domain, f.name) for f in functions if (own_domain(f.domain), f.name) not in called]
 
 
 def _marked(function: Any, others: Mapping[str, int], local: set[tuple[str, str]]) -> set[tuple[str, int]]:
