@@ -323,8 +323,7 @@ class Types:
     """Infers the types of the values of a loop's body when its inputs have the types given, and keeps the latest."""
 
     def __init__(self, loop: Loop) -> None:
-        self._body = loop.with_state_carried().body
-        self._hidden = {state.input: type_of_value(state.initial) for state in loop.body.state}
+        self._loop = loop
         self._latest: tuple[Mapping[str, ValueType], dict[str, ValueType]] | None = None
 
     def __call__(self, body: Body, given: Mapping[str, ValueType]) -> dict[str, ValueType]:
@@ -337,14 +336,15 @@ class Types:
         return latest[1]
 
     def _by_rules(self, given: Mapping[str, Type]) -> dict[str, ValueType]:
-        known = {**self._hidden, **given}
-        names = (*self._body.inputs, *self._body.captures)
+        body = self._loop.with_state_carried().body
+        known = {**{s.input: type_of_value(s.initial) for s in self._loop.body.state}, **given}
+        names = (*body.inputs, *body.captures)
         try:
-            region = lower_graph(self._body, [known.get(name, UNKNOWN) for name in names], opens=False)
+            region = lower_graph(body, [known.get(name, UNKNOWN) for name in names], opens=False)
         except Exception as error:  # inference is a help: what it cannot do stays open
             let_through(error)
             return {}
-        results: list[tuple[str, Any]] = [*zip(self._body.outputs, region.results, strict=True)]
+        results: list[tuple[str, Any]] = [*zip(body.outputs, region.results, strict=True)]
         return {name: _as_declared(value.type) for name, value in results if value.type.dtype is not None}
 
 

@@ -5,7 +5,6 @@ This is the living definition.  Every faster engine is tested against it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -196,15 +195,11 @@ class InterpretedLoop:
         self.collected = [slot(c.output) for c in loop.collected]
         self.last = [slot(name) for name in loop.last]
         self.gathered = named_for_people(loop)
+        self._types = Types(loop)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its record; it is planned again when it is unpickled."""
         return type(self), (self.loop, self.unseen)
-
-    @functools.cached_property
-    def _types(self) -> Types:
-        """For loops that run no iteration, whose collected values have types nevertheless."""
-        return Types(self.loop)
 
     def __call__(self, given: Arguments, run: Run) -> tuple[Any, ...]:
         """Run the loop; returns carried, last, then collected values.
@@ -263,8 +258,7 @@ class InterpretedLoop:
         """What the iterations so far give: carried, last, then collected values."""
         results, given = session.progress.results(), session.given
         if session.moment.iteration == 0 and self.loop.collected:
-            loop = self.loop
-            empty = empty_collected(loop, given.carried, given.captured, given.scanned, given.invariant, self._types)
+            empty = empty_collected(self.loop, given.carried, given.captured, given.scanned, given.invariant, self._types)
             results[len(results) - len(empty) :] = empty
         self.refuse_undeclared(results)
         return results
