@@ -16,6 +16,7 @@ from mdf_loop.errors import (
     MissingOutput,
     did_you_mean,
     is_from_outside,
+    there_are,
 )
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.models.html_tables import results_html, results_text
@@ -139,7 +140,7 @@ class Results(dict[str, Any]):
 
     @public
     def __missing__(self, name: Any) -> Any:
-        meant = read_by_edge(name, self.about.sent) or did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
+        meant = read_by_edge(name, self.about.sent) or there_are(name, self)
         meant = f"; it is recorded: results.recorded[{name!r}]" if name in self.about.recorded else meant
         raise MissingOutput(f"the results have no output called {name!r}{meant}")
 

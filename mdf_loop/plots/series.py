@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, did_you_mean
+from mdf_loop.errors import ArgumentError, KindError, there_are
 
 TRIAL, ITERATION, TIME = "trial", "iteration", "time"
 
@@ -238,7 +238,7 @@ def chosen(known: Mapping[str, Any], names: Iterable[str]) -> list[Series]:
     found = []
     for name in names:
         if name not in known:
-            meant = did_you_mean(name, known, 3) or f"; there are {', '.join(known) or 'none'}"
+            meant = there_are(name, known, 3)
             raise ArgumentError(f"there is nothing to plot called {name!r}{meant}")
         found.append(known[name]())
     return found

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, close_to, did_you_mean, warn_user
+from mdf_loop.errors import MalformedBody, close_to, there_are, warn_user
 from mdf_loop.ir import record
 from mdf_loop.readers.expressions.other_notations import meant_by_comma, meant_by_condition, meant_by_list
 from mdf_loop.readers.mdf.input_ports import needed
@@ -366,7 +366,7 @@ def _wrong_names(graph: Mapping[str, Any], place: Place) -> Iterator[Misplaced]:
         for name, condition in _mappings(said.get(key) if isinstance(said, Mapping) else None).items():
             where = (*place, "conditions", key, name)
             if key == "node_specific" and name not in nodes:
-                yield Misplaced(f"a condition for node {name!r}, which is not there{did_you_mean(name, nodes)}", where, place)
+                yield Misplaced(f"a condition for node {name!r}, which is not there{there_are(name, nodes)}", where, place)
             yield from _wrong_with_condition(condition, nodes, where)
 
 
@@ -384,7 +384,7 @@ def _ports(node: Any) -> Ports:
     return {kind: list(ports) for kind, ports in held.items() if not ports or isinstance(ports, Mapping)}
 
 
-def _wrong_with_condition(condition: Mapping[str, Any], nodes: Iterable[str], place: Place) -> Iterator[Misplaced]:
+def _wrong_with_condition(condition: Mapping[str, Any], nodes: Collection[str], place: Place) -> Iterator[Misplaced]:
     """Nodes that a condition depends on and that are not there, and conditions in it that are none."""
     from modeci_mdf.mdf import Condition
 
@@ -396,9 +396,7 @@ def _wrong_with_condition(condition: Mapping[str, Any], nodes: Iterable[str], pl
                 yield from _wrong(item, Condition, where)
                 yield from _wrong_with_condition(item, nodes, where)
             elif key in ("dependency", "dependencies") and isinstance(item, str) and item not in nodes:
-                yield Misplaced(
-                    f"a condition that depends on node {item!r}, which is not there{did_you_mean(item, nodes)}", where
-                )
+                yield Misplaced(f"a condition that depends on node {item!r}, which is not there{there_are(item, nodes)}", where)
 
 
 def _says_types(metadata: Any) -> bool:
@@ -440,7 +438,7 @@ def wrong_with_edges(
     for id, sender, sender_port, receiver, receiver_port in edges:
         for end, port, kind in ((sender, sender_port, "output_ports"), (receiver, receiver_port, "input_ports")):
             if end not in nodes:
-                message = f"edge {id!r} names node {end!r}, which is not there{did_you_mean(end, nodes)}"
+                message = f"edge {id!r} names node {end!r}, which is not there{there_are(end, nodes)}"
                 yield Misplaced(message, (*place, "edges", id), place)
             elif kind in nodes[end] and port not in (there := nodes[end][kind]):
                 has = ", ".join(map(repr, there)) or "none"
