@@ -74,14 +74,7 @@ _TAKEN: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "unit": ("a unit such as ms", _is_unit),
     "time_scale": ("a time scale such as TimeScale.PASS", _is_scale),
 }
-EXAMPLES = {
-    "n": 3,
-    "condition": "{type: AfterPass, kwargs: {n: 3}}",
-    "parameter": "x",
-    "threshold": 1.0,
-    "comparator": "'>='",
-    "t": "10 ms",
-}
+EXAMPLES = {"n": 3, "threshold": 1.0, "comparator": "'>='", "t": "10 ms", "condition": "{type: AfterPass, kwargs: {n: 3}}"}
 """What conditions are given in messages; of keywords that are not here the id of a node."""
 
 _MAY_BE_NONE = ("repeat", "start", "end", "indices")

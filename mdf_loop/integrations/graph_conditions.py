@@ -71,19 +71,13 @@ def _conditions_in(condition: Any, at_first: bool = False) -> Iterator[tuple[str
 
 def _refuse_of_nodes(condition: Any, path: tuple[str, ...]) -> None:
     """See that what ends an evaluation needs neither a node that has it nor one that ran before."""
-    from graph_scheduler.condition import GraphStructureCondition
-
-    said = "so it is no condition of termination"
-    first = [(kind, given) for kind, given in _conditions_in(condition, at_first=True) if kind == "JustRan"]
-    counting = [(kind, given) for kind, given in _conditions_in(condition) if kind == "EveryNCalls"]
-    for kind, given in [*first, *counting]:
+    found = [(kind, given) for kind, given in _conditions_in(condition, at_first=True) if kind == "JustRan"]
+    found += [(kind, given) for kind, given in _conditions_in(condition) if kind == "EveryNCalls"]
+    for kind, given in found:
         what = "is asked for before any node ran" if kind == "JustRan" else "counts since its own node ran"
         node = given.get("dependency", given.get("dependencies"))
-        calls = {"type": "AfterNCalls", "dependency": getattr(node, "id", node), "n": given.get("n", 1)}
-        raise MalformedBody(f"{kind} {what}, {said}{meant_by_condition(calls)}", path)
-    known = _conditions()
-    if changing := [kind for kind, _ in _conditions_in(condition) if issubclass(known[kind], GraphStructureCondition)]:
-        raise MalformedBody(f"{changing[0]} changes the graph, {said}; write it for a node, or leave it out", path)
+        cure = meant_by_condition({"type": "AfterNCalls", "dependency": getattr(node, "id", node), "n": given.get("n", 1)})
+        raise MalformedBody(f"{kind} {what}, so it is no condition of termination{cure}", path)
 
 
 def _refuse_scale(key: Any, path: tuple[str, ...]) -> None:
@@ -168,7 +162,7 @@ def _refuse_keywords(kind: str, found: Any, given: Mapping[str, Any], path: tupl
         takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
         raise MalformedBody(f"{kind} takes {takes}; unknown: {', '.join(unknown)}{meant}", path)
     needed = [p.name for p in taken if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    needed += [p.name for p in taken if (p.name, p.default) == ("n", None)]  # without a default in graph-scheduler's code
+    needed += [p.name for p in taken if (p.name, p.default) == ("n", None)]  # which graph-scheduler refuses without it
     if missing := [name for name in needed if name not in said]:
         node = next(iter(nodes), "node")
         example = meant_by_condition({"type": kind, **{name: EXAMPLES.get(name, node) for name in needed}, **said})
@@ -191,14 +185,11 @@ def _refuse_construction(found: Any, given: Mapping[str, Any], path: tuple[str, 
 
 
 def _conditions() -> dict[str, Any]:
-    """The conditions that graph-scheduler has, by their names; without those that others are made from."""
+    """The conditions that graph-scheduler has, by their names."""
     from graph_scheduler import condition
 
     named = vars(condition).items()
-    found = {name: each for name, each in named if isinstance(each, type) and issubclass(each, condition.ConditionBase)}
-    return {
-        name: each for name, each in found.items() if name[0] != "_" and name != "ConditionBase" and not inspect.isabstract(each)
-    }
+    return {name: found for name, found in named if isinstance(found, type) and issubclass(found, condition.ConditionBase)}
 
 
 def _read(condition: Any, name: str) -> Any:

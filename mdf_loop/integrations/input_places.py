@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from mdf_loop.convert.naming import ORIGINAL
-from mdf_loop.errors import ArgumentError, did_you_mean, there_are
+from mdf_loop.errors import ArgumentError, did_you_mean
 from mdf_loop.integrations.required_inputs import is_required
 from mdf_loop.options import OPTIONS
 from mdf_loop.readers.mdf.by_place import LOOPS
@@ -132,7 +132,7 @@ class InputPlaces:
             return ArgumentError(f"the name {name!r} is not unique; give one of: {', '.join(matching)}")
         ids = [full.rpartition(".")[2] for full in names]
         known = [id if ids.count(id) == 1 else full for id, full in zip(ids, names, strict=True)]
-        meant = did_you_mean(name, names, 3) or there_are(name, known, 3)
+        meant = did_you_mean(name, [*names, *known], 3) or f"; there are {', '.join(known) or 'none'}"
         said = f"the model has no input port without an edge and no parameter called {name!r}{meant}"
         return ArgumentError(_carried(self.graph, name) or said)
 

@@ -124,7 +124,6 @@ def test_conditions_that_are_given_another_kind(tmp_path, kind, keywords, messag
             {"nodes": ["a"]},
             "graph-scheduler refuses AddEdgeTo: ConditionError: AddEdgeTo must have exactly one node",
         ),
-        ("_GSCSingleNode", {}, "graph-scheduler has no condition '_GSCSingleNode'"),
     ],
 )
 def test_conditions_that_cannot_be_made(tmp_path, kind, keywords, message):
@@ -141,7 +140,6 @@ def test_conditions_that_cannot_be_made(tmp_path, kind, keywords, message):
     [
         ("JustRan", {"dependency": "a"}, "JustRan is asked for before any node ran, {}{{dependency: a, n: 1}}}}"),
         ("EveryNCalls", {"dependency": "a", "n": 0}, "EveryNCalls counts since its own node ran, {}{{dependency: a, n: 0}}}}"),
-        ("WithNode", {"node": "a"}, "WithNode changes the graph, so it is no condition of termination"),
     ],
 )
 def test_conditions_of_nodes_that_end_an_evaluation(tmp_path, kind, keywords, message):

@@ -19,16 +19,7 @@ from mdf_loop.backends.jax.jnp_templates import canonical, no_number
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, long_number, lowered
 from mdf_loop.backends.jax.traced_loops import loops_in
 from mdf_loop.backends.jax.walked import Padded
-from mdf_loop.errors import (
-    ArgumentError,
-    IterationLimit,
-    KindError,
-    MalformedBody,
-    did_you_mean,
-    in_words,
-    let_through,
-    there_are,
-)
+from mdf_loop.errors import ArgumentError, IterationLimit, KindError, MalformedBody, did_you_mean, in_words, let_through
 from mdf_loop.options import current_options, public
 from mdf_loop.step.records import Type
 from mdf_loop.types.ports import numbered
@@ -95,7 +86,7 @@ class JaxFunction:
         self._wanted = None if outputs is None else tuple(outputs)
         for name in self._wanted or ():
             if name not in self.outputs:
-                meant = there_are(name, self.outputs)
+                meant = did_you_mean(name, self.outputs) or f"; there are {', '.join(self.outputs) or 'none'}"
                 raise ArgumentError(f"the model has no output {name!r}{meant}")
         self._kept: OrderedDict[Hashable, Made] = OrderedDict()
         self._last: JaxStep | None = None
