@@ -83,7 +83,7 @@ class NetworkModel(Model):
         """The recorded values that have a time, and how long an iteration takes."""
         return steps_in_body(self.prepared.body, dict(zip(record, record, strict=True)), STEP)
 
-    def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+    def found_by(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""
         refuse_options(inputs, self.inputs)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
