@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.kernels import load_kernels
+from mdf_loop.kernels.mdf.expression_functions import OF_MATH
 from mdf_loop.kernels.mdf.expression_operators import NO_POWER
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.derivatives import draws
@@ -42,7 +43,7 @@ from mdf_loop.readers.expressions.function_calls import (
 from mdf_loop.readers.expressions.other_notations import OTHER_FUNCTIONS, meant_by_function, of_collected
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
 
-SPECIAL = {"erf": "scipy.special.erf"}
+SPECIAL = {name: f"scipy.special.{name}" for name in ("erf", *OF_MATH)} | {"lgamma": "scipy.special.gammaln"}
 """Functions of scipy's."""
 
 FORMULAS: dict[str, tuple[dict[str, str | None], str]] = {
