@@ -17,6 +17,8 @@ _OF_MODELS = {
     "run simulate execute predict forward step evaluate apply call sample": "a model is called: results = model(x=...)",
     "sweep fit simulator to_onnx to_jax": "write mdf_loop.{0}(model, ...)",
     "parameters params weights": "model.inputs has them",
+    "constants": "the constants of a model of ONNX or OpenVINO are fixed: mdf_loop.convert(model) makes a model of MDF, "
+    "whose constants can be set",
     "reset initialize": "leave it out: each call begins with the initial values",
     "summary describe info": "write print(model.explain())",
     "check verify bench report": "it is a command: mdf-loop {0} FILE",
@@ -36,6 +38,8 @@ _OF_RESULTS = {
 
 def missing_in_model(name: str, model: Model) -> AttributeError:
     """The error for an attribute that a model does not have."""
+    if hasattr(type(model), name):
+        object.__getattribute__(model, name)  # a property, whose own error it is
     is_asked = name[0] != "_" and "source" in vars(model)  # by a person, of a model that is complete
     meant = _instead(_OF_MODELS, name) if is_asked else ""
     if is_asked and name in model.inputs:

@@ -56,12 +56,6 @@ class NetworkModel(Model):
         return tuple(getattr(self.prepared, "outputs", self.prepared.body.outputs))
 
     @property
-    def constants(self) -> Mapping[str, Input]:
-        """They are fixed: the message says how they can be set."""
-        cure = "mdf_loop.convert(model) makes a model of MDF, whose constants can be set"
-        raise AttributeError(f"the constants of a model of ONNX or OpenVINO are fixed: {cure}")
-
-    @property
     def drawn(self) -> Any:  # type: ignore[override]
         """The graph of operators."""
         return self.prepared.body
