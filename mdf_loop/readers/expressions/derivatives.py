@@ -281,7 +281,9 @@ def _split(tree: ast.expr, where: str, path: tuple[str, ...]) -> Parts:
     elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.MatMult) and not draws(tree.left):
         return _around(_split(tree.right, where, path), lambda x: ast.BinOp(tree.left, tree.op, x))
     what = f"the {where} has noise in {ast.unparse(tree)!r}"
-    raise MalformedBody(f"{what}; noise is a term, which may have factors: drift + sigma * noise(), or L @ noise(x) with a matrix L", path)
+    raise MalformedBody(
+        f"{what}; noise is a term, which may have factors: drift + sigma * noise(), or L @ noise(x) with a matrix L", path
+    )
 
 
 def _refuse_mean(call: ast.Call, where: str, path: tuple[str, ...]) -> None:
