@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.convert.scheduled.conditions import ON_LOOPS, SYMBOLS, name_of
+from mdf_loop.convert.scheduled.conditions import OF_ALL, ON_LOOPS, SYMBOLS, name_of
 from mdf_loop.errors import MalformedBody, did_you_mean, malformed
 from mdf_loop.integrations.condition_arguments import EXAMPLES, refuse_argument
 from mdf_loop.readers.expressions.other_notations import meant_by_condition
@@ -65,7 +65,7 @@ def _conditions_in(condition: Any, at_first: bool = False) -> Iterator[tuple[str
     if isinstance(kind, str) and isinstance(given, Mapping):
         yield kind, given
         for part in given.values():
-            is_first = at_first and kind in ("All", "And") and isinstance(part, list | tuple)
+            is_first = at_first and kind in OF_ALL and isinstance(part, list | tuple)
             yield from _conditions_in(part[:1] if is_first else part, at_first)
 
 

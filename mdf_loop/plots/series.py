@@ -237,8 +237,9 @@ def chosen(known: Mapping[str, Any], names: Iterable[str]) -> list[Series]:
     """
     found = []
     for name in names:
+        if not isinstance(name, str):
+            raise KindError(f"names of values to plot are texts, plot('x') or plot('x', 'y'); got {name!r}")
         if name not in known:
-            meant = there_are(name, known, 3)
-            raise ArgumentError(f"there is nothing to plot called {name!r}{meant}")
+            raise ArgumentError(f"there is nothing to plot called {name!r}{there_are(name, known, 3)}")
         found.append(known[name]())
     return found

@@ -348,6 +348,17 @@ def meant_by_condition(content: Any) -> str:
     return f"; write {{type: {kind}, kwargs: {{{', '.join(f'{key}: {value}' for key, value in given.items())}}}}}"
 
 
+_EXAMPLES = {
+    "Edge": "; write edges: {e: {sender: a, sender_port: out, receiver: b, receiver_port: x}}",
+    "ConditionSet": "; write conditions: {node_specific: {a: {type: ...}}, termination: {environment_state_update: {type: ...}}}",
+}
+
+
+def example_of(kind: Any) -> str:
+    """How one of MDF's things is written that people write in another form; empty for others."""
+    return _EXAMPLES.get(getattr(kind, "__name__", ""), "")
+
+
 INSTEAD_OF_PARTS: dict[type, tuple[str, str]] = {
     kind: (kind.__name__, "; write functions of whole arrays, such as sum(x * y)")
     for kind in (ast.GeneratorExp, ast.ListComp, ast.Lambda)

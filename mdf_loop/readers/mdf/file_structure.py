@@ -16,7 +16,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, close_to, there_are, warn_user
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.other_notations import meant_by_comma, meant_by_condition, meant_by_list
+from mdf_loop.readers.expressions.other_notations import example_of, meant_by_comma, meant_by_condition, meant_by_list
 from mdf_loop.readers.mdf.input_ports import needed
 
 Ports = Mapping[str, list[str]]
@@ -206,7 +206,7 @@ def _of_plain(key: str, value: Any, kind: Any) -> str:
     if ":" in key:
         return "; a space is missing behind the colon"
     field = next((name for name in ("default_value", "value") if name in fields_of(kind)), None)
-    return f"; write {key}: {{{field}: {value}}}" if field and isinstance(value, str | int | float) else ""
+    return f"; write {key}: {{{field}: {value}}}" if field and isinstance(value, str | int | float) else example_of(kind)
 
 
 def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misplaced]:
@@ -231,7 +231,7 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
             yield from _wrong_value(value, fields[meant], kind, (*place, key))
     for key, field in fields.items():
         if field.required and key not in said:
-            yield Misplaced(f"{_article(kind)} has to say its {key}", place)
+            yield Misplaced(f"{_article(kind)} has to say its {key}{example_of(kind)}", place)
     yield from _wrong_below(said, kind, place)
 
 
@@ -254,6 +254,7 @@ def _wrong_value(value: Any, field: Field, kind: Any, place: Place) -> Iterator[
         what = f" from ids to {place[-1]}" if field.many else ""
         meant = f"; write [{value}]" if place[-1] == "shape" and type(value) is int else ""
         meant = meant_by_list(value) if isinstance(value, list) and str in field.kinds else meant
+        meant = meant or example_of(field.inner) or example_of(kind)
         yield Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {called(value)}{meant}", place)
     elif field.inner is not None and value is not None:
         yield from (_wrong_of_many if field.many else _wrong)(value, field.inner, place)
@@ -283,10 +284,11 @@ def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
         return f"{key!r} of {_article(kind)} takes {needed()}"
     close = _close(key, fields)
     owner = next((other for other in _kinds() if key in fields_of(other)), None)
-    meant = f" (did you mean {close!r}?)" if close else f" ({_article(owner)} has: see the indentation)" if owner else ""
+    meant = f" ({_article(owner)} has: see the indentation)" if owner else ""
+    meant = f" (did you mean {close!r}?)" if close and (owner is None or str(key) in close) else meant
     if (kind.__name__, key) == ("Node", "nodes"):
         meant += ": MDF has no graphs inside graphs, so PsyNeuLink's nested compositions have no form in it"
-    return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}"
+    return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}{example_of(kind)}"
 
 
 def _indented(key: str, content: Mapping[Any, Any], kind: Any) -> Any:
