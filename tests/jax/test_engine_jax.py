@@ -407,3 +407,12 @@ def test_explain_shows_how_jax_ran_a_model_and_a_loop():
         shown = [str(model.explain()), str(loop.explain())]
     assert all("as a function of JAX" in text and "a while" in text for text in shown)
     assert "as a function of JAX" not in model.explain() + loop.explain()
+
+
+@pytest.mark.parametrize("function", ["erfc", "gamma", "lgamma"])
+def test_functions_of_math_of_a_number(function):
+    body = f"x: x * 0.5 + 1\ncollect made: {function}(x)"
+    with mdf_loop.options(engine="jax"):
+        _, found = mdf_loop.loop(5, True, 1.5, body=body)
+    with mdf_loop.options(engine="interpret"):
+        assert_near(found, mdf_loop.loop(5, True, 1.5, body=body)[1], rtol=1e-12, atol=0)
