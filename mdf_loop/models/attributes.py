@@ -17,8 +17,7 @@ _OF_MODELS = {
     "run simulate execute predict forward step evaluate apply call sample": "a model is called: results = model(x=...)",
     "sweep fit simulator to_onnx to_jax": "write mdf_loop.{0}(model, ...)",
     "parameters params weights": "model.inputs has them",
-    "constants": "the constants of a model of ONNX or OpenVINO are fixed: mdf_loop.convert(model) makes a model of MDF, "
-    "whose constants can be set",
+    "constants": "the constants of a model of ONNX or OpenVINO are fixed: mdf_loop.convert(model) makes one of MDF with others",
     "reset initialize": "leave it out: each call begins with the initial values",
     "summary describe info": "write print(model.explain())",
     "check verify bench report": "it is a command: mdf-loop {0} FILE",
@@ -41,26 +40,25 @@ def missing_in_model(name: str, model: Model) -> AttributeError:
     if hasattr(type(model), name):
         object.__getattribute__(model, name)  # a property, whose own error it is
     is_asked = name[0] != "_" and "source" in vars(model)  # by a person, of a model that is complete
-    meant = _instead(_OF_MODELS, name) if is_asked else ""
+    said = _instead(_OF_MODELS, name)
     if is_asked and name in model.inputs:
-        meant = f"; it is an input: model({name}=...) gives it a value, and model.inputs[{name!r}].default is its own one"
+        said = f"it is an input: model({name}=...) gives it a value, and model.inputs[{name!r}].default is its own one"
     elif is_asked and name in model.outputs:
-        meant = f"; it is an output: write model(...)[{name!r}]"
-    return AttributeError(f"a model has no attribute {name!r}{meant}", name=name, obj=model)
+        said = f"it is an output: write model(...)[{name!r}]"
+    return AttributeError(f"a model has no attribute {name!r}{said and f'; {said}'}", name=name, obj=model)
 
 
 def missing_in_results(name: str, results: Results) -> AttributeError:
     """The same of results."""
     first = next(iter(results), "x")
-    meant = _instead(_OF_RESULTS, name, first) or (f"; write results.about.{name}" if name in vars(results.about) else "")
-    if name in results:
-        meant = f"; write results[{name!r}]"
-    elif not meant and name in dir(np.ndarray):
-        meant = f"; write results[{first!r}].{name} for one output; results.to_xarray() has labelled arrays of all"
-    meant = meant or did_you_mean(name, [*results, *(each for each in vars(type(results)) if each[0] != "_")])
+    own = {**dict.fromkeys(vars(results.about), "write results.about.{0}"), **dict.fromkeys(results, "write results[{0!r}]")}
+    said = own[name].format(name) if name in own else _instead(_OF_RESULTS, name, first)
+    if not said and name in dir(np.ndarray):
+        said = f"write results[{first!r}].{name} for one output; results.to_xarray() has labelled arrays of all"
+    known = [*results, *(each for each in vars(type(results)) if each[0] != "_")]
+    meant = f"; {said}" if said else did_you_mean(name, known)
     return AttributeError(f"results have no attribute {name!r}{meant}", name=name, obj=results)
 
 
 def _instead(table: Mapping[str, str], name: str, first: str = "") -> str:
-    found = next((said for names, said in table.items() if name in names.split()), "")
-    return f"; {found.format(name, first)}" if found else ""
+    return next((said.format(name, first) for names, said in table.items() if name in names.split()), "")

@@ -256,13 +256,11 @@ class Results(dict[str, Any]):
         return type(self), (dict(self), self.about)
 
 
-def _is_called(*_: Any, **__: Any) -> Any:
+def _plot_is_called(*_: Any, **__: Any) -> Any:
     raise ArgumentError("plot is called itself, and the results decide the kind of plot: results.plot('x')")
 
 
-vars(Results.plot).update(
-    dict.fromkeys(("line", "hist", "scatter", "bar"), _is_called)
-)  # as a plot of xarray and pandas has them
+vars(Results.plot).update(dict.fromkeys(("line", "hist", "scatter", "bar"), _plot_is_called))  # which xarray and pandas have
 
 
 class Recorded(dict[str, Any]):
