@@ -53,7 +53,8 @@ def _warn_of_rows(model: Model, trials: int, inputs: Mapping[str, Any]) -> None:
     """Warn of arrays that have a row for each trial, and an axis more than the model has for the input."""
     known = {name: port.type.shape for name, port in model.inputs.items() if port.type.shape or port.default is not None}
     axes = {name: len(shape) for name, shape in known.items() if shape is not None}
-    rows = [name for name, value in inputs.items() if np.shape(value)[:1] == (trials,) and np.ndim(value) > axes.get(name, 99)]
+    given = {name: np.shape(value if hasattr(value, "shape") else np.asarray(value, object)) for name, value in inputs.items()}
+    rows = [name for name, shape in given.items() if shape[:1] == (trials,) and len(shape) > axes.get(name, 99)]
     if rows:
         each = ", ".join(f"{name!r}: {name}[k]" for name in rows)
         cure = f"mdf_loop.sweep(model, [{{{each}}} for k in range({trials})])"
