@@ -15,7 +15,7 @@ import sys
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeGuard
 
@@ -29,6 +29,11 @@ def did_you_mean(name: Any, known: Iterable[str], most: int = 1) -> str:
     known = [*known]
     close = [*filter(None, [_looks_the_same(name, known)])] or [*map(repr, close_to(name, known, most))]
     return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def there_are(name: Any, known: Collection[str], most: int = 1) -> str:
+    """The same, or all that there is where nothing is much like a name."""
+    return did_you_mean(name, known, most) or f"; there are {', '.join(known) or 'none'}"
 
 
 def _looks_the_same(name: Any, known: Sequence[str]) -> str:

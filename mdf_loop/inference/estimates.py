@@ -102,14 +102,14 @@ class Estimates(dict[str, float]):
         LoopError
             matplotlib is not installed.
         """
-        from mdf_loop.plots.on_matplotlib import bin_edges, new_axes
+        from mdf_loop.plots.on_matplotlib import axes_or_new, bin_edges
 
         if not self.data or (name is not None and name not in self.data):
             raise unknown_name("there are no observations of", name or "any output", self.data)
         others = [] if name else [*self.data]
         name = name or max(self.data, key=lambda each: len(np.unique(self.data[each])))  # times rather than choices
         observed, simulated = self.data[name].astype(np.float64), self.simulated()[name].astype(np.float64)
-        ax = new_axes() if ax is None else ax
+        ax = axes_or_new(ax)
         if len(others) > 1:
             others.remove(name)
             ax.set_title(f"not drawn: {', '.join(others)}; plot({others[0]!r}) draws it", fontsize="small")

@@ -51,13 +51,14 @@ def _scale_in(text: str) -> str:
 
 def _has_no(*kinds: type) -> Callable[[Any], bool]:
     """Whether a value is none of these, or a list of which no element is."""
-    return lambda value: not any(isinstance(each, kinds) for each in (value if isinstance(value, list | tuple) else [value]))
+    return lambda value: not any(isinstance(each, kinds) for each in (value, *(value if isinstance(value, list | tuple) else ())))
 
 
 _PLAIN = (bool, int, float, str, list, type(None))
 """What a file may say in the place of a condition or a unit; in Python they are objects."""
 
 _CONDITION = "a condition such as {type: AfterPass, kwargs: {n: 3}}", lambda value: not isinstance(value, _PLAIN)
+_CONDITIONS = "a list of conditions such as [{type: AfterPass, kwargs: {n: 3}}]", lambda value: isinstance(value, list | tuple)
 _COUNTS = tuple((f"a whole number from {least} on", lambda value, least=least: is_count(value, least)) for least in (0, 1))
 _TAKEN: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "condition": _CONDITION,
@@ -65,13 +66,17 @@ _TAKEN: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("threshold", "atol", "rtol"), ("a number", _is_number)),
     **dict.fromkeys(("t", "repeat", "start", "end"), ("a time such as '10 ms'", _is_time)),
     **dict.fromkeys(("inclusive", "start_inclusive", "end_inclusive"), ("true or false", lambda value: isinstance(value, bool))),
-    **dict.fromkeys(("dependency", "dependencies"), ("the id of a node", _has_no(bool, int, float, type(None)))),
+    "dependency": ("the id of a node", _has_no(bool, int, float, type(None), list, tuple)),
+    "dependencies": ("ids of nodes", _has_no(bool, int, float, type(None))),
     "indices": ("a whole number or a list of them", _has_no(bool, float, str)),
     "comparator": (f"one of {', '.join(SYMBOLS)}", lambda value: isinstance(value, str)),
     "parameter": ("the id of a parameter or port", lambda value: isinstance(value, str)),
     "unit": ("a unit such as ms", _is_unit),
     "time_scale": ("a time scale such as TimeScale.PASS", _is_scale),
 }
+EXAMPLES = {"n": 3, "threshold": 1.0, "comparator": "'>='", "t": "10 ms", "condition": "{type: AfterPass, kwargs: {n: 3}}"}
+"""What conditions are given in messages; of keywords that are not here the id of a node."""
+
 _MAY_BE_NONE = ("repeat", "start", "end", "indices")
 
 
@@ -84,7 +89,7 @@ def refuse_argument(value: Any, kind: str, key: str, path: tuple[str, ...], of_c
     """
     said, is_right = _TAKEN.get(key, ("", bool))
     if of_conditions:
-        said, is_right = _CONDITION
+        said, is_right = _CONDITIONS
     elif kind == "EveryNPasses" and key == "n":  # it divides by it
         said, is_right = _COUNTS[1]
     if isinstance(value, str) and _scale_in(value) and not _is_scale(value):

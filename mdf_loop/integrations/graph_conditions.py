@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mdf_loop.convert.scheduled.conditions import ON_LOOPS, SYMBOLS, name_of
-from mdf_loop.errors import MalformedBody, did_you_mean
-from mdf_loop.integrations.condition_arguments import refuse_argument
+from mdf_loop.convert.scheduled.conditions import OF_ALL, ON_LOOPS, SYMBOLS, name_of
+from mdf_loop.errors import MalformedBody, did_you_mean, malformed
+from mdf_loop.integrations.condition_arguments import EXAMPLES, refuse_argument
+from mdf_loop.readers.expressions.other_notations import meant_by_condition
 from mdf_loop.readers.mdf.stepped_loops import not_stepped, stepped_loop
 
 
@@ -34,6 +35,8 @@ def wrong_conditions(graph: Any) -> Iterator[MalformedBody]:
                 if kind == "termination":
                     _refuse_scale(name, path)
                 _refuse_condition(condition, path, nodes)
+                if kind == "termination":
+                    _refuse_of_nodes(condition, path)
             except MalformedBody as error:
                 yield error
 
@@ -49,17 +52,32 @@ def counts_of_zero(graph: Any) -> Iterator[tuple[tuple[str, ...], str]]:
                     yield (str(graph.id), "conditions", kind, str(name)), said
 
 
-def _conditions_in(condition: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The types of a condition and of those inside it, and what they are given."""
+def _conditions_in(condition: Any, at_first: bool = False) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The types of a condition and of those inside it, and what they are given; ``at_first`` those that are looked at first.
+
+    Of All the further ones are looked at where the first one is true.
+    """
     if isinstance(condition, list | tuple):
         for part in condition:
-            yield from _conditions_in(part)
+            yield from _conditions_in(part, at_first)
         return
     kind, given = _read(condition, "type"), _read(condition, "kwargs")
     if isinstance(kind, str) and isinstance(given, Mapping):
         yield kind, given
         for part in given.values():
-            yield from _conditions_in(part)
+            is_first = at_first and kind in OF_ALL and isinstance(part, list | tuple)
+            yield from _conditions_in(part[:1] if is_first else part, at_first)
+
+
+def _refuse_of_nodes(condition: Any, path: tuple[str, ...]) -> None:
+    """See that what ends an evaluation needs neither a node that has it nor one that ran before."""
+    found = [(kind, given) for kind, given in _conditions_in(condition, at_first=True) if kind == "JustRan"]
+    found += [(kind, given) for kind, given in _conditions_in(condition) if kind == "EveryNCalls"]
+    for kind, given in found:
+        what = "is asked for before any node ran" if kind == "JustRan" else "counts since its own node ran"
+        node = given.get("dependency", given.get("dependencies"))
+        cure = meant_by_condition({"type": "AfterNCalls", "dependency": getattr(node, "id", node), "n": given.get("n", 1)})
+        raise MalformedBody(f"{kind} {what}, so it is no condition of termination{cure}", path)
 
 
 def _refuse_scale(key: Any, path: tuple[str, ...]) -> None:
@@ -90,19 +108,22 @@ def _refuse_condition(condition: Any, path: tuple[str, ...], nodes: Mapping[str,
         raise MalformedBody(f"graph-scheduler has no condition {kind!r}{did_you_mean(kind, known)}", path)
     if not isinstance(given, Mapping):
         return
-    if isinstance(given.get("func"), str):
-        what = f"{kind} calls a function in Python, of which a file has the name alone ({given['func']!r})"
+    function = next((name for name in ("func", "process_graph_function") if name in inspect.signature(found).parameters), "")
+    if function and not callable(given.get(function)):
+        what = f"{kind} calls a function in Python, of which a file has the name alone; got {given.get(function)!r}"
         raise MalformedBody(f"{what}; write a condition that compares, such as Threshold", path)
-    _refuse_keywords(kind, found, given, path)
+    _refuse_keywords(kind, found, given, path, nodes)
     of_conditions = issubclass(found, known["CompositeCondition"]) and "args" in inspect.signature(found).parameters
     for key, value in given.items():
         place = (*path, "kwargs", key)
-        if _read(value, "type") is not None or (of_conditions and isinstance(value, list | tuple)):
+        if isinstance(value, list | tuple) if of_conditions else _read(value, "type") is not None:
             _refuse_condition(value, place, nodes)
         else:
-            refuse_argument(value, kind, key, place, of_conditions)
+            refuse_argument(value, kind, _taken_as(key, found), place, of_conditions)
     if kind == "Threshold":
         _refuse_parameter(given, path, nodes)
+    elif not issubclass(found, known["CompositeCondition"]):
+        _refuse_construction(found, given, path)
     node = _node_of(given, nodes) if kind in ON_LOOPS else None
     if node is not None and stepped_loop(node) is None:
         raise MalformedBody(not_stepped(kind, node.id), path)
@@ -132,19 +153,35 @@ def _refuse_parameter(given: Mapping[str, Any], path: tuple[str, ...], nodes: Ma
         )
 
 
-def _refuse_keywords(kind: str, found: Any, given: Mapping[str, Any], path: tuple[str, ...]) -> None:
-    """See that a condition is given what it takes, and nothing else."""
+def _refuse_keywords(kind: str, found: Any, given: Mapping[str, Any], path: tuple[str, ...], nodes: Mapping[str, Any]) -> None:
+    """See that a condition is given what it needs, and nothing else."""
     taken = inspect.signature(found).parameters.values()
-    names = [parameter.name for parameter in taken]  # MDF hands a list to *args, too
-    known = {*names, *("dependencies" for name in names if name == "dependency")}  # MDF's preferred name of it
-    unknown = [name for name in given if name not in known]
+    names, said = [parameter.name for parameter in taken], {_taken_as(name, found): value for name, value in given.items()}
+    unknown = [name for name in said if name not in names]
     if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
         takes, meant = ", ".join(names) or "nothing", did_you_mean(unknown[0], names)
         raise MalformedBody(f"{kind} takes {takes}; unknown: {', '.join(unknown)}{meant}", path)
-    said = {*given, *("dependency" for name in given if name == "dependencies")}
-    needed = [p.name for p in taken if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+    needed = [p.name for p in taken if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    needed += [p.name for p in taken if (p.name, p.default) == ("n", None)]  # which graph-scheduler refuses without it
     if missing := [name for name in needed if name not in said]:
-        raise MalformedBody(f"{kind} takes {', '.join(names)}; missing: {', '.join(missing)}", path)
+        node = next(iter(nodes), "node")
+        example = meant_by_condition({"type": kind, **{name: EXAMPLES.get(name, node) for name in needed}, **said})
+        raise MalformedBody(f"{kind} takes {', '.join(names)}; missing: {', '.join(missing)}{example}", path)
+
+
+def _taken_as(name: str, found: Any) -> str:
+    """The argument that MDF hands on under a name: ``dependencies`` is its own name of ``dependency``."""
+    parameters = inspect.signature(found).parameters
+    return "dependency" if name == "dependencies" and name not in parameters and "dependency" in parameters else name
+
+
+def _refuse_construction(found: Any, given: Mapping[str, Any], path: tuple[str, ...]) -> None:
+    """See that graph-scheduler makes a condition of what it is given, as MDF hands it on."""
+    taken = {parameter.kind: parameter.name for parameter in inspect.signature(found).parameters.values()}
+    by_place = "" if inspect.Parameter.VAR_KEYWORD in taken else taken.get(inspect.Parameter.VAR_POSITIONAL, "")
+    named = {_taken_as(name, found): value for name, value in given.items() if name != by_place}
+    with malformed(f"graph-scheduler refuses {found.__name__}", path):
+        found(*given.get(by_place, ()), **named)
 
 
 def _conditions() -> dict[str, Any]:

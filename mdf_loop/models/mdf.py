@@ -323,11 +323,11 @@ class MdfModel(Model):
             return at_start_in_body(self.typed.body, {name: ids.get(name, name) for name in names})
         return () if self._has_passes else at_start_in_graph(self.graph, names)
 
-    def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+    def found_by(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives."""
         inputs, inside = self.told_apart(inputs)
         if inside:
-            return self.with_constants(inside).evaluate(inputs, run, wish)
+            return self.with_constants(inside).found_by(inputs, run, wish)
         if not is_typed(self.graph):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mdf_loop.convert.locating import note_place
-from mdf_loop.errors import (
-    ArgumentError,
-    KindError,
-    LoopError,
-    in_words,
-    keeps_results,
-)
+from mdf_loop.errors import ArgumentError, KindError, LoopError, in_words, keeps_results
 from mdf_loop.ir import record
+from mdf_loop.models.attributes import missing_in_model
 from mdf_loop.models.html_tables import model_html
 from mdf_loop.models.results import About, Results, stopped_by
 from mdf_loop.options import Run, in_force, public, start_run
@@ -111,6 +106,9 @@ class Model:
         """Whether a name is that of an input; its last part is enough where the others say where it is."""
         return name.rpartition(".")[2] in {known.rpartition(".")[2] for known in self.inputs}
 
+    def __getattr__(self, name: str) -> Any:
+        raise missing_in_model(name, self)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if "source" in vars(self) and not hasattr(type(self), name) and self.takes(name):
             raise ArgumentError(f"{name} is an input, and no attribute: a run takes it, model({name}=...)")
@@ -177,7 +175,7 @@ class Model:
 
             wish = replace(wish, record_to=Folder(wish.record_to, self.about(Found({}), inputs, run, wish), wish.record))
         try:
-            found = self.evaluate(inputs, run, wish)
+            found = self.found_by(inputs, run, wish)
         except BaseException as error:
             if not isinstance(error, LoopError) and not keeps_results(error):
                 raise
@@ -230,7 +228,7 @@ class Model:
         """The outputs and recorded values that have a time; which inputs say how long an iteration takes, or what it is."""
         return {}
 
-    def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+    def found_by(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; the run has begun."""
         raise NotImplementedError
 

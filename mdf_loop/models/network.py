@@ -56,12 +56,6 @@ class NetworkModel(Model):
         return tuple(getattr(self.prepared, "outputs", self.prepared.body.outputs))
 
     @property
-    def constants(self) -> Mapping[str, Input]:
-        """They are fixed: the message says how they can be set."""
-        cure = "mdf_loop.convert(model) makes a model of MDF, whose constants can be set"
-        raise AttributeError(f"the constants of a model of ONNX or OpenVINO are fixed: {cure}")
-
-    @property
     def drawn(self) -> Any:  # type: ignore[override]
         """The graph of operators."""
         return self.prepared.body
@@ -83,7 +77,7 @@ class NetworkModel(Model):
         """The recorded values that have a time, and how long an iteration takes."""
         return steps_in_body(self.prepared.body, dict(zip(record, record, strict=True)), STEP)
 
-    def evaluate(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
+    def found_by(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""
         refuse_options(inputs, self.inputs)
         if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.errors import (
+    ArgumentError,
     LoopInterrupted,
     LoopStopped,
     LoopTimeout,
     MissingOutput,
     did_you_mean,
     is_from_outside,
+    there_are,
 )
+from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.execute.interpret import Progress
+from mdf_loop.models.attributes import missing_in_results
 from mdf_loop.models.html_tables import results_html, results_text
 from mdf_loop.options import Run, public
 from mdf_loop.settings.random_streams import Seed
@@ -139,13 +142,14 @@ class Results(dict[str, Any]):
 
     @public
     def __missing__(self, name: Any) -> Any:
-        meant = read_by_edge(name, self.about.sent) or did_you_mean(name, self) or f"; there are {', '.join(self) or 'none'}"
+        meant = read_by_edge(name, self.about.sent) or there_are(name, self)
         meant = f"; it is recorded: results.recorded[{name!r}]" if name in self.about.recorded else meant
+        if self and not isinstance(name, str):
+            meant = f": outputs have names, {', '.join(self)}; trials and iterations are axes: results[{next(iter(self))!r}][k]"
         raise MissingOutput(f"the results have no output called {name!r}{meant}")
 
     def __getattr__(self, name: str) -> Any:
-        meant = f"; write results[{name!r}]" if name in self else did_you_mean(name, [*self, *vars(type(self))])
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{meant}", name=name, obj=self)
+        raise missing_in_results(name, self)
 
     @property
     def iterations(self) -> Any:
@@ -250,6 +254,13 @@ class Results(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it holds."""
         return type(self), (dict(self), self.about)
+
+
+def _plot_is_called(*_: Any, **__: Any) -> Any:
+    raise ArgumentError("plot is called itself, and the results decide the kind of plot: results.plot('x')")
+
+
+vars(Results.plot).update(dict.fromkeys(("line", "hist", "scatter", "bar"), _plot_is_called))  # which xarray and pandas have
 
 
 class Recorded(dict[str, Any]):

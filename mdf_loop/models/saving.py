@@ -237,7 +237,8 @@ def _variable(name: str, array: np.ndarray) -> tuple[tuple[str, ...], np.ndarray
 def _place(path: Any) -> Path:
     place = as_path(path, "a file of results")
     if place.suffix not in SUFFIXES:
-        raise LoopError(f"results are kept in files of type {', '.join(SUFFIXES)}; got {os.fspath(place)!r}")
+        table = "; a table is written by results.to_xarray().to_dataframe().to_csv(path)" * (place.suffix == ".csv")
+        raise LoopError(f"results are kept in files of type {', '.join(SUFFIXES)}; got {os.fspath(place)!r}{table}")
     return place
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from mdf_loop.pictures.boxes import COLOURS, LEGEND, Arrow, Box, Cluster, Picture
 from mdf_loop.pictures.layout import LETTER, LINE, MARGIN, PADDING, Spot, laid_out
 from mdf_loop.pictures.routes import around
-from mdf_loop.plots.on_matplotlib import literal, new_axes
+from mdf_loop.plots.on_matplotlib import axes_or_new, literal
 
 STRAIGHT_FIRST = (0.0, 0.12, -0.12, 0.24, -0.24, 0.4, -0.4, 0.55, -0.55, 0.8, -0.8)
 """Bends to try, the sooner the better; a positive one leads a downward arrow past the left."""
@@ -88,8 +88,8 @@ def on_axes(picture: Picture, ax: Any = None) -> Any:
     whole, kinds = places[picture.top.key], picture.kinds()
     width = max([whole.width, *(SAMPLE + len(LEGEND[kind]) * LETTER for kind in kinds)]) + PADDING
     height = whole.height + len(kinds) * (LINE + PADDING) + PADDING
-    if ax is None:
-        ax = new_axes((width, height))
+    is_own, ax = ax is None, axes_or_new(ax, (width, height))
+    if is_own:
         ax.figure.set_facecolor("white")
         ax.figure.set_layout_engine("none")  # an inch of the picture is one of the figure: texts fit their boxes
         ax.set_position((0, 0, 1, 1))

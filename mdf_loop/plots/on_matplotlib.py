@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, warn_user
+from mdf_loop.errors import ArgumentError, KindError, warn_user
 from mdf_loop.plots.series import TRIAL, Series
 from mdf_loop.settings.engines import needed
 
@@ -31,15 +31,20 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def new_axes(size: tuple[float, float] | None = None) -> Any:
-    """Axes in a figure of their own.
+def axes_or_new(ax: Any = None, size: tuple[float, float] | None = None) -> Any:
+    """The axes that are given, or some in a figure of their own.
 
     Raises
     ------
     LoopError
-        matplotlib is not installed.
+        matplotlib is not installed, or what is given are no axes.
     """
-    return pyplot().subplots(figsize=size, layout="constrained")[1]
+    if ax is None:
+        return pyplot().subplots(figsize=size, layout="constrained")[1]
+    if not isinstance(ax, pyplot().Axes):
+        several = "; of several axes give one, such as ax=axes[0]" if np.size(ax) > 1 else ""
+        raise KindError(f"ax must be axes of matplotlib, such as those of plt.subplots(); got {type(ax).__name__}{several}")
+    return ax
 
 
 def plot_one(series: Series, ax: Any, **style: Any) -> str:

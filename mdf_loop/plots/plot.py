@@ -8,7 +8,7 @@ from typing import Any
 
 from mdf_loop.errors import ArgumentError, warn_user
 from mdf_loop.options import public
-from mdf_loop.plots.on_matplotlib import legend, literal, plot_one, plot_phase, pyplot
+from mdf_loop.plots.on_matplotlib import axes_or_new, legend, literal, plot_one, plot_phase, pyplot
 from mdf_loop.plots.panels import Panel, panels
 
 
@@ -43,7 +43,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     Raises
     ------
     KindError
-        ``source`` has another type, or a value has no numbers.
+        ``source`` or ``ax`` has another type, or a value has no numbers.
     ArgumentError
         A value does not exist, or cannot be drawn; or matplotlib does not know a style.
     LoopError
@@ -67,7 +67,7 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     axes = (
         stacked(pyplot().figure(figsize=_size(len(shown)) if shown[1:] else None, layout="constrained"), shown)
         if ax is None
-        else [ax]
+        else [axes_or_new(ax)]
     )
     try:
         for panel, each in zip(shown, axes, strict=True):

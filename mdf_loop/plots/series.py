@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError, KindError, did_you_mean
+from mdf_loop.errors import ArgumentError, KindError, there_are
 
 TRIAL, ITERATION, TIME = "trial", "iteration", "time"
 
@@ -237,8 +237,9 @@ def chosen(known: Mapping[str, Any], names: Iterable[str]) -> list[Series]:
     """
     found = []
     for name in names:
+        if not isinstance(name, str):
+            raise KindError(f"names of values to plot are texts, plot('x') or plot('x', 'y'); got {name!r}")
         if name not in known:
-            meant = did_you_mean(name, known, 3) or f"; there are {', '.join(known) or 'none'}"
-            raise ArgumentError(f"there is nothing to plot called {name!r}{meant}")
+            raise ArgumentError(f"there is nothing to plot called {name!r}{there_are(name, known, 3)}")
         found.append(known[name]())
     return found

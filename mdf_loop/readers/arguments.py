@@ -168,6 +168,7 @@ OTHER_NAMES = {
     "cond": "c condition while keep_going",
     "v_initial": "v_init init initial initial_values initials state carried v0 x0",
     "over": "over grid params parameters param_grid values ranges range bounds priors space",
+    "steps": "duration t_end t_max total_time n_steps num_steps",
     "trials": "n n_trials num_trials repeats n_simulations num_samples",
     "time_increment": "dt delta_t time_step timestep step_size",
     "workers": "jobs n_jobs n_workers num_workers processes cores cpus",

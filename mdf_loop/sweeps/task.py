@@ -292,7 +292,7 @@ class Task:
         part = Run(run.options, RandomStream(self.seed_of(k)), deadline=run.deadline, enclosing=run, tells=warned is None)
         with part_of(run):
             try:
-                return self.model.evaluate(self.inputs_of(self.place(k)[0]), part, self.wish)
+                return self.model.found_by(self.inputs_of(self.place(k)[0]), part, self.wish)
             except LoopError as error:
                 let_through(error)
                 if self.stops:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, warn_user
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.results import About, Results
 from mdf_loop.options import start_run
@@ -34,6 +34,7 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
         A trial failed, or something ended the run early: ``.results`` has the trials that are complete.
     """
     counted("trials", trials)
+    _warn_of_rows(model, int(trials), inputs)
     if wish.record_to is not None:
         raise ArgumentError("record_to is for one run; leave out trials, or keep what is recorded in memory")
     run = start_run(seed)
@@ -46,6 +47,18 @@ def run_trials(model: Model, trials: Any, seed: Seed | None, wish: Wish, inputs:
         task.run_all(kept, run)
         task.warn_of(kept.suspects)
     return kept.results()
+
+
+def _warn_of_rows(model: Model, trials: int, inputs: Mapping[str, Any]) -> None:
+    """Warn of arrays that have a row for each trial, and an axis more than the model has for the input."""
+    known = {name: port.type.shape for name, port in model.inputs.items() if port.type.shape or port.default is not None}
+    axes = {name: len(shape) for name, shape in known.items() if shape is not None}
+    given = {name: np.shape(value if hasattr(value, "shape") else np.asarray(value, object)) for name, value in inputs.items()}
+    rows = [name for name, shape in given.items() if shape[:1] == (trials,) and len(shape) > axes.get(name, 99)]
+    if rows:
+        each = ", ".join(f"{name!r}: {name}[k]" for name in rows)
+        cure = f"mdf_loop.sweep(model, [{{{each}}} for k in range({trials})])"
+        warn_user(f"each of the {trials} trials gets all {trials} rows of {', '.join(rows)}; one row for each trial is {cure}")
 
 
 class _Kept(Table):

@@ -109,7 +109,13 @@ APPROXIMATE = (
     "exp exp2 expm1 log log2 log10 log1p cbrt sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh "
     "hypot float_power logaddexp logaddexp2 sinc degrees radians deg2rad rad2deg"
 )
-APPROXIMATE = {f"numpy.{name}" for name in APPROXIMATE.split()} | {"power", "scipy.special.erf"}
+APPROXIMATE = {f"numpy.{name}" for name in APPROXIMATE.split()} | {
+    "power",
+    "scipy.special.erf",
+    "scipy.special.erfc",
+    "scipy.special.gamma",
+    "scipy.special.gammaln",
+}
 """Functions that numpy and Python's math round in ways of their own."""
 
 

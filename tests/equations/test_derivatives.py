@@ -241,6 +241,18 @@ def test_a_slope_that_is_a_number_is_written_as_one(method, slope, text):
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize(("term", "root"), [("L @ noise(x)", 0), ("-(L @ (s * noise(x)))", 0), ("noise(x) @ L", 1)])
+@pytest.mark.parametrize("method", ["euler", "rk4"])
+def test_noise_may_be_correlated_by_a_matrix(term, root, method):
+    factor = np.array([[2.0, 0.0], [1.2, 1.6]])
+    given = {"L": factor, "s": 1.0} if "s *" in term else {"L": factor}
+    body = f"dx/dt: {term}\nmethod: {method}\ndt: 0.25\ncollect all_x: x"
+    with mdf_loop.options(seed=1):
+        steps = np.diff(mdf_loop.loop(40_000, True, np.zeros(2), body=body, **given)[1], axis=0)
+    expected = 0.25 * (factor.T @ factor if root else factor @ factor.T)
+    np.testing.assert_allclose(np.cov(steps.T), expected, rtol=0.03)
+
+
 def test_a_slope_that_is_noise_alone_adds_nothing_else():
     assert equations_in({"derivatives": {"t": "noise()"}, "dt": 0.5}).carried["t"] == "t + sqrt(dt) * (noise())"
 

@@ -418,3 +418,12 @@ def test_a_loop_of_no_iteration_may_read_rows_that_are_not_there():
     found, want = by_jax(mdf_loop.run, model, **given), interpreted(mdf_loop.run, model, **given)
     for name in want:
         np.testing.assert_array_equal(found[name], want[name], strict=True)
+
+
+@pytest.mark.parametrize("function", ["erfc", "gamma", "lgamma"])
+def test_functions_of_math_of_a_number(function):
+    body = f"x: x * 0.5 + 1\ncollect made: {function}(x)"
+    with mdf_loop.options(engine="jax"):
+        _, found = mdf_loop.loop(5, True, 1.5, body=body)
+    with mdf_loop.options(engine="interpret"):
+        assert_near(found, mdf_loop.loop(5, True, 1.5, body=body)[1], rtol=1e-12, atol=0)

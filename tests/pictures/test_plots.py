@@ -412,7 +412,7 @@ def test_html_of_a_model_runs_nothing(path, monkeypatch):
 
     model = mdf_loop.prepare(path)
     monkeypatch.setattr(Model, "run_once", None)
-    monkeypatch.setattr(type(model), "evaluate", None)
+    monkeypatch.setattr(type(model), "found_by", None)
     text = model._repr_html_()
     assert all(name in text for name in (*model.inputs, *model.outputs))
     assert text.count("<details") == 2

@@ -39,6 +39,7 @@ REFUSED = {
     "Gather": "each has an array of its own and places of its own",
     "getitem": "whether a place is inside differs from one to the other",
     "numpy.take": "each has an array of its own and places of its own",
+    **dict.fromkeys(("scipy.special.erfc", "scipy.special.gamma", "scipy.special.gammaln"), "Python computes them of one number"),
 }
 """Operators of which vmap leaves something to one at a time, and what."""
 

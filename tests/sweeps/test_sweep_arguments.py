@@ -1,12 +1,13 @@
 """Arguments of sweeps: what is misspelt is suggested, quantiles have a dimension of their own."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mdf_loop
-from mdf_loop.errors import ArgumentError
+from mdf_loop.errors import ArgumentError, LoopWarning
 from mdf_loop.sweeps.grid import grid_of
 
 DIFFUSION = Path(__file__).parents[2] / "examples" / "drift_diffusion.yaml"
@@ -48,3 +49,31 @@ def test_whole_numbers_among_fractions_are_fractions_as_in_an_array(given, taken
     for grid in (grid_of({"a": given}), grid_of([{"a": value} for value in given])):
         found = [grid.inputs(k)["a"] for k in range(len(given))]
         assert [*map(repr, found)] == [*map(repr, taken)]
+
+
+ROWS = """
+one:
+  graphs:
+    g:
+      nodes:
+        n:
+          input_ports: {stimulus: {shape: [2]}, level: {default_value: 1.0}, any: {}}
+          output_ports: {out: {value: numpy.sum(stimulus) * level + numpy.sum(any)}}
+"""
+
+
+def test_rows_of_an_input_are_no_trials(tmp_path):
+    path = tmp_path / "one.yaml"
+    path.write_text(ROWS)
+    table, vector = np.arange(6.0).reshape(3, 2), np.arange(3.0)
+    cure = "one row for each trial is mdf_loop.sweep(model, [{'stimulus': stimulus[k]} for k in range(3)])"
+    with pytest.warns(LoopWarning) as caught:
+        mdf_loop.run(path, trials=3, stimulus=table, any=vector)
+    assert f"each of the 3 trials gets all 3 rows of stimulus; {cure}" in [str(each.message) for each in caught]
+    assert any("a run for each row is mdf_loop.sweep(model, over={'stimulus': ...})" in str(each.message) for each in caught)
+    swept = mdf_loop.sweep(path, [{"stimulus": table[k], "level": k} for k in range(3)], any=0.0)
+    assert swept["out"].values.tolist() == [0.0, 5.0, 18.0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.run(path, trials=3, stimulus=table[0], any=vector)
+        mdf_loop.run(path, trials=2, stimulus=table[0], any=vector)

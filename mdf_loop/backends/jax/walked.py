@@ -211,7 +211,7 @@ class Walk:
 
     def _check_python(self, name: str, value: Value, given: Sequence[Any], found: Any) -> None:
         """Say what is an error for numbers of Python's, where numpy has nan, infinity or 0."""
-        if PRIMITIVES[name].divides:
+        if PRIMITIVES[value.op].divides:
             self.check(given[1] != 0, "division by zero")
         elif name in ("shl", "shr"):
             self.check(given[1] >= 0, "negative shift count")

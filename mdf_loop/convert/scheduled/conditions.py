@@ -180,6 +180,8 @@ _ON_EVALUATIONS = {
     "AfterNEnvironmentStateUpdates": "greater_equal",
 }
 _ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
+OF_ALL = ("All", "And")
+"""Conditions that look at one part after the other, as long as these are true."""
 ON_LOOPS = {"LoopFinished": 0, "AfterNLoopIterations": 0, "EveryNLoopIterations": 1}
 """Conditions on stepped loops, and the least number of iterations that they may be given."""
 _STARTS: dict[str, Condition] = {
@@ -222,7 +224,7 @@ class ConditionReader:
             raise self.refused(f"is {type(source).__name__}, not a condition")
         if kind in ("Always", "Never"):
             return Constant(kind == "Always")
-        if kind in ("All", "And", "Any", "Or"):
+        if kind in (*OF_ALL, "Any", "Or"):
             return self._composite(kind, arguments)
         if kind == "Not":
             return Not(self.read(self._argument(kind, arguments, "condition")))
@@ -270,7 +272,7 @@ class ConditionReader:
         if len(arguments) != 1 or not isinstance(parts := next(iter(arguments.values())), list | tuple):
             raise self.refused(f"is {kind}, which takes one list of conditions")
         read = tuple(self.read(part) for part in parts)
-        return Every(read) if kind in ("All", "And") else Some(read)
+        return Every(read) if kind in OF_ALL else Some(read)
 
     def _on_loop(self, kind: str, arguments: Mapping[str, Any]) -> Count:
         node = self._dependency(kind, arguments)

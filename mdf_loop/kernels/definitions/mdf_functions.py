@@ -10,6 +10,7 @@ import numpy as np
 
 from mdf_loop.kernels.definitions.mdf_operators import FLOAT64
 from mdf_loop.kernels.definitions.of_shapes import is_number
+from mdf_loop.kernels.mdf.expression_functions import OF_MATH
 from mdf_loop.ops.rows import Call, numpys
 from mdf_loop.types.elements import kind_of
 
@@ -62,6 +63,19 @@ def erf(b, x):
     if dtype.kind not in "bif" or (dtype.kind == "f" and dtype.itemsize < 4):
         raise ValueError("numpy has no such numbers")
     return b.erf(b.strong(x, dtype if dtype.kind == "f" else FLOAT64))
+
+
+def _of_number(name: str, of_math: str) -> None:
+    @numpys(f"scipy.special.{name}")
+    def special(b, x):
+        """A function of a number, as Python's math has it."""
+        if not x.type.weak and x.type.dtype != FLOAT64:
+            raise ValueError("Python has no such numbers")
+        return b.strong(b.of_math(f"math.{of_math}", x), FLOAT64)
+
+
+for _name in OF_MATH:
+    _of_number(_name, OF_MATH[_name])
 
 
 def _scaled(name: str, above: float, below: float) -> None:

@@ -6,6 +6,7 @@ as a kernel is: positional parameters are values, keyword-only ones have to be k
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -53,6 +54,25 @@ def erf(x):
     values = np.asarray(x)
     is_float = values.dtype.kind == "f" and values.dtype.itemsize >= 4
     return np.asarray(error_function(values if is_float else values.astype(np.float64)))[()]
+
+
+OF_MATH = {{"lgamma": "gammaln"}.get(name, name): name for name in ["erfc", "gamma", "lgamma"]}
+"""Functions of scipy's that Python's math computes of numbers, by what they are called there."""
+
+
+def _by_math(name: str) -> None:
+    each = np.frompyfunc(getattr(math, OF_MATH[name]), 1, 1)
+
+    @kernel(f"scipy.special.{name}", domain=DOMAIN)
+    def special(x):
+        """A function of Python's math, of each number of an array."""
+        values = np.asarray(x)
+        is_float = values.dtype.kind == "f" and values.dtype.itemsize >= 4
+        return np.asarray(each(values)).astype(values.dtype if is_float else np.float64)[()]
+
+
+for _op in OF_MATH:
+    _by_math(_op)
 
 
 @kernel("numpy.clip", domain=DOMAIN, batch=elementwise)

@@ -276,12 +276,14 @@ def _split(tree: ast.expr, where: str, path: tuple[str, ...]) -> Parts:
     elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Sub):
         (left, noise), (right, more) = _split(tree.left, where, path), _split(tree.right, where, path)
         return _sum(left, tree.op, right), _sum(noise, tree.op, more)
-    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div) and not draws(tree.right):
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.MatMult | ast.Div) and not draws(tree.right):
         return _around(_split(tree.left, where, path), lambda x: ast.BinOp(x, tree.op, tree.right))
-    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult) and not draws(tree.left):
+    elif isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.MatMult) and not draws(tree.left):
         return _around(_split(tree.right, where, path), lambda x: ast.BinOp(tree.left, tree.op, x))
     what = f"the {where} has noise in {ast.unparse(tree)!r}"
-    raise MalformedBody(f"{what}; noise is a term, which may have factors: drift + sigma * noise()", path)
+    raise MalformedBody(
+        f"{what}; noise is a term, which may have factors: drift + sigma * noise(), or L @ noise(x) with a matrix L", path
+    )
 
 
 def _refuse_mean(call: ast.Call, where: str, path: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mdf_loop.errors import UnsupportedOp
 from mdf_loop.kernels import load_kernels
+from mdf_loop.kernels.mdf.expression_functions import OF_MATH
 from mdf_loop.kernels.mdf.expression_operators import NO_POWER
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.derivatives import draws
@@ -42,7 +43,7 @@ from mdf_loop.readers.expressions.function_calls import (
 from mdf_loop.readers.expressions.other_notations import OTHER_FUNCTIONS, meant_by_function, of_collected
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
 
-SPECIAL = {"erf": "scipy.special.erf"}
+SPECIAL = {name: f"scipy.special.{name}" for name in ("erf", *OF_MATH)} | {"lgamma": "scipy.special.gammaln"}
 """Functions of scipy's."""
 
 FORMULAS: dict[str, tuple[dict[str, str | None], str]] = {
@@ -134,9 +135,11 @@ class FormulaNames(ast.NodeTransformer):
     def _meant_by(self, name: str, args: Sequence[ast.expr]) -> str:
         """What to write in the place of a function that is none, or of a value that is called as one."""
         drawn = f"; {instead_of(name, args)}" if name in DRAWN and name not in OTHER_FUNCTIONS else ""
-        whether = "" if name in self.known else "if it is a value, "
-        value = f"; {whether}{name}[...] is an element of it, and {name} * (...) a product"
-        return drawn or (name not in self.known and _close(name, args)) or (f"; {ANY_FUNCTION}" if hasattr(np, name) else value)
+        value = f"{name}[...] is an element of it, and {name} * (...) a product"
+        if name in self.known:
+            return drawn or f"; {value}"
+        may_be_value = len(args) == 1 and not hasattr(np, name)
+        return drawn or _close(name, args) or f"; {ANY_FUNCTION}" + f"; if {name} is a value, {value}" * may_be_value
 
     def _next(self, tree: ast.Call) -> ast.expr:
         """``next(x)``, the value that the iteration gives to a carried one."""

@@ -100,6 +100,8 @@ def op_of(name: str) -> str | None:
     module, _, function = name.partition(".")
     if module == "numpy" and function in OPERATORS:
         return OPERATORS[function]
+    if module == "numpy" and isinstance(ufunc := getattr(np, function, None), np.ufunc):
+        name = f"numpy.{ufunc.__name__}"  # it may have several names: asin is arcsin
     return name if function and (DOMAIN, name) in KERNELS else None
 
 

@@ -188,6 +188,7 @@ OTHER_FUNCTIONS = {
     "rpois": "poisson",
     "clamp": "clip",
     "inv_logit": "sigmoid",
+    "loggamma": "lgamma",
     "inverse": "inv",
     "ln": "log",
     "step": "heaviside",
@@ -215,6 +216,21 @@ WRITTEN = {
     "c": "array([{all}])",
     "sd": "std({0}, ddof=1)",
     "rexp": "-log(uniform()) / rate",
+    "factorial": "gamma({0} + 1)",
+    "beta": "exp(lgamma({0}) + lgamma({1}) - lgamma({0} + {1}))",
+    **dict.fromkeys(("comb", "binom", "nchoosek"), "exp(lgamma({0} + 1) - lgamma({1} + 1) - lgamma({0} - {1} + 1))"),
+    "ndtr": "(1 + erf({0} / sqrt(2))) / 2",
+    "log_ndtr": "log(erfc(-{0} / sqrt(2)) / 2)",
+    "xlogy": "where({0} == 0, 0, {0} * log({1}))",
+    "softplus": "logaddexp(0, {0})",
+    "log_softmax": "{0} - max({0}) - log(sum(exp({0} - max({0}))))",
+    **{name: f"1 / {below}({{0}})" for name, below in {"sec": "cos", "csc": "sin", "cot": "tan", "sech": "cosh"}.items()},
+    "quantile": "interp({1} * (size({0}) - 1), arange(size({0})), sort({0}))",
+    **dict.fromkeys(("percentile", "prctile"), "interp({1} / 100 * (size({0}) - 1), arange(size({0})), sort({0}))"),
+    **dict.fromkeys(("cor", "corr"), "mean(({0} - mean({0})) * ({1} - mean({1}))) / (std({0}) * std({1}))"),
+    "cov": "sum(({0} - mean({0})) * ({1} - mean({1}))) / (size({0}) - 1)",
+    "cross": "roll({0}, -1) * roll({1}, 1) - roll({0}, 1) * roll({1}, -1)",
+    "isclose": "abs({0} - {1}) <= 1e-8 + 1e-5 * abs({1})",
     **dict.fromkeys(("find", "which"), "where({0}, a, b)"),
     **dict.fromkeys(("dnorm", "normpdf"), "exp(-(({0} - {1}) / {2}) ** 2 / 2) / ({2} * sqrt(2 * pi))"),
     **dict.fromkeys(("pnorm", "normcdf"), "(1 + erf(({0} - {1}) / ({2} * sqrt(2)))) / 2"),
@@ -226,7 +242,7 @@ def meant_by_function(name: str, args: Sequence[ast.expr], known: Iterable[str])
     """What was probably meant by the name of a function that is none; what numpy has and we have not is not misspelt.
 
     >>> meant_by_function("sd", [ast.Name("x")], ["std"]), meant_by_function("quantile", [], ["tile"])
-    ('; write std(x, ddof=1)', '')
+    ('; write std(x, ddof=1)', '; write interp(0 * (size(x) - 1), arange(size(x)), sort(x))')
     """
     if (written := WRITTEN.get(name)) is not None:
         if args and isinstance(given := args[0], ast.BinOp) and isinstance(given.op, ast.BitOr):  # Stan has | there
@@ -330,6 +346,17 @@ def meant_by_condition(content: Any) -> str:
     if not re.fullmatch(r"[A-Z]\w+", str(kind)):
         return ""
     return f"; write {{type: {kind}, kwargs: {{{', '.join(f'{key}: {value}' for key, value in given.items())}}}}}"
+
+
+_EXAMPLES = {
+    "Edge": "; write edges: {e: {sender: a, sender_port: out, receiver: b, receiver_port: x}}",
+    "ConditionSet": "; write conditions: {node_specific: {a: {type: ...}}, termination: {environment_state_update: {type: ...}}}",
+}
+
+
+def example_of(kind: Any) -> str:
+    """How one of MDF's things is written that people write in another form; empty for others."""
+    return _EXAMPLES.get(getattr(kind, "__name__", ""), "")
 
 
 INSTEAD_OF_PARTS: dict[type, tuple[str, str]] = {

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import MalformedBody, close_to, did_you_mean, warn_user
+from mdf_loop.errors import MalformedBody, close_to, there_are, warn_user
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.other_notations import meant_by_comma, meant_by_condition, meant_by_list
+from mdf_loop.readers.expressions.other_notations import example_of, meant_by_comma, meant_by_condition, meant_by_list
 from mdf_loop.readers.mdf.input_ports import needed
 
 Ports = Mapping[str, list[str]]
@@ -206,7 +206,7 @@ def _of_plain(key: str, value: Any, kind: Any) -> str:
     if ":" in key:
         return "; a space is missing behind the colon"
     field = next((name for name in ("default_value", "value") if name in fields_of(kind)), None)
-    return f"; write {key}: {{{field}: {value}}}" if field and isinstance(value, str | int | float) else ""
+    return f"; write {key}: {{{field}: {value}}}" if field and isinstance(value, str | int | float) else example_of(kind)
 
 
 def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misplaced]:
@@ -231,7 +231,7 @@ def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misp
             yield from _wrong_value(value, fields[meant], kind, (*place, key))
     for key, field in fields.items():
         if field.required and key not in said:
-            yield Misplaced(f"{_article(kind)} has to say its {key}", place)
+            yield Misplaced(f"{_article(kind)} has to say its {key}{example_of(kind)}", place)
     yield from _wrong_below(said, kind, place)
 
 
@@ -254,6 +254,7 @@ def _wrong_value(value: Any, field: Field, kind: Any, place: Place) -> Iterator[
         what = f" from ids to {place[-1]}" if field.many else ""
         meant = f"; write [{value}]" if place[-1] == "shape" and type(value) is int else ""
         meant = meant_by_list(value) if isinstance(value, list) and str in field.kinds else meant
+        meant = meant or example_of(field.inner) or example_of(kind)
         yield Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {called(value)}{meant}", place)
     elif field.inner is not None and value is not None:
         yield from (_wrong_of_many if field.many else _wrong)(value, field.inner, place)
@@ -283,10 +284,11 @@ def _unknown(key: Any, fields: Mapping[str, Field], kind: Any) -> str:
         return f"{key!r} of {_article(kind)} takes {needed()}"
     close = _close(key, fields)
     owner = next((other for other in _kinds() if key in fields_of(other)), None)
-    meant = f" (did you mean {close!r}?)" if close else f" ({_article(owner)} has: see the indentation)" if owner else ""
+    meant = f" ({_article(owner)} has: see the indentation)" if owner else ""
+    meant = f" (did you mean {close!r}?)" if close and (owner is None or str(key) in close) else meant
     if (kind.__name__, key) == ("Node", "nodes"):
         meant += ": MDF has no graphs inside graphs, so PsyNeuLink's nested compositions have no form in it"
-    return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}"
+    return f"{_article(kind)} has no {key!r}{meant}; it has {_listed(fields)}{example_of(kind)}"
 
 
 def _indented(key: str, content: Mapping[Any, Any], kind: Any) -> Any:
@@ -366,7 +368,7 @@ def _wrong_names(graph: Mapping[str, Any], place: Place) -> Iterator[Misplaced]:
         for name, condition in _mappings(said.get(key) if isinstance(said, Mapping) else None).items():
             where = (*place, "conditions", key, name)
             if key == "node_specific" and name not in nodes:
-                yield Misplaced(f"a condition for node {name!r}, which is not there{did_you_mean(name, nodes)}", where, place)
+                yield Misplaced(f"a condition for node {name!r}, which is not there{there_are(name, nodes)}", where, place)
             yield from _wrong_with_condition(condition, nodes, where)
 
 
@@ -384,7 +386,7 @@ def _ports(node: Any) -> Ports:
     return {kind: list(ports) for kind, ports in held.items() if not ports or isinstance(ports, Mapping)}
 
 
-def _wrong_with_condition(condition: Mapping[str, Any], nodes: Iterable[str], place: Place) -> Iterator[Misplaced]:
+def _wrong_with_condition(condition: Mapping[str, Any], nodes: Collection[str], place: Place) -> Iterator[Misplaced]:
     """Nodes that a condition depends on and that are not there, and conditions in it that are none."""
     from modeci_mdf.mdf import Condition
 
@@ -396,9 +398,7 @@ def _wrong_with_condition(condition: Mapping[str, Any], nodes: Iterable[str], pl
                 yield from _wrong(item, Condition, where)
                 yield from _wrong_with_condition(item, nodes, where)
             elif key in ("dependency", "dependencies") and isinstance(item, str) and item not in nodes:
-                yield Misplaced(
-                    f"a condition that depends on node {item!r}, which is not there{did_you_mean(item, nodes)}", where
-                )
+                yield Misplaced(f"a condition that depends on node {item!r}, which is not there{there_are(item, nodes)}", where)
 
 
 def _says_types(metadata: Any) -> bool:
@@ -440,7 +440,7 @@ def wrong_with_edges(
     for id, sender, sender_port, receiver, receiver_port in edges:
         for end, port, kind in ((sender, sender_port, "output_ports"), (receiver, receiver_port, "input_ports")):
             if end not in nodes:
-                message = f"edge {id!r} names node {end!r}, which is not there{did_you_mean(end, nodes)}"
+                message = f"edge {id!r} names node {end!r}, which is not there{there_are(end, nodes)}"
                 yield Misplaced(message, (*place, "edges", id), place)
             elif kind in nodes[end] and port not in (there := nodes[end][kind]):
                 has = ", ".join(map(repr, there)) or "none"
