@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
+import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody
@@ -105,25 +107,17 @@ def graph_by_place(graph: Any, read: Read, around: Iterable[str] = ()) -> Any:
 
 def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Iterable[str] = ()) -> Any:
     """A node of a graph, likewise."""
-    things = (*node.parameters, *node.functions)
-    names = AMBIENT & {*around, *(port.id for port in node.input_ports), *(thing.id for thing in things)}
-    made = _Copied(node)
-    if names:
+    made, here = _copied(node), (*path, node.id)
+    things = (*made.parameters, *made.functions)
+    if names := AMBIENT & {*around, *(port.id for port in node.input_ports), *(thing.id for thing in things)}:
         for thing in things:
-            made.put(thing, "value", _inside(thing.value, read, names))
-            for key, source in (thing.args or {}).items():
-                made.argument(thing, key, _inside(source, read, names))
-    results = dict[str, NamedResults]()
-    for thing in made.things():
-        kind = LOOPS.get(thing.function or "") if thing.value is None else None
-        if kind is not None:
-            found = _arranged(made, thing, kind, read, (*path, node.id, thing.id))
-            results |= {thing.id: found} if found is not None else {}
-    if results:
-        here = (*path, node.id)
-        _rewrite(made, here, lambda text, at: _placed(text, results, at), lambda port, at: _of_port(port, results, at))
-    made.order(_in_order(made.node.parameters))
-    return made.node
+            thing.value = _inside(thing.value, read, names)
+            thing.args = _changed(thing.args, lambda source: _inside(source, read, names))
+    found = {thing.id: _arranged(made, thing, read, (*here, thing.id)) for thing in things}
+    if results := {id: named for id, named in found.items() if named is not None}:
+        _rewrite(made, here, lambda at, text: _Placing(results).text(text, at), lambda at, port: _of_port(port, results, at))
+    made.parameters = _in_order(made.parameters)
+    return node if _is_same(made, node) else made
 
 
 def _in_order(parameters: Sequence[Any]) -> list[Any]:
@@ -183,41 +177,32 @@ def equations_of(node: Any, thing: Any) -> Equations | None:
         return None
 
 
-class _Copied:
-    """A node that is copied once something in it changes."""
+OWN = ("parameters", "functions", "output_ports")
+"""What a node is copied with."""
 
-    def __init__(self, node: Any) -> None:
-        self.node, self._own = node, dict[int, Any]()
+TEXTS = ("value", "default_initial_value", "time_derivative")
+"""What a parameter, function or port says in a text; ``args`` and ``conditions`` hold more."""
 
-    def things(self) -> list[Any]:
-        """Its parameters and functions, as they are now."""
-        return [*self.node.parameters, *self.node.functions]
 
-    def put(self, thing: Any, attribute: str, value: Any) -> None:
-        """Set an attribute of a port, parameter or function."""
-        if value is getattr(thing, attribute, None):
-            return
-        if not self._own:
-            self.node = copy.copy(self.node)
-        own = self._own.get(id(thing))
-        if own is None:
-            own = copy.copy(thing)
-            self._own[id(thing)] = self._own[id(own)] = own
-            for kind in ("parameters", "functions", "output_ports"):
-                setattr(self.node, kind, [own if each is thing else each for each in getattr(self.node, kind)])
-        setattr(own, attribute, value)
+def _copied(node: Any) -> Any:
+    """A node with parameters, functions and output ports of its own."""
+    made = copy.copy(node)
+    for kind in OWN:
+        setattr(made, kind, [copy.copy(thing) for thing in getattr(node, kind)])
+    return made
 
-    def order(self, parameters: list[Any]) -> None:
-        """Put the parameters in another order."""
-        if any(a is not b for a, b in zip(parameters, self.node.parameters, strict=True)):
-            self.node = self.node if self._own else copy.copy(self.node)
-            self.node.parameters = parameters
 
-    def argument(self, thing: Any, key: str, value: Any) -> None:
-        """Set an argument of a parameter or function."""
-        args = self._own.get(id(thing), thing).args
-        if value is not args[key]:
-            self.put(thing, "args", {**args, key: value})
+def _is_same(made: Any, node: Any) -> bool:
+    """Whether nothing in a copied node has changed."""
+    pairs = [pair for kind in OWN for pair in zip(getattr(made, kind), getattr(node, kind), strict=True)]
+    slots = ("id", "args", "conditions", *TEXTS)
+    return all(getattr(new, slot, None) is getattr(old, slot, None) for new, old in pairs for slot in slots)
+
+
+def _changed(held: Any, change: Callable[[Any], Any]) -> Any:
+    """A mapping with changed values; itself if none changes."""
+    made = {key: change(value) for key, value in held.items()} if held else held
+    return held if not held or all(made[key] is held[key] for key in held) else made
 
 
 def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
@@ -234,22 +219,23 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
     return source if made is graph else {key: made}
 
 
-def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> NamedResults | None:
+def _arranged(node: Any, thing: Any, read: Read, path: tuple[str, ...]) -> NamedResults | None:
     """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
+    kind = LOOPS.get(thing.function or "") if thing.value is None else None
     args = thing.args or {}
-    source = source_of(made.node, thing)
+    source = source_of(node, thing)
     keys = [key for key in args if key not in NO_VALUES]
-    if not isinstance(source, Mapping):
+    if kind is None or not isinstance(source, Mapping):
         return None
     if not is_equations(source):
-        names = _names_in(made.node, thing, kind, read, path)
+        names = _names_in(node, thing, kind, read, path)
         order, results = names if set(names) == set(keys) else (), None
     else:
         try:
             said = equations_in(source)
             refuse_of_other_kinds(said, kind)
         except MalformedBody as error:
-            _refuse_if_named(made.node, thing, error, path)
+            _refuse_if_named(node, thing, error, path)
             return None
         spelt = {as_name(key): key for key in keys}
         for key in keys:
@@ -263,7 +249,7 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
         results = NamedResults((*said.carried, *said.collected), len(said.carried), said.let)
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
-        made.put(thing, "args", first | {name: args[name] for name in order})
+        thing.args = first | {name: args[name] for name in order}
     return results
 
 
@@ -319,9 +305,11 @@ def node_by_name(node: Any) -> Any:
     results = named_results(node)
     if not results:
         return node
-    made = _Copied(node)
-    _rewrite(made, (node.id,), lambda text, _: _named(text, results), lambda port, _: _named(port.value, results))
-    return made.node
+    made = _copied(node)
+    _rewrite(
+        made, (node.id,), lambda at, text: _Naming(results).text(text, at), lambda at, port: _Naming(results).text(port.value, at)
+    )
+    return made
 
 
 def named_results(node: Any) -> dict[str, tuple[str, ...]]:
@@ -331,36 +319,32 @@ def named_results(node: Any) -> dict[str, tuple[str, ...]]:
     return {id: names for id, names in found.items() if len({*names}) == len(names)}
 
 
-Change = Callable[[Any, tuple[str, ...]], Any]
-"""What becomes of a text, or of a port, at its place in the model."""
+Change = Callable[[tuple[str, ...], Any], Any]
+"""What becomes, at a place in the model, of a text or of a port."""
 
 
-def _rewrite(made: _Copied, path: tuple[str, ...], change: Change, of_port: Change) -> None:
-    """Change how results are read, in every text of a node."""
-    for thing in made.things():
-        for attribute in ("value", "default_initial_value", "time_derivative"):
-            made.put(thing, attribute, change(getattr(thing, attribute, None), (*path, thing.id)))
-        for key, source in (thing.args or {}).items():
-            made.argument(thing, key, change(source, (*path, thing.id)))
-        if conditions := [*_changed_conditions(thing, (*path, thing.id), change)]:
-            made.put(thing, "conditions", conditions)
-    for port in made.node.output_ports:
-        made.put(port, "value", of_port(port, (*path, port.id)))
+def _rewrite(node: Any, path: tuple[str, ...], change: Change, of_port: Change) -> None:
+    """Change how results are read, in every text of a node that was copied."""
+    for thing in (*node.parameters, *node.functions):
+        here = functools.partial(change, (*path, thing.id))
+        for slot in TEXTS:
+            if hasattr(thing, slot):
+                setattr(thing, slot, here(getattr(thing, slot)))
+        thing.args = _changed(thing.args, here)
+        if conditions := getattr(thing, "conditions", None):
+            made = [_changed_condition(condition, here) for condition in conditions]
+            thing.conditions = conditions if all(map(operator.is_, made, conditions)) else made
+    for port in node.output_ports:
+        port.value = of_port((*path, port.id), port)
 
 
-def _changed_conditions(thing: Any, path: tuple[str, ...], change: Change) -> Iterator[Any]:
-    """The conditions of a parameter, where one reads a result."""
-    conditions = getattr(thing, "conditions", None) or []
-    changed = []
-    for condition in conditions:
-        texts = {key: change(getattr(condition, key, None), path) for key in ("test", "value")}
-        if any(text is not getattr(condition, key, None) for key, text in texts.items()):
-            condition = copy.copy(condition)
-            for key, text in texts.items():
-                setattr(condition, key, text)
-        changed.append(condition)
-    if any(new is not old for new, old in zip(changed, conditions, strict=True)):
-        yield from changed
+def _changed_condition(condition: Any, change: Callable[[Any], Any]) -> Any:
+    """The condition of a parameter, which may read a result."""
+    texts = {slot: getattr(condition, slot, None) for slot in ("test", "value")}
+    if (changed := _changed(texts, change)) is not texts:
+        condition = copy.copy(condition)
+        condition.test, condition.value = changed.values()
+    return condition
 
 
 def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
@@ -372,36 +356,52 @@ def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ..
     if found and (named := results.get(found[1])) is not None:
         there = named.contradicts(name, int(found[2]))
         return f"{found[1]}[{named.place(name)}]" if there else text
-    placed = _placed(text, results, path)
+    placed = _Placing(results).text(text, path)
     found = re.fullmatch(r"(\w+)\[(\d+)\]", placed) if placed is not text else None
     if found and results[found[1]].contradicts(name, int(found[2])):
         return f"({placed})"  # by its name: no place that was counted
     return placed
 
 
-def _placed(text: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
-    """A text with places for the names of results."""
-    if not isinstance(text, str) or "." not in text or len(text) > LONGEST or not any(name in text for name in results):
-        return text
-    try:
-        tree = tree_of(text)
-        refuse_depth(tree, text, path)
-        if any(map(bare_function, ast.walk(tree))):
-            return text  # reading it raises an error that has the text as it is written
-        placing = _Placing(results)
-        tree = placing.visit(tree)
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        if isinstance(error, MalformedBody) and not error.path:
-            raise MalformedBody(str(error), path) from None
-        return text  # a text, or an error that reading it raises
-    return ast.unparse(tree) if placing.found else text
+class _Rewriting(ast.NodeTransformer):
+    """Another way to read the results of loops.
+
+    Attributes
+    ----------
+    sign : str
+        What is in each text that changes.
+    found : bool
+        Whether a result was read.
+    """
+
+    sign = ""
+
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self.results, self.found = results, False
+
+    def text(self, text: Any, path: tuple[str, ...]) -> Any:
+        """A text that reads results so; any other value as it is."""
+        is_text = isinstance(text, str) and self.sign in text and len(text) <= LONGEST
+        if not is_text or not any(name in text for name in self.results):
+            return text
+        try:
+            tree = tree_of(text)
+            refuse_depth(tree, text, path)
+            if any(map(bare_function, ast.walk(tree))):
+                return text  # reading it raises an error that has the text as it is written
+            tree = self.visit(tree)
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            if isinstance(error, MalformedBody) and not error.path:
+                raise MalformedBody(str(error), path) from None
+            return text  # a text, or an error that reading it raises
+        return ast.unparse(tree) if self.found else text
 
 
-class _Placing(ast.NodeTransformer):
+class _Placing(_Rewriting):
     """``run.v`` as ``run[0]``, or as ``run`` where that is the only result."""
 
-    def __init__(self, results: Mapping[str, NamedResults]) -> None:
-        self.results, self.found = results, False
+    sign = "."
+    results: Mapping[str, NamedResults]
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
         """A result by its name."""
@@ -414,23 +414,10 @@ class _Placing(ast.NodeTransformer):
         return ast.Subscript(tree.value, ast.Constant(place), ast.Load())
 
 
-def _named(text: Any, results: Mapping[str, tuple[str, ...]]) -> Any:
-    """A text with the names of results for their places."""
-    if not isinstance(text, str) or len(text) > LONGEST or not any(name in text for name in results):
-        return text
-    naming = _Naming(results)
-    try:
-        tree = naming.visit(tree_of(text))
-        return ast.unparse(tree) if naming.found else text
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return text
-
-
-class _Naming(ast.NodeTransformer):
+class _Naming(_Rewriting):
     """``run[0]`` as ``run.v``, and so is ``run`` where that is the only result."""
 
-    def __init__(self, results: Mapping[str, tuple[str, ...]]) -> None:
-        self.results, self.found = results, False
+    results: Mapping[str, tuple[str, ...]]
 
     def visit_Subscript(self, tree: ast.Subscript) -> ast.AST:
         """A result by its place."""
