@@ -107,7 +107,7 @@ class GraphWriter:
         body = self.body
         outputs = [name for node in body.nodes for name in node.outputs if name]
         for name in dict.fromkeys((*body.inputs, *body.constants, *outputs)):
-            self.naming.value(name)
+            self.naming.call(name, name)
         for name, value in body.constants.items():
             if self.reads[name] > 1:
                 self._constant_node(name, value)
@@ -136,7 +136,7 @@ class GraphWriter:
         said["types"] = self.types
         if self.body.name != self.graph.id:
             said[ORIGINAL] = self.body.name
-        if renamed := {id: name for name, id in self.naming.ids.items() if id != name} | self.passed:
+        if renamed := {id: name for name, id in self.naming.names.items() if id != name} | self.passed:
             said[NAMES] = renamed
         return said
 
@@ -361,10 +361,10 @@ def _renamed(body: ir.Body, naming: Naming) -> ir.Body:
     """A body with the ids of its values for names."""
     written = [name for node in body.nodes for name in node.outputs if name]
     for name in dict.fromkeys((*body.inputs, *body.constants, *written)):
-        naming.value(name)
+        naming.call(name, name)
 
     def change(node: ir.Node) -> ir.Node:
         bodies = {key: _renamed(inner, Naming(naming)) for key, inner in node.bodies}
         return replace(node.with_bodies(bodies), name=naming.fresh(node.name) if node.name else "")
 
-    return replace(renamed(body, naming.__getitem__, naming.ids, change), name=readable(body.name))
+    return replace(renamed(body, naming.__getitem__, naming.names, change), name=readable(body.name))

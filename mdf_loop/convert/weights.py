@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mdf_loop.convert.file_text import model_text
-from mdf_loop.convert.naming import unused
 from mdf_loop.errors import ArgumentError, FileError, MalformedBody, let_through
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.model_files import inside, opened
 from mdf_loop.writers.atomic_files import NewFile, comment_of, replacing, second_name, write_npz
@@ -138,13 +138,12 @@ def _digest(weights: Mapping[str, np.ndarray]) -> str:
 
 def _large(model: Any, inline: int) -> list[tuple[Any, str, str, np.ndarray]]:
     """The arrays of a model that do not stay in its file: what holds them, their names there and in the other file."""
-    found: dict[str, tuple[Any, str, str, np.ndarray]] = {}
+    found, names = list[tuple[Any, str, str, np.ndarray]](), FreshNames()
     for holder, key in _places(model):
         value = _get(holder, key)
         if isinstance(value, np.ndarray) and value.size > inline and value.dtype != object:
-            name = unused(_name(holder, key), found)
-            found[name] = holder, key, name, value
-    return list(found.values())
+            found.append((holder, key, names.fresh(_name(holder, key)), value))
+    return found
 
 
 def _written(model: Any, places: Sequence[tuple[Any, str, str, np.ndarray]], beside: str) -> Any:

@@ -21,10 +21,10 @@ from mdf_loop.convert.scheduled.slots import (
 )
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Value, available, literal
 from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name, rename_captures
-from mdf_loop.readers.mdf.engine_body import fresh_name
 from mdf_loop.readers.mdf.node_functions import outputs_read
 from mdf_loop.readers.mdf.stepped_loops import Steps
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -260,8 +260,9 @@ class LoopPart:
 
     def loop(self, carried: Sequence[str], limit: str) -> Loop:
         """The loop, which carries these inputs of the body; ``limit`` is a captured number at which it ends, if it has a name."""
-        whole, body, taken = self.whole, self.whole.body, {*local_names(self.whole.body), *self.whole.body.captures, limit}
-        one, number, is_left, goes_on = (fresh_name(base, taken) for base in ("one", "next iteration", "is left", "goes on"))
+        whole, body = self.whole, self.whole.body
+        free = FreshNames((*local_names(body), *body.captures, limit))
+        one, number, is_left, goes_on = map(free.fresh, ("one", "next iteration", "is left", "goes on"))
         opset, nodes = body.opsets.get("", DEFAULT_OPSET), [*body.nodes]
 
         def add(op: str, inputs: Sequence[str], output: str) -> str:

@@ -115,7 +115,7 @@ def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Ite
             thing.args = _changed(thing.args, lambda source: _inside(source, read, names))
     found = {thing.id: _arranged(made, thing, read, (*here, thing.id)) for thing in things}
     if results := {id: named for id, named in found.items() if named is not None}:
-        _rewrite(made, here, lambda at, text: _Placing(results).text(text, at), lambda at, port: _of_port(port, results, at))
+        _rewrite(made, here, lambda at, text: _ByPlace(results).text(text, at), lambda at, port: _of_port(port, results, at))
     made.parameters = _in_order(made.parameters)
     return node if _is_same(made, node) else made
 
@@ -307,7 +307,10 @@ def node_by_name(node: Any) -> Any:
         return node
     made = _copied(node)
     _rewrite(
-        made, (node.id,), lambda at, text: _Naming(results).text(text, at), lambda at, port: _Naming(results).text(port.value, at)
+        made,
+        (node.id,),
+        lambda at, text: _ByName(results).text(text, at),
+        lambda at, port: _ByName(results).text(port.value, at),
     )
     return made
 
@@ -356,14 +359,14 @@ def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ..
     if found and (named := results.get(found[1])) is not None:
         there = named.contradicts(name, int(found[2]))
         return f"{found[1]}[{named.place(name)}]" if there else text
-    placed = _Placing(results).text(text, path)
+    placed = _ByPlace(results).text(text, path)
     found = re.fullmatch(r"(\w+)\[(\d+)\]", placed) if placed is not text else None
     if found and results[found[1]].contradicts(name, int(found[2])):
         return f"({placed})"  # by its name: no place that was counted
     return placed
 
 
-class _Rewriting(ast.NodeTransformer):
+class _ChangedReads(ast.NodeTransformer):
     """Another way to read the results of loops.
 
     Attributes
@@ -397,7 +400,7 @@ class _Rewriting(ast.NodeTransformer):
         return ast.unparse(tree) if self.found else text
 
 
-class _Placing(_Rewriting):
+class _ByPlace(_ChangedReads):
     """``run.v`` as ``run[0]``, or as ``run`` where that is the only result."""
 
     sign = "."
@@ -414,7 +417,7 @@ class _Placing(_Rewriting):
         return ast.Subscript(tree.value, ast.Constant(place), ast.Load())
 
 
-class _Naming(_Rewriting):
+class _ByName(_ChangedReads):
     """``run[0]`` as ``run.v``, and so is ``run`` where that is the only result."""
 
     results: Mapping[str, tuple[str, ...]]

@@ -12,6 +12,7 @@ from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse, refuse_texts_in_list
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL, default_of
@@ -48,9 +49,9 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
     inputs = [*fed, *captured]
     ports = tuple(tuple(places) for places in (*fed.values(), *captured.values()))
     wanted = tuple(dict.fromkeys(out for out in signature.outputs if isinstance(out, tuple)))
-    taken = {*signature.inputs, *captured}
-    names = {out: fresh_name(f"{out[0]}.{out[1]}", taken) for out in wanted}
-    engine, engine_out = (fresh_name(name, taken) for name in ("engine", "engine after"))
+    free = FreshNames((*signature.inputs, *captured))
+    names = {out: free.fresh(f"{out[0]}.{out[1]}") for out in wanted}
+    engine, engine_out = map(free.fresh, ("engine", "engine after"))
     attrs = {"graph": graph, "inputs": ports, "outputs": wanted, "reason": reason}
     node = Node(OP, (engine, *inputs), (engine_out, *names.values()), attrs, graph.id, 1, DOMAIN)
     outputs = tuple(out if isinstance(out, str) else names[out] for out in signature.outputs)
@@ -64,14 +65,6 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
         typed=False,
         state=(State(engine, engine_out, None),),
     )
-
-
-def fresh_name(name: str, taken: set[str]) -> str:
-    """A name that nothing has yet."""
-    while name in taken:
-        name += "~"
-    taken.add(name)
-    return name
 
 
 def check_expressions(graph: Any) -> None:

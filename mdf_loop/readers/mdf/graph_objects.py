@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from mdf_loop.errors import MalformedBody, did_you_mean, let_through, shortened
 from mdf_loop.readers.mdf.file_structure import check_graph_content, fields_of
@@ -31,13 +31,15 @@ def check_structure(thing: Any, path: Path = ()) -> None:
     ------
     MalformedBody
     """
-    own = getattr(thing, "id", None)
+    cls, own = cast(Any, type(thing)), getattr(thing, "id", None)
     inside = (*path, own) if isinstance(own, str) else path
-    for name, field in fields_of(type(thing)).items():
-        value, where = getattr(thing, name, None), path if name == "id" else inside
+    for name, field in fields_of(cls).items():
+        value: Any = getattr(thing, name, None)
+        where = path if name == "id" else inside
         if value is None and type(None) in field.kinds and name != "id":
             continue
-        held, kind = [value], field.holder or (None if field.inner else field.kinds[0])
+        held: Any = [value]
+        kind = field.holder or (None if field.inner else field.kinds[0])
         if field.holder or (kind in (dict, str) and int not in field.kinds):
             _expected(value, kind, name, where)
             for key in value if kind is dict else ():
