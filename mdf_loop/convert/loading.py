@@ -246,7 +246,7 @@ def _read(graph: Any, said: Mapping[str, Any], versions: list[int], where: str) 
     ) from errors[0]
 
 
-PORTS = ("input_ports", "output_ports")
+PORTS = (("input_ports",), ("output_ports",))
 
 UNUSABLE_SHAPE = "original_shape"
 """Where the metadata of a port keep a shape that MDF cannot use."""
@@ -265,16 +265,10 @@ def model_as_written(content: Any) -> Any:
 
 def _repair_shapes(content: Any) -> None:
     """Change shapes in what was read from a file, in place."""
-    if isinstance(content, Mapping):
-        for key, inner in content.items():
-            if key in PORTS and isinstance(inner, Mapping):
-                for port in inner.values():
-                    _repair_shape(port)
-            elif key != "metadata":
-                _repair_shapes(inner)
-    elif isinstance(content, list):
-        for item in content:
-            _repair_shapes(item)
+    for place, ports in places_in(content):
+        if place[-1:] in PORTS and "metadata" not in place and isinstance(ports, dict):
+            for port in ports.values():
+                _repair_shape(port)
 
 
 def _repair_shape(port: Any) -> None:

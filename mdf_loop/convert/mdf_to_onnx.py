@@ -18,7 +18,7 @@ from onnx.serialization import registry
 from mdf_loop.convert.file_text import places_in
 from mdf_loop.convert.loading import load, read_content, usable
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
-from mdf_loop.convert.naming import IR_VERSION, doc_string_of, with_onnx_names
+from mdf_loop.convert.naming import DOC_STRING, IR_VERSION, text_of, with_onnx_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.written_models import write_checked, written_as_onnx
 from mdf_loop.errors import (
@@ -112,7 +112,7 @@ def to_onnx(
     graph = graph_by_place(graph, read)
     if steps is None and time_increment is None and (is_typed(graph) or not (has_conditions(graph) or has_stepped_loops(graph))):
         written = write_checked(read_whole(graph, inputs), _ir_version(model))
-        written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
+        written.doc_string, written.graph.doc_string = text_of(model, DOC_STRING), text_of(graph, DOC_STRING)
         if source is not None and not is_typed(graph):
             keep(written, source)
     else:

@@ -150,7 +150,7 @@ def with_onnx_names(
         last = name.rpartition(".")[2] if nodes else name
         scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
 
-    originals = {id: _original(node) for id, node in nodes.items()}
+    originals = {id: text_of(node, ORIGINAL) for id, node in nodes.items()}
     others = FreshNames(originals.values())
 
     def change(node: Node) -> Node:
@@ -160,13 +160,7 @@ def with_onnx_names(
         return replace(node.with_bodies(bodies), name=name)
 
     body = renamed(body, scope.__getitem__, scope.names, change)
-    return replace(body, name=_original(graph) or body.name)
-
-
-def _original(thing: Any) -> str:
-    """The name of a node or a graph in ONNX, where it is not its id."""
-    was = (getattr(thing, "metadata", None) or {}).get(ORIGINAL)
-    return was if isinstance(was, str) else ""
+    return replace(body, name=text_of(graph, ORIGINAL) or body.name)
 
 
 def said_of_file(model: Any) -> dict[str, Any] | None:
@@ -175,9 +169,9 @@ def said_of_file(model: Any) -> dict[str, Any] | None:
     return {key: value for key, value in said.items() if value} or None
 
 
-def doc_string_of(thing: Any) -> str:
-    """What an ONNX model or graph said of itself, by the metadata of the MDF model or graph."""
-    said = (getattr(thing, "metadata", None) or {}).get(DOC_STRING)
+def text_of(thing: Any, key: str) -> str:
+    """What the metadata of a model, graph or node say of it in ONNX: its name (:data:`ORIGINAL`), or its text."""
+    said = (getattr(thing, "metadata", None) or {}).get(key)
     return said if isinstance(said, str) else ""
 
 

@@ -24,9 +24,9 @@ from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.results import Results
 from mdf_loop.ops.rooms import OPENVINO, enter
 from mdf_loop.options import current_options, public
-from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.model_files import noted_files
+from mdf_loop.readers.onnx.file import load_onnx
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.system.threads import lock
 

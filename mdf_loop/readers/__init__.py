@@ -143,24 +143,10 @@ def read_file(path: Any) -> Body:
     KindError
         It is no path.
     """
+    from mdf_loop.readers.onnx.file import load_onnx
     from mdf_loop.readers.onnx.graph import read_model
 
     return read_model(load_onnx(path))
-
-
-def load_onnx(path: Any) -> Any:
-    """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx.file.load_onnx`."""
-    from mdf_loop.readers.onnx import file as onnx_file
-
-    path = as_path(path, "an ONNX model")
-    if path.suffix.lower() in (".yaml", ".yml", ".json") and _is_file(path):
-        raise MalformedBody(
-            f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
-        )
-    model = onnx_file.load_onnx(path)
-    if not model.graph.output and not model.graph.node:
-        raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
-    return model
 
 
 def _read_proto(source: Any) -> Body:

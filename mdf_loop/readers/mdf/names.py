@@ -26,13 +26,11 @@ from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_name, of_signs
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.stepped_loops import Steps
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
 ALWAYS = {"t", "true", "false", "inf", "nan"} | set(MODULES)
 """What MDF's engine knows, or reads as a text or number, wherever it stands."""
-
-PUBLISHED = ("iteration", "finished")
-"""What a loop that runs in steps tells its node of itself, behind its id."""
 
 
 @record
@@ -66,7 +64,7 @@ def unknown_names(graph: Any) -> Iterator[UnknownName]:
             continue
         things = (*node.functions, *node.parameters)
         known = [thing.id for thing in (*node.input_ports, *things)]
-        known += [f"{thing.id}_{what}" for thing in things if thing.function == "onnx::Loop" for what in PUBLISHED]
+        known += [name for thing in things if thing.function == "onnx::Loop" for name in Steps(thing.id, 1).published]
         inner = {name: thing.id for thing in things for name in names_of(getattr(thing, "value", None))}
         loop = next((thing.id for thing in things if thing.function in CONTROL), "run")
         for thing in (*things, *node.output_ports):
