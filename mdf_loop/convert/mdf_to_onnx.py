@@ -33,6 +33,7 @@ from mdf_loop.errors import (
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import options, public, random_stream
 from mdf_loop.readers import read
+from mdf_loop.readers.mdf.body import dtype_of
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
@@ -287,10 +288,8 @@ def _inputs(graph: Any, names: Iterable[str], values: Mapping[str, Named]) -> di
         if name not in ports:
             raise MalformedBody(f"nothing gives a value to {name!r}", (graph.id,))
         shape = ports[name].shape if usable(ports[name].shape) else ()
-        try:
-            dtype = np.dtype(ports[name].type or float)
-        except TypeError:
-            dtype = np.dtype(float)
+        declared = dtype_of(ports[name])
+        dtype = np.dtype(float) if declared is None else declared
         inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
     return inputs
 

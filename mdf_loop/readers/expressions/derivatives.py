@@ -24,6 +24,7 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, did_you_mean, in_words, warn_user
 from mdf_loop.ir.fresh_names import FreshNames
+from mdf_loop.ir.well_formed import reached
 from mdf_loop.readers.expressions.expression_text import NEXT, filled, next_of, refuse_depth, tree_at, variables
 
 if TYPE_CHECKING:
@@ -180,20 +181,12 @@ class _Expansion:
 
 def behind(trees: Iterable[ast.expr], lets: Mapping[str, ast.expr]) -> set[str]:
     """All names that expressions read, with those that lets among them read."""
-    known, new = set[str](), set[str]().union(*map(variables, trees))
-    while new:
-        known |= new
-        new = set[str]().union(*(variables(lets[name]) for name in new if name in lets)) - known
-    return known
+    return reached(itertools.chain(*map(variables, trees)), lambda name: variables(lets[name]) if name in lets else ())
 
 
 def _reaching(names: set[str], lets: Mapping[str, ast.expr]) -> set[str]:
     """Names, with the lets that depend on them."""
-    known, before = set(names), -1
-    while len(known) > before:
-        before = len(known)
-        known |= {name for name, tree in lets.items() if not known.isdisjoint(variables(tree))}
-    return known
+    return reached(names, lambda name: [other for other, tree in lets.items() if name in variables(tree)])
 
 
 def refuse_standing_time(said: Equations, index: str) -> None:

@@ -185,11 +185,11 @@ def _types_of_inputs(graph: Any, signature: Signature, captured: Container[str])
             outside = default.name if isinstance(default, GivenInput) else port.id if port.id in captured else None
             name = signature.fed.get((node.id, port.id), outside)
             if name is not None and port.type:
-                said.setdefault(name, set()).add(_dtype(port))
+                said.setdefault(name, set()).add(dtype_of(port))
     return {name: ValueType(dtype) for name, (dtype, *others) in said.items() if dtype is not None and not others}
 
 
-def _dtype(port: Any) -> np.dtype | None:
+def dtype_of(port: Any) -> np.dtype | None:
     """The element type that a port declares; None where it says none that numpy knows."""
     try:
         return np.dtype(port.type) if port.type else None
@@ -243,5 +243,5 @@ def declared_type(graph: Any, out: Port | str) -> ValueType | None:
         return None
     port = next(p for node in graph.nodes if node.id == out[0] for p in node.output_ports if p.id == out[1])
     shape = port.shape if port.shape and all(isinstance(n, int) for n in port.shape) else None
-    dtype = _dtype(port)
+    dtype = dtype_of(port)
     return ValueType(dtype, shape) if shape is not None or dtype is not None else None

@@ -13,6 +13,7 @@ from typing import Any
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
 from mdf_loop.ir.fresh_names import FreshNames
+from mdf_loop.ir.well_formed import reached
 from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse, refuse_texts_in_list
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL, default_of
@@ -180,12 +181,7 @@ def reached_from(graph: Any, begun: Iterable[str]) -> set[str]:
     following: dict[str, list[str]] = {}
     for edge in graph.edges:
         following.setdefault(edge.sender, []).append(edge.receiver)
-    todo, reached = [*begun], set[str]()
-    while todo:
-        if (name := todo.pop()) not in reached:
-            reached.add(name)
-            todo += following.get(name, ())
-    return reached
+    return reached(begun, lambda name: following.get(name, ()))
 
 
 def refuse_hanging(graph: Any) -> None:
@@ -199,11 +195,11 @@ def refuse_hanging(graph: Any) -> None:
     begun = [node.id for node in graph.nodes if node.id not in receivers]
     if not begun:
         begun = [node.id for node in graph.nodes if any(default_value_of(port) is not None for port in node.input_ports)]
-    reached, nodes = reached_from(graph, begun), {node.id for node in graph.nodes}
+    begins, nodes = reached_from(graph, begun), {node.id for node in graph.nodes}
     for edge in graph.edges:
         if edge.sender not in nodes:
             raise MalformedBody(f"edge {edge.id!r} names node {edge.sender!r}, which is not there", (graph.id,))
-        if edge.sender not in reached:
+        if edge.sender not in begins:
             raise MalformedBody(
                 f"node {edge.sender!r} is part of a cycle that has no beginning; MDF's engine would never end", (graph.id,)
             )
