@@ -9,12 +9,12 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mdf_loop.ir import Body, Node
-from mdf_loop.ir.fresh_names import FreshNames
+from mdf_loop.ir.fresh_names import FreshNames, renamed
 from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.mdf.signature import said_names
 
@@ -51,6 +51,11 @@ class NamesInScope(FreshNames):
     def call(self, name: str, *wanted: str) -> None:
         """Give a value the first of some names that nothing has yet."""
         self.names[name] = self.fresh(*wanted)
+
+    def renamed(self, body: Body, change: Callable[[Node], Node]) -> Body:
+        """A body with these names; what is declared of other values is left out, and ``change`` changes its nodes."""
+        types = {name: kind for name, kind in body.types.items() if name in self.names}
+        return renamed(replace(body, types=types), self.__getitem__, change)
 
 
 class Naming(NamesInScope):
@@ -92,38 +97,6 @@ def readable(text: str) -> str:
     return f"{stem}_" if is_name(f"{stem}_") else "value"
 
 
-def renamed(body: Body, new: Callable[[str], str], known: Container[str], change: Callable[[Node], Node]) -> Body:
-    """A body in which each value has its new name.
-
-    Parameters
-    ----------
-    new : callable
-        The new name of a value.
-    known : container of str
-        Values that have one; what is declared of others is left out.
-    change : callable
-        The node with whatever else changes in it: its name, and the bodies in it.
-    """
-
-    def names(values: Iterable[str]) -> tuple[str, ...]:
-        return tuple(new(name) if name else "" for name in values)
-
-    def node_of(node: Node) -> Node:
-        values: dict[str, Any] = {"inputs": names(node.inputs), "outputs": names(node.outputs), "captures": names(node.captures)}
-        return replace(change(node), **values)
-
-    return replace(
-        body,
-        inputs=names(body.inputs),
-        outputs=names(body.outputs),
-        nodes=tuple(map(node_of, body.nodes)),
-        constants={new(name): value for name, value in body.constants.items()},
-        defaults={new(name): value for name, value in body.defaults.items()},
-        captures=names(body.captures),
-        types={new(name): kind for name, kind in body.types.items() if name in known},
-    )
-
-
 IR_VERSION, DOC_STRING = "ir_version", "doc_string"
 """In the metadata of a model: the version of the file format of its ONNX model, and what that says of itself."""
 
@@ -159,8 +132,7 @@ def with_onnx_names(
         name = originals.get(node.name) or others.fresh(node.name or node.called)
         return replace(node.with_bodies(bodies), name=name)
 
-    body = renamed(body, scope.__getitem__, scope.names, change)
-    return replace(body, name=text_of(graph, ORIGINAL) or body.name)
+    return replace(scope.renamed(body, change), name=text_of(graph, ORIGINAL) or body.name)
 
 
 def said_of_file(model: Any) -> dict[str, Any] | None:

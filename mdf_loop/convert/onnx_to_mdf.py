@@ -21,7 +21,7 @@ import onnx
 from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 
 from mdf_loop import ir
-from mdf_loop.convert.naming import DOC_STRING, NAMES, ORIGINAL, REQUIRED, Naming, readable, renamed, said_of_file
+from mdf_loop.convert.naming import DOC_STRING, NAMES, ORIGINAL, REQUIRED, Naming, readable, said_of_file
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.errors import KindError, LoopError, MalformedBody, UnsupportedOp, let_through
 from mdf_loop.readers import read_text
@@ -359,4 +359,4 @@ def _renamed(body: ir.Body, naming: Naming) -> ir.Body:
         bodies = {key: _renamed(inner, Naming(naming)) for key, inner in node.bodies}
         return replace(node.with_bodies(bodies), name=naming.fresh(node.name) if node.name else "")
 
-    return replace(renamed(body, naming.__getitem__, naming.names, change), name=readable(body.name))
+    return replace(naming.renamed(body, change), name=readable(body.name))

@@ -1,9 +1,12 @@
-"""Names that nothing has yet."""
+"""Names that nothing has yet, and bodies whose values get other names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
+
+from mdf_loop.ir.records import Body, Node
 
 
 class FreshNames:
@@ -42,3 +45,47 @@ class FreshNames:
             name = f"{base}{self.mark}{self._counts[base]}"
         self.taken.add(name)
         return name
+
+
+def renamed(body: Body, new: Callable[[str], str], change: Callable[[Node], Node]) -> Body:
+    """A body in which each value has its new name.
+
+    Parameters
+    ----------
+    new : callable
+        The new name of a value.
+    change : callable
+        The node with whatever else changes in it: its name, and the bodies in it.
+    """
+
+    def names(values: Iterable[str]) -> tuple[str, ...]:
+        return tuple(new(name) if name else "" for name in values)
+
+    def node_of(node: Node) -> Node:
+        captures = tuple(dict.fromkeys(names(node.captures)))
+        return replace(change(node), inputs=names(node.inputs), outputs=names(node.outputs), captures=captures)
+
+    def held(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {new(name): value for name, value in values.items()}
+
+    return replace(
+        body,
+        inputs=names(body.inputs),
+        outputs=names(body.outputs),
+        nodes=tuple(map(node_of, body.nodes)),
+        constants=held(body.constants),
+        captures=tuple(dict.fromkeys(names(body.captures))),
+        types=held(body.types),
+        state=tuple(replace(state, input=new(state.input), output=new(state.output)) for state in body.state),
+        defaults=held(body.defaults),
+    )
+
+
+def rename_captures(body: Body, names: Mapping[str, str]) -> Body:
+    """A body that captures values by other names."""
+    changed = {name: names[name] for name in body.captures if names.get(name, name) != name}
+
+    def change(node: Node) -> Node:
+        return node.with_bodies({key: rename_captures(inner, changed) for key, inner in node.bodies})
+
+    return renamed(body, lambda name: changed.get(name, name), change) if changed else body

@@ -21,10 +21,10 @@ from mdf_loop.convert.scheduled.slots import (
 )
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
-from mdf_loop.ir.fresh_names import FreshNames
+from mdf_loop.ir.fresh_names import FreshNames, rename_captures
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Value, available, literal
-from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name, rename_captures
+from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name
 from mdf_loop.readers.mdf.node_functions import outputs_read
 from mdf_loop.readers.mdf.stepped_loops import Steps
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdf_loop.errors import MalformedBody
 from mdf_loop.ir import Body, Node, record
+from mdf_loop.ir.fresh_names import rename_captures
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, NotCompiled, Number, Value, known, read
@@ -251,30 +252,3 @@ def local_names(body: Body) -> set[str]:
         for _, inner in node.bodies:
             names |= local_names(inner)
     return names
-
-
-def rename_captures(body: Body, names: Mapping[str, str]) -> Body:
-    """A body that captures values by other names."""
-    changed = {name: names[name] for name in body.captures if names.get(name, name) != name}
-    if not changed:
-        return body
-
-    def renamed(values: Sequence[str]) -> tuple[str, ...]:
-        return tuple(changed.get(name, name) for name in values)
-
-    def renamed_node(node: Node) -> Node:
-        node = node.with_bodies({key: rename_captures(graph, changed) for key, graph in node.bodies})
-        return replace(node, inputs=renamed(node.inputs), captures=_unique(renamed(node.captures)))
-
-    return replace(
-        body,
-        outputs=renamed(body.outputs),
-        nodes=tuple(map(renamed_node, body.nodes)),
-        captures=_unique(renamed(body.captures)),
-        types={changed.get(name, name): kind for name, kind in body.types.items()},
-        state=tuple(replace(s, output=changed.get(s.output, s.output)) for s in body.state),
-    )
-
-
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))

@@ -29,10 +29,11 @@ import onnx
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, in_words
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir.fresh_names import rename_captures
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import NotCompiled
-from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
+from mdf_loop.readers.mdf.control_functions import BODIES, local_names
 from mdf_loop.readers.mdf.input_ports import default_value_of, order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.written_values import attribute, declared_array, read_type_text, settled, written_attribute
