@@ -28,7 +28,7 @@ from modeci_mdf.mdf import Model
 from mdf_loop.convert.file_text import decoded, line_of, parse, places_in
 from mdf_loop.convert.onnx_to_mdf import convert_body, onnx_model, written_in_mdf
 from mdf_loop.convert.weights import SUFFIXES, read_weights
-from mdf_loop.errors import LoopError, MalformedBody, let_through, malformed, warn_user
+from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, let_through, malformed, warn_user
 from mdf_loop.ir import Body
 from mdf_loop.options import public
 from mdf_loop.readers import read
@@ -244,6 +244,23 @@ def _read(graph: Any, said: Mapping[str, Any], versions: list[int], where: str) 
         f'mdf_loop.convert("model.onnx", "model.yaml"); or run it: mdf_loop.run("model.onnx"). What is wrong here: {errors[0]}',
         (where,),
     ) from errors[0]
+
+
+def only_graph(model: Any, use: str = "run") -> Any:
+    """The graph of a model that has one; ``use`` is what can be done with one of several.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    if not model.graphs:
+        raise ArgumentError(f"the model {model.id!r} has no graph")
+    if len(model.graphs) > 1:
+        names = ", ".join(repr(graph.id) for graph in model.graphs)
+        raise ArgumentError(
+            f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them, such as load(path).graphs[0]"
+        )
+    return model.graphs[0]
 
 
 PORTS = (("input_ports",), ("output_ports",))

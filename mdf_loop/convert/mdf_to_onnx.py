@@ -16,7 +16,7 @@ import onnx
 from onnx.serialization import registry
 
 from mdf_loop.convert.file_text import places_in
-from mdf_loop.convert.loading import load, read_content, usable
+from mdf_loop.convert.loading import load, only_graph, read_content, usable
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
 from mdf_loop.convert.naming import DOC_STRING, IR_VERSION, text_of, with_onnx_names
 from mdf_loop.convert.weights import SUFFIXES
@@ -151,14 +151,14 @@ def _content(model: Any) -> Any:
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
     """A graph under graph-scheduler as a model of its first passes and one Loop."""
     from mdf_loop.backend import prepare
-    from mdf_loop.convert.scheduled.loops import ScheduledLowering, execute
+    from mdf_loop.convert.scheduled.loops import ScheduledLowering, Stepping, execute
     from mdf_loop.convert.scheduled.open_start import open_run
 
     if inputs:
         raise ArgumentError("a scheduled model becomes a loop with all its values inside; leave out inputs=")
     if steps is None and time_increment is not None:
         raise ArgumentError("time_increment without steps; steps is the number of evaluations of the model")
-    lowering = ScheduledLowering(graph, 1 if steps is None else steps, time_increment)
+    lowering = ScheduledLowering(graph, Stepping(1 if steps is None else steps, time_increment))
     run = open_run(lowering)
     if not run.names:
         raise UnsupportedOp("a model without outputs has no ONNX model")
@@ -185,23 +185,6 @@ def _told(value: Any) -> str:
     """A number in words; Python refuses to write down very long ones."""
     is_long = isinstance(value, int) and value.bit_length() > 200
     return f"a whole number of {value.bit_length()} bits" if is_long else str(value)
-
-
-def only_graph(model: Any, use: str = "run") -> Any:
-    """The graph of a model that has one; ``use`` is what can be done with one of several.
-
-    Raises
-    ------
-    ArgumentError
-    """
-    if not model.graphs:
-        raise ArgumentError(f"the model {model.id!r} has no graph")
-    if len(model.graphs) > 1:
-        names = ", ".join(repr(graph.id) for graph in model.graphs)
-        raise ArgumentError(
-            f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them, such as load(path).graphs[0]"
-        )
-    return model.graphs[0]
 
 
 def _graph(model: Any) -> Any:

@@ -15,8 +15,7 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.backend import prepare as prepare_onnx
 from mdf_loop.calls.content_cache import fingerprint, size_of
-from mdf_loop.convert.loading import load
-from mdf_loop.convert.mdf_to_onnx import only_graph
+from mdf_loop.convert.loading import load, only_graph
 from mdf_loop.errors import KindError, let_through, warn_user
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
