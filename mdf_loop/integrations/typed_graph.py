@@ -26,7 +26,7 @@ from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import Signature, opset_of, ports_of, read_signature, said_names
-from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
+from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, is_typed
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked, asked_types
 
@@ -53,7 +53,7 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
     """
     check_graph(graph)
     reader = GraphReader(graph, graph_signature(graph), read, is_lenient=True)
-    body = finished(reader, reader.read())
+    body = reader.body()
     left = {node.id for node in graph.nodes if _is_left_to_mdf(node, reader.made[node.id])}
     given = [name for id in left for part in reader.made[id] for name in part.outputs if name]
     ours = tuple(part for id, parts in reader.made.items() if id not in left for part in parts)

@@ -36,7 +36,7 @@ from mdf_loop.readers.mdf.input_ports import (
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.signature import Port, Signature, output_ports, ports_of, read_signature
-from mdf_loop.readers.mdf.typed import has_conditions, read_typed
+from mdf_loop.readers.mdf.typed import GraphReader, has_conditions, is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
 
@@ -75,8 +75,8 @@ def read_mdf_graph(source: Any, read: Read, n_carried: int | None = None, kind: 
         signature = read_signature(graph, n_carried, kind)
         read_body = _each_once(read)
         graph = graph_by_place(graph, read_body)
-        if "types" in (graph.metadata or {}):
-            return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
+        if is_typed(graph):
+            return GraphReader(graph, signature, read_body).body(kind)
         try:
             body = _compiled(graph, signature, read_body)
         except NotCompiled as reason:
