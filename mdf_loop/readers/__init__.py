@@ -154,12 +154,9 @@ def _read_proto(source: Any) -> Body:
 
     from mdf_loop.readers.onnx.graph import read_function, read_graph, read_model
 
-    if isinstance(source, onnx.ModelProto):
-        return read_model(source)
-    if isinstance(source, onnx.FunctionProto):
-        return read_function(source)
-    if isinstance(source, onnx.GraphProto):
-        return read_graph(source)
+    readers = {onnx.ModelProto: read_model, onnx.FunctionProto: read_function, onnx.GraphProto: read_graph}
+    if (reader := readers.get(type(source))) is not None:
+        return reader(source)
     raise KindError(f"a body is an ONNX graph, model or function; got {type(source).__name__}")
 
 

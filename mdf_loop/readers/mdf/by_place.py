@@ -161,9 +161,9 @@ def _reads(text: Any) -> list[str]:
     return [] if tree is None else variables(tree)
 
 
-def source_of(node: Any, thing: Any) -> Any:
-    """What the body of a loop is written as: the argument itself, or the value of the parameter that it names."""
-    source = (thing.args or {}).get("body", "body")
+def source_of(node: Any, thing: Any, key: str = "body") -> Any:
+    """What a body is written as: the argument itself, or the value of the parameter that it names, or that is called as the body."""
+    source = (thing.args or {}).get(key, key)
     held = {parameter.id: parameter.value for parameter in node.parameters}
     return held.get(source) if isinstance(source, str) else source
 

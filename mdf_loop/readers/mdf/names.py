@@ -88,8 +88,8 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         yield f"it has a body and no function; write function: onnx::{'Loop' if bodies == ['body'] else 'If'}"
     local = [*known, *(arguments if not function else ())]
     for attribute in ("value", "default_initial_value", "time_derivative"):
-        yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
         text = getattr(thing, attribute, None)
+        yield from (f"it reads {said}" for said in _unknown(text, local))
         if isinstance(text, str) and _is_text(text, local):
             meant = f"{_meant(text)}{_of_odd(text, local)}"
             yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}{meant}"

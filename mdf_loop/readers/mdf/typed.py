@@ -35,6 +35,7 @@ from mdf_loop.ir.well_formed import check_body
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import NotCompiled
+from mdf_loop.readers.mdf.by_place import LOOPS, source_of
 from mdf_loop.readers.mdf.control_functions import BODIES, local_names
 from mdf_loop.readers.mdf.input_ports import default_value_of, order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
@@ -396,13 +397,10 @@ class GraphReader:
         return tuple(indices.get(k, "") for k in range(max(indices, default=-1) + 1))
 
     def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body:
-        source = (holder.args or {}).get(key, key)
-        refuse_onnx_text(source, path)
-        if isinstance(source, str):
-            source = next((p.value for p in node.parameters if p.id == source), None)
-        if source is None:
+        refuse_onnx_text((holder.args or {}).get(key), path)
+        if (source := source_of(node, holder, key)) is None:
             raise MalformedBody(f"{key} is missing: a parameter or argument that holds a graph, such as {{onnx: text}}", path)
-        kind = {"onnx::Loop": "loop", "onnx::Scan": "scan"}.get(holder.function, "branch")
+        kind = LOOPS.get(holder.function, "branch")
         if self.graph.metadata.get(IMPORTED):
             return self.read_body(_imported_too(source, self.opsets[""]), None, kind)
         return self.read_body(source, n_carried, kind)
