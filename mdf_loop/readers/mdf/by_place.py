@@ -162,7 +162,7 @@ def _reads(text: Any) -> list[str]:
 
 
 def source_of(node: Any, thing: Any, key: str = "body") -> Any:
-    """What a body is written as: the argument itself, or the value of the parameter that it names, or that is called as the body."""
+    """What a body is written as: the argument itself, or the value of the parameter that it names, or that has its name."""
     source = (thing.args or {}).get(key, key)
     held = {parameter.id: parameter.value for parameter in node.parameters}
     return held.get(source) if isinstance(source, str) else source
