@@ -78,7 +78,7 @@ def graph_signature(graph: Any) -> Signature:
     input."""
     said_inputs, said_outputs = (said_names(graph, key) for key in ("inputs", "outputs"))
     if said_inputs is None or said_outputs is None:
-        return Signature((), {}, (), (), opset_of(graph))
+        return Signature((), {}, (), opset_of(graph))
     ports = ports_of(graph)
     fed = {port for _, port in ports.fed} - {port for _, port in ports.free}
     other = copy.copy(graph)

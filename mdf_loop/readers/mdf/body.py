@@ -102,7 +102,7 @@ def read_whole(graph: Any, read: Read) -> Body:
         read_body = _each_once(read)
         graph = graph_by_place(graph, read_body)
         try:
-            body = _compiled(graph, Signature((), {}, tuple(outputs.values()), tuple(outputs), opset), read_body)
+            body = _compiled(graph, Signature((), {}, tuple(outputs.values()), opset), read_body)
         except NotCompiled as reason:
             raise UnsupportedOp(f"{graph.id}: {reason}") from reason
         return check_body(body, (graph.id,))

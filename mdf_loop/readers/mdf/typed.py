@@ -196,7 +196,7 @@ class GraphReader:
             before = len(self.nodes)
             self._add(node)
             self.made[node.id] = self.nodes[before:]
-        outputs = tuple(self._output(*pair) for pair in zip(self.signature.outputs, self.signature.names, strict=True))
+        outputs = tuple(out if isinstance(out, str) else self.names[out] for out in self.signature.outputs)
         local = {*self.signature.inputs, *self.constants, *(name for node in self.nodes for name in node.outputs)}
         reads = [name for node in self.nodes for name in node.reads] + list(outputs)
         captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
@@ -223,11 +223,6 @@ class GraphReader:
         for node in self.graph.nodes if loose else ():
             if any(port.id in loose and (node.id, port.id) not in self.sent.values() for port in node.output_ports):
                 yield from ((node.id, port) for port in constants_of(node) or () if port in loose)
-
-    def _output(self, out: Port | str | bool, name: str) -> str:
-        if isinstance(out, bool):
-            return self._constant(name, out)
-        return out if isinstance(out, str) else self.names[out]
 
     def _constant(self, name: str, value: Any) -> str:
         self.constants[name] = value
