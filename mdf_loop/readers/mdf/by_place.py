@@ -11,7 +11,7 @@ import copy
 import functools
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdf_loop.errors import ArgumentError, LoopError, MalformedBody
@@ -175,6 +175,14 @@ def equations_of(node: Any, thing: Any) -> Equations | None:
         return equations_in(source) if isinstance(source, Mapping) and is_equations(source) else None
     except MalformedBody:  # reading it raises the error
         return None
+
+
+def equations_in_nodes(graph: Any) -> Iterator[tuple[Any, Any, Equations]]:
+    """The parameters of a graph's nodes that are equations: node, parameter and what they say."""
+    for node in graph.nodes:
+        for parameter in node.parameters:
+            if isinstance(parameter.value, Mapping) and is_equations(parameter.value):
+                yield node, parameter, equations_in(parameter.value)
 
 
 OWN = ("parameters", "functions", "output_ports")
