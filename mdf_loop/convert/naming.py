@@ -46,7 +46,7 @@ class NamesInScope(FreshNames):
 
     def __getitem__(self, name: str) -> str:
         """What a value is called: of this graph, or of the nearest one around it that has the value."""
-        return next((scope.names[name] for scope in self.outwards() if name in scope.names), name)
+        return self.names[name] if name in self.names else name if self.outer is None else self.outer[name]
 
     def call(self, name: str, *wanted: str) -> None:
         """Give a value the first of some names that nothing has yet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,24 +25,20 @@ class FreshNames:
     def __init__(self, taken: Iterable[str] = (), outer: Any = None) -> None:
         self.outer, self.taken, self._counts = outer, {*taken}, dict[str, int]()
 
-    def outwards(self) -> Iterator[Any]:
-        """These names and those around them."""
-        scope: Any = self
-        while scope is not None:
-            yield scope
-            scope = scope.outer
-
     def is_taken(self, name: str) -> bool:
         """Whether something has a name."""
-        return any(name in scope.taken for scope in self.outwards())
+        return name in self.taken or (self.outer is not None and self.outer.is_taken(name))
 
     def fresh(self, *wanted: str) -> str:
         """The first of some names that nothing has yet; if there is none, the first of all with a number behind it."""
-        base = wanted[0]
-        name = next((each for each in wanted if each and not self.is_taken(each)), "")
-        while not name or self.is_taken(name):
-            self._counts[base] = self._counts.get(base, 1) + 1
-            name = f"{base}{self.mark}{self._counts[base]}"
+        for name in wanted:
+            if name and not self.is_taken(name):
+                break
+        else:
+            base, name = wanted[0], ""
+            while not name or self.is_taken(name):
+                self._counts[base] = self._counts.get(base, 1) + 1
+                name = f"{base}{self.mark}{self._counts[base]}"
         self.taken.add(name)
         return name
 

@@ -107,20 +107,27 @@ def graph_by_place(graph: Any, read: Read, around: Iterable[str] = ()) -> Any:
 
 def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Iterable[str] = ()) -> Any:
     """A node of a graph, likewise."""
-    made, here = _copied(node), (*path, node.id)
-    things = (*made.parameters, *made.functions)
-    if names := AMBIENT & {*around, *(port.id for port in node.input_ports), *(thing.id for thing in things)}:
-        for thing in things:
-            thing.value = _inside(thing.value, read, names)
-            thing.args = _changed(thing.args, lambda source: _inside(source, read, names))
-    found = {thing.id: _arranged(made, thing, read, (*here, thing.id)) for thing in things}
-    if results := {id: named for id, named in found.items() if named is not None}:
-        _rewrite(made, here, lambda at, text: _ByPlace(results).text(text, at), lambda at, port: _of_port(port, results, at))
-    made.parameters = _in_order(made.parameters)
-    return node if _is_same(made, node) else made
+    here, results = (*path, node.id), dict[str, NamedResults]()
+    ids = (thing.id for thing in (*node.input_ports, *node.parameters, *node.functions))
+    names = AMBIENT.intersection((*around, *ids))
+
+    def inside(thing: Any) -> Any:
+        args = _changed(thing.args, lambda source: _inside(source, read, names))
+        return _with(thing, value=_inside(thing.value, read, names), args=args)
+
+    def arranged(thing: Any) -> Any:
+        thing, found = _arranged(node, thing, read, (*here, thing.id))
+        results.update({} if found is None else {thing.id: found})
+        return thing
+
+    node = _with_things(node, inside) if names else node
+    node = _with_things(node, arranged)
+    if results:
+        node = _rewritten(node, here, _ByPlace(results).text, lambda at, port: _of_port(at, port, results))
+    return _with(node, parameters=_in_order(node.parameters))
 
 
-def _in_order(parameters: Sequence[Any]) -> list[Any]:
+def _in_order(parameters: Sequence[Any]) -> Sequence[Any]:
     """Parameters, each behind those that its first value reads: MDF takes them as they stand, and has none of a later one."""
     ordered: dict[str, Any] = {}
     named = {parameter.id: parameter for parameter in parameters}
@@ -136,7 +143,8 @@ def _in_order(parameters: Sequence[Any]) -> list[Any]:
     for parameter in parameters:
         if parameter.id not in ordered:
             add(parameter, (parameter.id,))
-    return [*ordered.values()] if len(ordered) == len(parameters) else [*parameters]
+    is_same = len(ordered) < len(parameters) or all(map(operator.is_, ordered.values(), parameters))
+    return parameters if is_same else [*ordered.values()]
 
 
 def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
@@ -185,26 +193,28 @@ def equations_in_nodes(graph: Any) -> Iterator[tuple[Any, Any, Equations]]:
                 yield node, parameter, equations_in(parameter.value)
 
 
-OWN = ("parameters", "functions", "output_ports")
-"""What a node is copied with."""
-
 TEXTS = ("value", "default_initial_value", "time_derivative")
 """What a parameter, function or port says in a text; ``args`` and ``conditions`` hold more."""
 
 
-def _copied(node: Any) -> Any:
-    """A node with parameters, functions and output ports of its own."""
-    made = copy.copy(node)
-    for kind in OWN:
-        setattr(made, kind, [copy.copy(thing) for thing in getattr(node, kind)])
+def _with(thing: Any, **changes: Any) -> Any:
+    """A node, or a part of it, with other values; itself if they are the same."""
+    changes = {slot: new for slot, new in changes.items() if new is not getattr(thing, slot, None)}
+    made = copy.copy(thing) if changes else thing
+    for slot, new in changes.items():
+        setattr(made, slot, new)
     return made
 
 
-def _is_same(made: Any, node: Any) -> bool:
-    """Whether nothing in a copied node has changed."""
-    pairs = [pair for kind in OWN for pair in zip(getattr(made, kind), getattr(node, kind), strict=True)]
-    slots = ("id", "args", "conditions", *TEXTS)
-    return all(getattr(new, slot, None) is getattr(old, slot, None) for new, old in pairs for slot in slots)
+def _each(things: Sequence[Any], change: Callable[[Any], Any]) -> Sequence[Any]:
+    """Parts that change; the list itself if none does."""
+    made = [change(thing) for thing in things]
+    return things if all(map(operator.is_, made, things)) else made
+
+
+def _with_things(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A node whose parameters and functions change."""
+    return _with(node, parameters=_each(node.parameters, change), functions=_each(node.functions, change))
 
 
 def _changed(held: Any, change: Callable[[Any], Any]) -> Any:
@@ -227,14 +237,14 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
     return source if made is graph else {key: made}
 
 
-def _arranged(node: Any, thing: Any, read: Read, path: tuple[str, ...]) -> NamedResults | None:
-    """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
+def _arranged(node: Any, thing: Any, read: Read, path: tuple[str, ...]) -> tuple[Any, NamedResults | None]:
+    """A loop with its values in the order of its body, and what its results are called, if its body says that."""
     kind = LOOPS.get(thing.function or "") if thing.value is None else None
     args = thing.args or {}
     source = source_of(node, thing)
     keys = [key for key in args if key not in NO_VALUES]
     if kind is None or not isinstance(source, Mapping):
-        return None
+        return thing, None
     if not is_equations(source):
         names = _names_in(node, thing, kind, read, path)
         order, results = names if set(names) == set(keys) else (), None
@@ -244,7 +254,7 @@ def _arranged(node: Any, thing: Any, read: Read, path: tuple[str, ...]) -> Named
             refuse_of_other_kinds(said, kind)
         except MalformedBody as error:
             _refuse_if_named(node, thing, error, path)
-            return None
+            return thing, None
         spelt = {as_name(key): key for key in keys}
         for key in keys:
             refuse_decimal_comma(args[key], path)
@@ -257,8 +267,8 @@ def _arranged(node: Any, thing: Any, read: Read, path: tuple[str, ...]) -> Named
         results = NamedResults((*said.carried, *said.collected), len(said.carried), said.let)
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
-        thing.args = first | {name: args[name] for name in order}
-    return results
+        thing = _with(thing, args=first | {name: args[name] for name in order})
+    return thing, results
 
 
 def _refuse_if_named(node: Any, thing: Any, error: Exception, path: tuple[str, ...]) -> None:
@@ -313,14 +323,8 @@ def node_by_name(node: Any) -> Any:
     results = named_results(node)
     if not results:
         return node
-    made = _copied(node)
-    _rewrite(
-        made,
-        (node.id,),
-        lambda at, text: _ByName(results).text(text, at),
-        lambda at, port: _ByName(results).text(port.value, at),
-    )
-    return made
+    said = _ByName(results)
+    return _rewritten(node, (node.id,), said.text, lambda at, port: said.text(at, port.value))
 
 
 def named_results(node: Any) -> dict[str, tuple[str, ...]]:
@@ -334,31 +338,24 @@ Change = Callable[[tuple[str, ...], Any], Any]
 """What becomes, at a place in the model, of a text or of a port."""
 
 
-def _rewrite(node: Any, path: tuple[str, ...], change: Change, of_port: Change) -> None:
-    """Change how results are read, in every text of a node that was copied."""
-    for thing in (*node.parameters, *node.functions):
+def _rewritten(node: Any, path: tuple[str, ...], change: Change, of_port: Change) -> Any:
+    """A node in every text of which results are read in another way."""
+
+    def of_condition(condition: Any, here: Callable[[Any], Any]) -> Any:
+        return _with(condition, **{slot: here(getattr(condition, slot, None)) for slot in ("test", "value")})
+
+    def of_thing(thing: Any) -> Any:
         here = functools.partial(change, (*path, thing.id))
-        for slot in TEXTS:
-            if hasattr(thing, slot):
-                setattr(thing, slot, here(getattr(thing, slot)))
-        thing.args = _changed(thing.args, here)
+        changes = {slot: here(getattr(thing, slot)) for slot in TEXTS if hasattr(thing, slot)}
         if conditions := getattr(thing, "conditions", None):
-            made = [_changed_condition(condition, here) for condition in conditions]
-            thing.conditions = conditions if all(map(operator.is_, made, conditions)) else made
-    for port in node.output_ports:
-        port.value = of_port((*path, port.id), port)
+            changes["conditions"] = _each(conditions, lambda condition: of_condition(condition, here))
+        return _with(thing, args=_changed(thing.args, here), **changes)
+
+    node = _with_things(node, of_thing)
+    return _with(node, output_ports=_each(node.output_ports, lambda port: _with(port, value=of_port((*path, port.id), port))))
 
 
-def _changed_condition(condition: Any, change: Callable[[Any], Any]) -> Any:
-    """The condition of a parameter, which may read a result."""
-    texts = {slot: getattr(condition, slot, None) for slot in ("test", "value")}
-    if (changed := _changed(texts, change)) is not texts:
-        condition = copy.copy(condition)
-        condition.test, condition.value = changed.values()
-    return condition
-
-
-def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
+def _of_port(path: tuple[str, ...], port: Any, results: Mapping[str, NamedResults]) -> Any:
     """The value of an output port; one called as a result gives that, whatever place of its part was counted."""
     text, name = port.value, as_name(port.id)
     if not isinstance(text, str):
@@ -367,7 +364,7 @@ def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ..
     if found and (named := results.get(found[1])) is not None:
         there = named.contradicts(name, int(found[2]))
         return f"{found[1]}[{named.place(name)}]" if there else text
-    placed = _ByPlace(results).text(text, path)
+    placed = _ByPlace(results).text(path, text)
     found = re.fullmatch(r"(\w+)\[(\d+)\]", placed) if placed is not text else None
     if found and results[found[1]].contradicts(name, int(found[2])):
         return f"({placed})"  # by its name: no place that was counted
@@ -382,7 +379,7 @@ class _ChangedReads(ast.NodeTransformer):
     sign : str
         What is in each text that changes.
     found : bool
-        Whether a result was read.
+        Whether the last text read a result.
     """
 
     sign = ""
@@ -390,7 +387,7 @@ class _ChangedReads(ast.NodeTransformer):
     def __init__(self, results: Mapping[str, Any]) -> None:
         self.results, self.found = results, False
 
-    def text(self, text: Any, path: tuple[str, ...]) -> Any:
+    def text(self, path: tuple[str, ...], text: Any) -> Any:
         """A text that reads results so; any other value as it is."""
         is_text = isinstance(text, str) and self.sign in text and len(text) <= LONGEST
         if not is_text or not any(name in text for name in self.results):
@@ -400,6 +397,7 @@ class _ChangedReads(ast.NodeTransformer):
             refuse_depth(tree, text, path)
             if any(map(bare_function, ast.walk(tree))):
                 return text  # reading it raises an error that has the text as it is written
+            self.found = False
             tree = self.visit(tree)
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             if isinstance(error, MalformedBody) and not error.path:
