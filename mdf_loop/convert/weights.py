@@ -138,7 +138,7 @@ def _digest(weights: Mapping[str, np.ndarray]) -> str:
     return found.hexdigest()[:12]
 
 
-class Place(NamedTuple):
+class MaybeWeight(NamedTuple):
     """Something in a model that may be a weight: what it is, what puts another value there, and what it is called."""
 
     value: Any
@@ -146,7 +146,7 @@ class Place(NamedTuple):
     name: str
 
 
-def _large(model: Any, inline: int) -> list[Place]:
+def _large(model: Any, inline: int) -> list[MaybeWeight]:
     """The arrays of a model that do not stay in its file, each with its name in the other one."""
     names = FreshNames()
     arrays = [place for place in _places(model) if isinstance(place.value, np.ndarray)]
@@ -154,7 +154,7 @@ def _large(model: Any, inline: int) -> list[Place]:
     return [place._replace(name=names.fresh(place.name)) for place in large]
 
 
-def _written(model: Any, places: Sequence[Place], beside: str) -> Any:
+def _written(model: Any, places: Sequence[MaybeWeight], beside: str) -> Any:
     """The model as dicts and lists, with its large arrays taken out."""
     small = [place for place in _places(model) if isinstance(place.value, np.ndarray)]
     try:
@@ -173,17 +173,19 @@ def _storable(value: np.ndarray) -> np.ndarray:
     return value if value.dtype.isbuiltin == 1 else value.view(f"V{value.dtype.itemsize}")
 
 
-def _places(model: Any) -> Iterator[Place]:
+def _places(model: Any) -> Iterator[MaybeWeight]:
     """Everything in a model that may be a weight, in the bodies of loops too."""
     todo = list(model.graphs)
     while todo:
         for node in todo.pop().nodes:
             for port in node.input_ports:
                 if (value := default_value_of(port)) is not None:
-                    yield Place(value, partial(setattr, port, "default_value"), port.id)
+                    yield MaybeWeight(value, partial(setattr, port, "default_value"), port.id)
             for thing in (*node.parameters, *node.functions):
-                yield Place(thing.value, partial(setattr, thing, "value"), thing.id)
-                yield from (Place(value, partial(setitem, thing.args, key), key) for key, value in (thing.args or {}).items())
+                yield MaybeWeight(thing.value, partial(setattr, thing, "value"), thing.id)
+                yield from (
+                    MaybeWeight(value, partial(setitem, thing.args, key), key) for key, value in (thing.args or {}).items()
+                )
                 if isinstance(thing.value, dict):
                     todo += [inner for inner in thing.value.values() if hasattr(inner, "nodes")]
 
