@@ -159,7 +159,7 @@ def _told_of(path: Path, place: tuple[Any, ...] = ()) -> Iterator[None]:
 
 def _onnx_files(content: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """The bodies that are files, and where: wherever a value may stand; arguments and metadata may have any name."""
-    for place, value in places_in(content):
+    for place, value in places_in(content, kinds=(dict, list)):
         if (
             isinstance(value, dict)
             and isinstance(value.get("onnx_file"), str)
@@ -282,7 +282,7 @@ def model_as_written(content: Any) -> Any:
 
 def _repair_shapes(content: Any) -> None:
     """Change shapes in what was read from a file, in place."""
-    for place, ports in places_in(content):
+    for place, ports in places_in(content, kinds=(dict, list)):
         if place[-1:] in PORTS and "metadata" not in place and isinstance(ports, dict):
             for port in ports.values():
                 _repair_shape(port)

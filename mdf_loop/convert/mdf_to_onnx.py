@@ -296,6 +296,6 @@ def keep(written: onnx.ModelProto, content: Any) -> None:
 
 def files_in(content: Any) -> Iterator[str]:
     """The names of other files in a model: weights, and bodies of loops."""
-    for _, value in places_in(content):
+    for _, value in places_in(content, kinds=(dict, list)):
         if isinstance(value, dict):
             yield from (value[key] for key in ("npz", "onnx_file") if isinstance(value.get(key), str))

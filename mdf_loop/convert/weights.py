@@ -228,7 +228,7 @@ def read_weights(content: Any, folder: Path) -> None:
 def _references(content: Any) -> Iterable[tuple[Any, Any]]:
     """Where a weight is named: what holds it, and its key there; each once, although aliases of YAML lead there twice."""
     found: dict[Any, tuple[Any, Any]] = {}
-    for _, holder in places_in(content):
+    for _, holder in places_in(content, kinds=(dict, list)):
         items = holder.items() if isinstance(holder, dict) else enumerate(holder) if isinstance(holder, list) else ()
         is_weight = (key for key, inner in items if isinstance(inner, dict) and set(inner) == {NPZ, NAME})
         found |= {(id(holder), key): (holder, key) for key in is_weight}
