@@ -27,7 +27,7 @@ LONGEST_NUMBER = 4_000
 
 
 def places_in(content: Any, below: tuple[Any, ...] = (), kinds: Any = object) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """What a file says and all in it of these kinds, each with the keys that lead to it; what is nearer to the top comes first."""
+    """What a file says and all in it of these kinds, each with the keys that lead to it; what is near the top comes first."""
     todo = deque([(below, content)])
     while todo:
         place, value = todo.popleft()
