@@ -34,8 +34,8 @@ from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import Options, Run, public, start_run
-from mdf_loop.readers import load_onnx
 from mdf_loop.readers.arguments import how_to_give
+from mdf_loop.readers.onnx.file import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.types.declared import check_declared_types
 from mdf_loop.types.fitting import as_tensor, fit_values, handed_out, handed_out_partly, refuse_nothing, refuse_shape

@@ -26,14 +26,14 @@ LONGEST_NUMBER = 4_000
 """Characters of a number in YAML, which may count to the base of 60 and takes the square of its length to read."""
 
 
-def places_in(content: Any, below: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """What a file says and everything in it, each with the keys that lead to it; what is nearer to the top comes first."""
+def places_in(content: Any, below: tuple[Any, ...] = (), kinds: Any = object) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """What a file says and all in it of these kinds, each with the keys that lead to it; what is near the top comes first."""
     todo = deque([(below, content)])
     while todo:
         place, value = todo.popleft()
         yield place, value
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-        todo += [((*place, key), inner) for key, inner in items]
+        todo += [((*place, key), inner) for key, inner in items if isinstance(inner, kinds)]
 
 
 def decoded(raw: bytes) -> str:

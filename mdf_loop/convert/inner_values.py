@@ -17,6 +17,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, unknown_name
 from mdf_loop.ir import Body, Collected, Loop, Node
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.kernels.arrays.sequence_operators import ABSENT
 from mdf_loop.ops.registry import facts
 
@@ -138,7 +139,7 @@ def with_value(body: Body, way: Way, where: str, fresh: Callable[[str], str] | N
         return body, way[0]
     k = place_of(body, way[0], where)
     node = body.nodes[k]
-    output = fresh(".".join(way)) if fresh else _unused(body, ".".join(way))
+    output = (fresh or FreshNames(values_of(body)).fresh)(".".join(way))
     if node.loop is not None:
         count, made = len(node.loop.results), replace(node, attrs={"loop": collecting(node.loop, way[1:], where, fresh)})
     else:
@@ -179,15 +180,10 @@ def _through_if(node: Node, way: Way, where: str, fresh: Callable[[str], str] | 
         if attribute == way[0].place[1]:
             branch, name = with_value(branch, way[1:], where, fresh)
         else:
-            name = _unused(branch, "absent")
+            name = FreshNames(values_of(branch)).fresh("absent")
             branch = replace(branch, nodes=(*branch.nodes, Node("Absent", (), (name,), name=name, opset=1, domain="record")))
         branches[attribute] = replace(branch, outputs=(*branch.outputs, name))
     return node.with_bodies(branches)
-
-
-def _unused(body: Body, base: str) -> str:
-    taken = {*values_of(body)}
-    return next(name for k in range(len(taken) + 1) if (name := f"{base}{'~' * k}") not in taken)
 
 
 NOTHING = np.full(0, np.nan)

@@ -28,7 +28,7 @@ from modeci_mdf.mdf import Model
 from mdf_loop.convert.file_text import decoded, line_of, parse, places_in
 from mdf_loop.convert.onnx_to_mdf import convert_body, onnx_model, written_in_mdf
 from mdf_loop.convert.weights import SUFFIXES, read_weights
-from mdf_loop.errors import LoopError, MalformedBody, let_through, malformed, warn_user
+from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, let_through, malformed, warn_user
 from mdf_loop.ir import Body
 from mdf_loop.options import public
 from mdf_loop.readers import read
@@ -159,7 +159,7 @@ def _told_of(path: Path, place: tuple[Any, ...] = ()) -> Iterator[None]:
 
 def _onnx_files(content: Any) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """The bodies that are files, and where: wherever a value may stand; arguments and metadata may have any name."""
-    for place, value in places_in(content):
+    for place, value in places_in(content, kinds=(dict, list)):
         if (
             isinstance(value, dict)
             and isinstance(value.get("onnx_file"), str)
@@ -246,7 +246,24 @@ def _read(graph: Any, said: Mapping[str, Any], versions: list[int], where: str) 
     ) from errors[0]
 
 
-PORTS = ("input_ports", "output_ports")
+def only_graph(model: Any, use: str = "run") -> Any:
+    """The graph of a model that has one; ``use`` is what can be done with one of several.
+
+    Raises
+    ------
+    ArgumentError
+    """
+    if not model.graphs:
+        raise ArgumentError(f"the model {model.id!r} has no graph")
+    if len(model.graphs) > 1:
+        names = ", ".join(repr(graph.id) for graph in model.graphs)
+        raise ArgumentError(
+            f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them, such as load(path).graphs[0]"
+        )
+    return model.graphs[0]
+
+
+PORTS = (("input_ports",), ("output_ports",))
 
 UNUSABLE_SHAPE = "original_shape"
 """Where the metadata of a port keep a shape that MDF cannot use."""
@@ -265,16 +282,10 @@ def model_as_written(content: Any) -> Any:
 
 def _repair_shapes(content: Any) -> None:
     """Change shapes in what was read from a file, in place."""
-    if isinstance(content, Mapping):
-        for key, inner in content.items():
-            if key in PORTS and isinstance(inner, Mapping):
-                for port in inner.values():
-                    _repair_shape(port)
-            elif key != "metadata":
-                _repair_shapes(inner)
-    elif isinstance(content, list):
-        for item in content:
-            _repair_shapes(item)
+    for place, ports in places_in(content, kinds=(dict, list)):
+        if place[-1:] in PORTS and "metadata" not in place and isinstance(ports, dict):
+            for port in ports.values():
+                _repair_shape(port)
 
 
 def _repair_shape(port: Any) -> None:

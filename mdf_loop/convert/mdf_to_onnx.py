@@ -16,9 +16,9 @@ import onnx
 from onnx.serialization import registry
 
 from mdf_loop.convert.file_text import places_in
-from mdf_loop.convert.loading import load, read_content, usable
+from mdf_loop.convert.loading import load, only_graph, read_content, usable
 from mdf_loop.convert.named_values import Named, asked_for, freed, named_values
-from mdf_loop.convert.naming import IR_VERSION, doc_string_of, with_onnx_names
+from mdf_loop.convert.naming import DOC_STRING, IR_VERSION, text_of, with_onnx_names
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.convert.written_models import write_checked, written_as_onnx
 from mdf_loop.errors import (
@@ -33,6 +33,7 @@ from mdf_loop.errors import (
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.options import options, public, random_stream
 from mdf_loop.readers import read
+from mdf_loop.readers.mdf.body import dtype_of
 from mdf_loop.readers.mdf.body import read_whole as read_as_it_is
 from mdf_loop.readers.mdf.by_place import graph_by_place
 from mdf_loop.readers.mdf.graph_objects import check_structure
@@ -112,7 +113,7 @@ def to_onnx(
     graph = graph_by_place(graph, read)
     if steps is None and time_increment is None and (is_typed(graph) or not (has_conditions(graph) or has_stepped_loops(graph))):
         written = write_checked(read_whole(graph, inputs), _ir_version(model))
-        written.doc_string, written.graph.doc_string = doc_string_of(model), doc_string_of(graph)
+        written.doc_string, written.graph.doc_string = text_of(model, DOC_STRING), text_of(graph, DOC_STRING)
         if source is not None and not is_typed(graph):
             keep(written, source)
     else:
@@ -150,14 +151,14 @@ def _content(model: Any) -> Any:
 def _scheduled(graph: Any, steps: int | None, time_increment: float | None, inputs: Sequence[str]) -> onnx.ModelProto:
     """A graph under graph-scheduler as a model of its first passes and one Loop."""
     from mdf_loop.backend import prepare
-    from mdf_loop.convert.scheduled.loops import ScheduledLowering, execute
+    from mdf_loop.convert.scheduled.loops import ScheduledLowering, Stepping, execute
     from mdf_loop.convert.scheduled.open_start import open_run
 
     if inputs:
         raise ArgumentError("a scheduled model becomes a loop with all its values inside; leave out inputs=")
     if steps is None and time_increment is not None:
         raise ArgumentError("time_increment without steps; steps is the number of evaluations of the model")
-    lowering = ScheduledLowering(graph, 1 if steps is None else steps, time_increment)
+    lowering = ScheduledLowering(graph, Stepping(1 if steps is None else steps, time_increment))
     run = open_run(lowering)
     if not run.names:
         raise UnsupportedOp("a model without outputs has no ONNX model")
@@ -184,23 +185,6 @@ def _told(value: Any) -> str:
     """A number in words; Python refuses to write down very long ones."""
     is_long = isinstance(value, int) and value.bit_length() > 200
     return f"a whole number of {value.bit_length()} bits" if is_long else str(value)
-
-
-def only_graph(model: Any, use: str = "run") -> Any:
-    """The graph of a model that has one; ``use`` is what can be done with one of several.
-
-    Raises
-    ------
-    ArgumentError
-    """
-    if not model.graphs:
-        raise ArgumentError(f"the model {model.id!r} has no graph")
-    if len(model.graphs) > 1:
-        names = ", ".join(repr(graph.id) for graph in model.graphs)
-        raise ArgumentError(
-            f"the model {model.id!r} has {len(model.graphs)} graphs ({names}); {use} one of them, such as load(path).graphs[0]"
-        )
-    return model.graphs[0]
 
 
 def _graph(model: Any) -> Any:
@@ -287,10 +271,8 @@ def _inputs(graph: Any, names: Iterable[str], values: Mapping[str, Named]) -> di
         if name not in ports:
             raise MalformedBody(f"nothing gives a value to {name!r}", (graph.id,))
         shape = ports[name].shape if usable(ports[name].shape) else ()
-        try:
-            dtype = np.dtype(ports[name].type or float)
-        except TypeError:
-            dtype = np.dtype(float)
+        declared = dtype_of(ports[name])
+        dtype = np.dtype(float) if declared is None else declared
         inputs[name] = np.ones(shape, dtype), ValueType(dtype, tuple(shape))
     return inputs
 
@@ -314,6 +296,6 @@ def keep(written: onnx.ModelProto, content: Any) -> None:
 
 def files_in(content: Any) -> Iterator[str]:
     """The names of other files in a model: weights, and bodies of loops."""
-    for _, value in places_in(content):
+    for _, value in places_in(content, kinds=(dict, list)):
         if isinstance(value, dict):
             yield from (value[key] for key in ("npz", "onnx_file") if isinstance(value.get(key), str))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mdf_loop.ir import Body, Node
+from mdf_loop.ir.fresh_names import FreshNames, renamed
 from mdf_loop.readers.mdf.graph_objects import as_graph
 from mdf_loop.readers.mdf.signature import said_names
 
@@ -30,57 +31,43 @@ LONGEST = 60
 """Letters of an id that are taken from a name."""
 
 
-class NestedNames:
-    """Names of the values of one graph; ``outer`` are those of the graph around it, which no name may hide."""
-
-    def __init__(self, outer: Any = None) -> None:
-        self.outer, self._taken = outer, set[str]()
-
-    def _is_taken(self, name: str) -> bool:
-        return any(name in scope._taken for scope in self._outwards())
-
-    def _outwards(self) -> Iterator[Any]:
-        scope: Any = self
-        while scope is not None:
-            yield scope
-            scope = scope.outer
-
-
-class Naming(NestedNames):
-    """The ids of one graph; ``outer`` are those of the graph around it.
+class NamesInScope(FreshNames):
+    """The names that the values of a graph get, and those of the graphs around it.
 
     Attributes
     ----------
-    ids : dict of str to str
-        From ONNX names of values to ids.
+    names : dict of str to str
+        From the names that values have to those that they get.
     """
 
-    def __init__(self, outer: Naming | None = None) -> None:
-        super().__init__(outer)
-        self.ids: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
+    def __init__(self, outer: NamesInScope | None = None) -> None:
+        super().__init__(outer=outer)
+        self.names = dict[str, str]()
 
     def __getitem__(self, name: str) -> str:
-        """The id of a value: of this graph, or of the nearest one around it that has the value."""
-        for naming in self._outwards():
-            if name in naming.ids:
-                return naming.ids[name]
-        raise KeyError(name)
+        """What a value is called: of this graph, or of the nearest one around it that has the value."""
+        return self.names[name] if name in self.names else name if self.outer is None else self.outer[name]
 
-    def value(self, name: str) -> str:
-        """A new id for a value of this graph."""
-        self.ids[name] = self.fresh(name)
-        return self.ids[name]
+    def call(self, name: str, *wanted: str) -> None:
+        """Give a value the first of some names that nothing has yet."""
+        self.names[name] = self.fresh(*wanted)
 
-    def fresh(self, wanted: str, reserved: frozenset[str] = RESERVED) -> str:
+    def renamed(self, body: Body, change: Callable[[Node], Node]) -> Body:
+        """A body with these names; what is declared of other values is left out, and ``change`` changes its nodes."""
+        types = {name: kind for name, kind in body.types.items() if name in self.names}
+        return renamed(replace(body, types=types), self.__getitem__, change)
+
+
+class Naming(NamesInScope):
+    """The ids that the values of an ONNX graph get: like their names."""
+
+    def is_taken(self, name: str) -> bool:
+        """Whether something has an id, or it means something else."""
+        return name in RESERVED or super().is_taken(name)
+
+    def fresh(self, *wanted: str) -> str:
         """An id like a name, that nothing has yet."""
-        stem = readable(wanted)
-        name = stem
-        while name in reserved or self._is_taken(name):
-            self._counts[stem] = self._counts.get(stem, 1) + 1
-            name = f"{stem}_{self._counts[stem]}"
-        self._taken.add(name)
-        return name
+        return super().fresh(*map(readable, wanted))
 
 
 def is_name(text: Any) -> bool:
@@ -110,70 +97,11 @@ def readable(text: str) -> str:
     return f"{stem}_" if is_name(f"{stem}_") else "value"
 
 
-def renamed(body: Body, new: Callable[[str], str], known: Container[str], change: Callable[[Node], Node]) -> Body:
-    """A body in which each value has its new name.
-
-    Parameters
-    ----------
-    new : callable
-        The new name of a value.
-    known : container of str
-        Values that have one; what is declared of others is left out.
-    change : callable
-        The node with whatever else changes in it: its name, and the bodies in it.
-    """
-
-    def names(values: Iterable[str]) -> tuple[str, ...]:
-        return tuple(new(name) if name else "" for name in values)
-
-    def node_of(node: Node) -> Node:
-        values: dict[str, Any] = {"inputs": names(node.inputs), "outputs": names(node.outputs), "captures": names(node.captures)}
-        return replace(change(node), **values)
-
-    return replace(
-        body,
-        inputs=names(body.inputs),
-        outputs=names(body.outputs),
-        nodes=tuple(map(node_of, body.nodes)),
-        constants={new(name): value for name, value in body.constants.items()},
-        defaults={new(name): value for name, value in body.defaults.items()},
-        captures=names(body.captures),
-        types={new(name): kind for name, kind in body.types.items() if name in known},
-    )
-
-
 IR_VERSION, DOC_STRING = "ir_version", "doc_string"
 """In the metadata of a model: the version of the file format of its ONNX model, and what that says of itself."""
 
 NAMES = "names"
 """In the metadata of a graph: what values are called in ONNX, by their ids."""
-
-
-class NamesInScope(NestedNames):
-    """The names of a body that is renamed, and of those around it.
-
-    Attributes
-    ----------
-    names : dict of str to str
-        From the names that values have to those that they get.
-    """
-
-    def __init__(self, outer: NamesInScope | None = None) -> None:
-        super().__init__(outer)
-        self.names = dict[str, str]()
-
-    def __getitem__(self, name: str) -> str:
-        return next((scope.names[name] for scope in self._outwards() if name in scope.names), name)
-
-    def call(self, name: str, *wanted: str) -> None:
-        """Give a value the first of some names that nothing has yet, or one with a number."""
-        k, found = 1, next((text for text in wanted if text and not self._is_taken(text)), "")
-        while not found:
-            k += 1
-            text = f"{wanted[0]}_{k}"
-            found = "" if self._is_taken(text) else text
-        self._taken.add(found)
-        self.names[name] = found
 
 
 def with_onnx_names(
@@ -195,34 +123,16 @@ def with_onnx_names(
         last = name.rpartition(".")[2] if nodes else name
         scope.call(name, *(text for text in (said.get(name), said.get(last), last, name) if text))
 
-    originals = {id: _original(node) for id, node in nodes.items()}
-    taken = set(originals.values())
+    originals = {id: text_of(node, ORIGINAL) for id, node in nodes.items()}
+    others = FreshNames(originals.values())
 
     def change(node: Node) -> Node:
         made = nodes.get(node.name)
         bodies = {key: with_onnx_names(inner, _graph(made, key), scope) for key, inner in node.bodies}
-        was = originals.get(node.name, "")
-        name = was or unused(node.name or node.called, taken)
-        taken.add(name)
+        name = originals.get(node.name) or others.fresh(node.name or node.called)
         return replace(node.with_bodies(bodies), name=name)
 
-    body = renamed(body, scope.__getitem__, scope.names, change)
-    return replace(body, name=_original(graph) or body.name)
-
-
-def unused(wanted: str, taken: Container[str]) -> str:
-    """A name that nothing has: the one wanted, or with a number behind it."""
-    k, name = 1, wanted
-    while name in taken:
-        k += 1
-        name = f"{wanted}_{k}"
-    return name
-
-
-def _original(thing: Any) -> str:
-    """The name of a node or a graph in ONNX, where it is not its id."""
-    was = (getattr(thing, "metadata", None) or {}).get(ORIGINAL)
-    return was if isinstance(was, str) else ""
+    return replace(scope.renamed(body, change), name=text_of(graph, ORIGINAL) or body.name)
 
 
 def said_of_file(model: Any) -> dict[str, Any] | None:
@@ -231,9 +141,9 @@ def said_of_file(model: Any) -> dict[str, Any] | None:
     return {key: value for key, value in said.items() if value} or None
 
 
-def doc_string_of(thing: Any) -> str:
-    """What an ONNX model or graph said of itself, by the metadata of the MDF model or graph."""
-    said = (getattr(thing, "metadata", None) or {}).get(DOC_STRING)
+def text_of(thing: Any, key: str) -> str:
+    """What the metadata of a model, graph or node say of it in ONNX: its name (:data:`ORIGINAL`), or its text."""
+    said = (getattr(thing, "metadata", None) or {}).get(key)
     return said if isinstance(said, str) else ""
 
 

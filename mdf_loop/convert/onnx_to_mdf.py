@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,15 @@ import onnx
 from modeci_mdf.mdf import Edge, Graph, InputPort, Model, Node, OutputPort, Parameter
 
 from mdf_loop import ir
-from mdf_loop.convert.naming import DOC_STRING, NAMES, ORIGINAL, REQUIRED, Naming, readable, renamed, said_of_file
+from mdf_loop.convert.naming import DOC_STRING, NAMES, ORIGINAL, REQUIRED, Naming, readable, said_of_file
 from mdf_loop.convert.openvino_to_onnx import openvino_to_onnx
 from mdf_loop.errors import KindError, LoopError, MalformedBody, UnsupportedOp, let_through
-from mdf_loop.readers import load_onnx, read_text
+from mdf_loop.readers import read_text
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.input_ports import default_value_of, set_default
 from mdf_loop.readers.mdf.typed import OPSET
 from mdf_loop.readers.mdf.written_values import write_type_text
+from mdf_loop.readers.onnx.file import load_onnx
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.opsets import refuse_others
 from mdf_loop.types.schemas import schema_of
@@ -107,7 +108,7 @@ class GraphWriter:
         body = self.body
         outputs = [name for node in body.nodes for name in node.outputs if name]
         for name in dict.fromkeys((*body.inputs, *body.constants, *outputs)):
-            self.naming.value(name)
+            self.naming.call(name, name)
         for name, value in body.constants.items():
             if self.reads[name] > 1:
                 self._constant_node(name, value)
@@ -136,7 +137,7 @@ class GraphWriter:
         said["types"] = self.types
         if self.body.name != self.graph.id:
             said[ORIGINAL] = self.body.name
-        if renamed := {id: name for name, id in self.naming.ids.items() if id != name} | self.passed:
+        if renamed := {id: name for name, id in self.naming.names.items() if id != name} | self.passed:
             said[NAMES] = renamed
         return said
 
@@ -218,10 +219,10 @@ class GraphWriter:
     def _arguments(self, node: ir.Node) -> Iterator[tuple[str, Any]]:
         """The inputs, by the names that ONNX gives them; those of a loop by the names its body gives them."""
         names = [self.naming[name] if name else "" for name in node.inputs]
-        keys = _argument_names(node, len(names))
+        keys, found_by_name = _argument_names(node, len(names))
         last = max((k for k, name in enumerate(names) if name), default=-1)
         for k, (key, name) in enumerate(zip(keys, names, strict=True)):
-            if name or k > last or not _is_formal(node, key):
+            if name or k > last or key not in found_by_name:
                 yield key, name
 
     def _outputs(self, node: ir.Node) -> dict[int, str]:
@@ -272,27 +273,18 @@ class GraphWriter:
         return id
 
 
-def _argument_names(node: ir.Node, count: int) -> list[str]:
-    """Names for the arguments of a node, in order."""
+def _argument_names(node: ir.Node, count: int) -> tuple[list[str], Container[str]]:
+    """Names for the arguments of a node, in order, and which of them may be left out: those that are found by their names."""
     if node.op == "Loop" and not node.domain:
-        return ["M", "cond", *(f"v_{k}" for k in range(1, count - 1))][:count]
+        return ["M", "cond", *(f"v_{k}" for k in range(1, count - 1))][:count], ("M", "cond")
     schema = schema_of(node.op, node.opset, node.domain)
     if schema is None:
-        return [f"input_{k}" for k in range(1, count + 1)]
+        return [f"input_{k}" for k in range(1, count + 1)], ()
     variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
     names = [formal.name for formal in schema.inputs if formal.option != variadic]
     stem = schema.inputs[-1].name if schema.inputs else "input"
     rest = [f"{stem}_{k}" for k in range(1, count - len(names) + 1)]
-    return [*names, *rest][:count]
-
-
-def _is_formal(node: ir.Node, key: str) -> bool:
-    """Whether an argument may be left out: all arguments of the node are found by their names."""
-    if node.op == "Loop" and not node.domain:
-        return key in ("M", "cond")
-    schema = schema_of(node.op, node.opset, node.domain)
-    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
-    return schema is not None and all(formal.option != variadic for formal in schema.inputs)
+    return [*names, *rest][:count], names if len(names) == len(schema.inputs) else ()
 
 
 def _text(text: str | bytes) -> Any:
@@ -361,10 +353,10 @@ def _renamed(body: ir.Body, naming: Naming) -> ir.Body:
     """A body with the ids of its values for names."""
     written = [name for node in body.nodes for name in node.outputs if name]
     for name in dict.fromkeys((*body.inputs, *body.constants, *written)):
-        naming.value(name)
+        naming.call(name, name)
 
     def change(node: ir.Node) -> ir.Node:
         bodies = {key: _renamed(inner, Naming(naming)) for key, inner in node.bodies}
         return replace(node.with_bodies(bodies), name=naming.fresh(node.name) if node.name else "")
 
-    return replace(renamed(body, naming.__getitem__, naming.ids, change), name=readable(body.name))
+    return replace(naming.renamed(body, change), name=readable(body.name))

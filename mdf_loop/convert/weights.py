@@ -14,15 +14,17 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import setitem
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from mdf_loop.convert.file_text import model_text
-from mdf_loop.convert.naming import unused
+from mdf_loop.convert.file_text import model_text, places_in
 from mdf_loop.errors import ArgumentError, FileError, MalformedBody, let_through
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.model_files import inside, opened
 from mdf_loop.writers.atomic_files import NewFile, comment_of, replacing, second_name, write_npz
@@ -48,7 +50,7 @@ def save(model: Any, path: Path, inline: int) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise ArgumentError(f"an MDF model is a file of type {', '.join(SUFFIXES)}; got {os.fspath(path)!r}")
     places = _large(model, inline)
-    weights = {name: _storable(value) for _, _, name, value in places}
+    weights = {place.name: _storable(place.value) for place in places}
     plain, earlier = path.with_suffix(".npz"), _earlier(path)
     beside = plain if not os.path.lexists(plain) else path.with_suffix(f".{_digest(weights)}.npz")
 
@@ -136,29 +138,34 @@ def _digest(weights: Mapping[str, np.ndarray]) -> str:
     return found.hexdigest()[:12]
 
 
-def _large(model: Any, inline: int) -> list[tuple[Any, str, str, np.ndarray]]:
-    """The arrays of a model that do not stay in its file: what holds them, their names there and in the other file."""
-    found: dict[str, tuple[Any, str, str, np.ndarray]] = {}
-    for holder, key in _places(model):
-        value = _get(holder, key)
-        if isinstance(value, np.ndarray) and value.size > inline and value.dtype != object:
-            name = unused(_name(holder, key), found)
-            found[name] = holder, key, name, value
-    return list(found.values())
+class MaybeWeight(NamedTuple):
+    """Something in a model that may be a weight: what it is, what puts another value there, and what it is called."""
+
+    value: Any
+    put: Callable[[Any], None]
+    name: str
 
 
-def _written(model: Any, places: Sequence[tuple[Any, str, str, np.ndarray]], beside: str) -> Any:
+def _large(model: Any, inline: int) -> list[MaybeWeight]:
+    """The arrays of a model that do not stay in its file, each with its name in the other one."""
+    names = FreshNames()
+    arrays = [place for place in _places(model) if isinstance(place.value, np.ndarray)]
+    large = [place for place in arrays if place.value.size > inline and place.value.dtype != object]
+    return [place._replace(name=names.fresh(place.name)) for place in large]
+
+
+def _written(model: Any, places: Sequence[MaybeWeight], beside: str) -> Any:
     """The model as dicts and lists, with its large arrays taken out."""
-    small = [(holder, key, value) for holder, key in _places(model) if isinstance(value := _get(holder, key), np.ndarray)]
+    small = [place for place in _places(model) if isinstance(place.value, np.ndarray)]
     try:
-        for holder, key, value in small:
-            _set(holder, key, value.tolist())  # MDF compares the values of ports with their defaults, arrays cannot
-        for holder, key, name, _ in places:
-            _set(holder, key, {NPZ: beside, NAME: name})
+        for place in small:
+            place.put(place.value.tolist())  # MDF compares the values of ports with their defaults, arrays cannot
+        for place in places:
+            place.put({NPZ: beside, NAME: place.name})
         return model.to_dict()
     finally:
-        for holder, key, value in small:
-            _set(holder, key, value)
+        for place in small:
+            place.put(place.value)
 
 
 def _storable(value: np.ndarray) -> np.ndarray:
@@ -166,30 +173,19 @@ def _storable(value: np.ndarray) -> np.ndarray:
     return value if value.dtype.isbuiltin == 1 else value.view(f"V{value.dtype.itemsize}")
 
 
-def _name(holder: Any, key: str) -> str:
-    return key if isinstance(holder, dict) else str(holder.id)
-
-
-def _get(holder: Any, key: str) -> Any:
-    return holder[key] if isinstance(holder, dict) else getattr(holder, key)
-
-
-def _set(holder: Any, key: str, value: Any) -> None:
-    if isinstance(holder, dict):
-        holder[key] = value
-    else:
-        setattr(holder, key, value)
-
-
-def _places(model: Any) -> Iterator[tuple[Any, str]]:
-    """Everything in a model that may be a weight, in the bodies of loops too: what holds it, and its name there."""
+def _places(model: Any) -> Iterator[MaybeWeight]:
+    """Everything in a model that may be a weight, in the bodies of loops too."""
     todo = list(model.graphs)
     while todo:
         for node in todo.pop().nodes:
-            yield from ((port, "default_value") for port in node.input_ports if default_value_of(port) is not None)
+            for port in node.input_ports:
+                if (value := default_value_of(port)) is not None:
+                    yield MaybeWeight(value, partial(setattr, port, "default_value"), port.id)
             for thing in (*node.parameters, *node.functions):
-                yield thing, "value"
-                yield from ((thing.args, key) for key in thing.args or {})
+                yield MaybeWeight(thing.value, partial(setattr, thing, "value"), thing.id)
+                yield from (
+                    MaybeWeight(value, partial(setitem, thing.args, key), key) for key, value in (thing.args or {}).items()
+                )
                 if isinstance(thing.value, dict):
                     todo += [inner for inner in thing.value.values() if hasattr(inner, "nodes")]
 
@@ -215,7 +211,7 @@ def read_weights(content: Any, folder: Path) -> None:
     archives: dict[str, Archive] = {}
     arrays: dict[tuple[str, str], np.ndarray] = {}
     with contextlib.ExitStack() as stack:
-        for holder, key in list(_references(content)):
+        for holder, key in _references(content):
             file, name = holder[key][NPZ], holder[key][NAME]
             if not isinstance(file, str) or not isinstance(name, str):
                 raise ValueError(f"weights are {{npz: file, name: name}}; got {file!r}, {name!r}")
@@ -229,20 +225,14 @@ def read_weights(content: Any, folder: Path) -> None:
             holder[key] = arrays[file, name]
 
 
-def _references(content: Any) -> Iterator[tuple[Any, Any]]:
+def _references(content: Any) -> Iterable[tuple[Any, Any]]:
     """Where a weight is named: what holds it, and its key there; each once, although aliases of YAML lead there twice."""
-    todo, seen = [content], set()
-    while todo:
-        holder = todo.pop()
-        if id(holder) in seen:
-            continue
-        seen.add(id(holder))
-        items = holder.items() if isinstance(holder, dict) else enumerate(holder)
-        for key, inner in items:
-            if isinstance(inner, dict) and set(inner) == {NPZ, NAME}:
-                yield holder, key
-            elif isinstance(inner, dict | list):
-                todo.append(inner)
+    found: dict[Any, tuple[Any, Any]] = {}
+    for _, holder in places_in(content, kinds=(dict, list)):
+        items = holder.items() if isinstance(holder, dict) else enumerate(holder) if isinstance(holder, list) else ()
+        is_weight = (key for key, inner in items if isinstance(inner, dict) and set(inner) == {NPZ, NAME})
+        found |= {(id(holder), key): (holder, key) for key in is_weight}
+    return found.values()
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from mdf_loop.convert.naming import with_onnx_names
 from mdf_loop.errors import MalformedBody, UnsupportedOp, let_through
 from mdf_loop.ir import Body, ValueType
 from mdf_loop.ops.registry import first_version
+from mdf_loop.readers.onnx.onnx_text import message_of
 from mdf_loop.readers.onnx.opsets import every_node, refuse_others
 from mdf_loop.writers.onnx_graph import constants_as_nodes, domains_of, write_model
 
@@ -76,7 +77,7 @@ def write_checked(body: Body, ir_version: int = 0) -> onnx.ModelProto:
         checker.check_model(_checkable(model), full_check=True)
     except Exception as error:
         let_through(error)
-        raise MalformedBody(f"ONNX's checker refuses the model: {_message(error)}", (body.name,)) from error
+        raise MalformedBody(f"ONNX's checker refuses the model: {message_of(error)}", (body.name,)) from error
     return model
 
 
@@ -117,8 +118,3 @@ _UNKNOWN = "older than itself"
 
 def _lacks_shape(kind: onnx.TypeProto) -> bool:
     return kind.WhichOneof("value") == "tensor_type" and not kind.tensor_type.HasField("shape")
-
-
-def _message(error: Exception) -> str:
-    text = error.args[0] if error.args else error
-    return " ".join((text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)).split())

@@ -19,7 +19,7 @@ from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
 from mdf_loop.readers.expressions.equations import TAU, reads_step, reads_tau
 from mdf_loop.readers.expressions.expression_text import is_power, number_in, tree_if_any
-from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
+from mdf_loop.readers.mdf.by_place import equations_in_nodes
 from mdf_loop.readers.mdf.input_ports import default_value_of, is_plain
 from mdf_loop.types.fitting import as_array
 

@@ -7,15 +7,15 @@ import pickle
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.naming import names_of
-from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.convert.scheduled.idle_evaluations import said_of_idle
 from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
+from mdf_loop.convert.scheduled.loops import Stepping as Stepping
 from mdf_loop.convert.scheduled.lowered_runs import Runner
 from mdf_loop.convert.scheduled.run_order import thresholds
 from mdf_loop.convert.scheduled.slots import GivenInput
@@ -51,15 +51,6 @@ MOST, MOST_BYTES = 16, 1 << 26
 """How many loops are kept of one graph, and about how many bytes they may have together."""
 
 
-class Stepping(NamedTuple):
-    """How a graph is evaluated many times; see :func:`mdf_loop.convert.scheduled.loops.lower`."""
-
-    steps: int = 1
-    time_increment: float | None = None
-    collect: bool = False
-    record: tuple[Key, ...] = ()
-
-
 class Shared:
     """A graph with places for what runs are given, as a loop over steps: one for all values of the same types and shapes.
 
@@ -84,7 +75,7 @@ class Shared:
     def lowering(self) -> ScheduledLowering:
         """What makes the loop."""
         refuse_conditions(self.graph)
-        return ScheduledLowering(self.graph, *self.how)
+        return ScheduledLowering(self.graph, self.how)
 
     def lowered(self, given: Given) -> Lowered:
         """The loop with the values that it begins with.

@@ -26,7 +26,7 @@ from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.engine_body import check_expressions, refuse_hanging
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.signature import Signature, opset_of, ports_of, read_signature, said_names
-from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, finished, is_typed
+from mdf_loop.readers.mdf.typed import OPAQUE, GraphReader, is_typed
 from mdf_loop.types.fitting import fit_values
 from mdf_loop.types.required import Asked, asked_types
 
@@ -53,7 +53,7 @@ def typed_nodes(graph: Any) -> dict[str, TypedNode]:
     """
     check_graph(graph)
     reader = GraphReader(graph, graph_signature(graph), read, is_lenient=True)
-    body = finished(reader, reader.read())
+    body = reader.body()
     left = {node.id for node in graph.nodes if _is_left_to_mdf(node, reader.made[node.id])}
     given = [name for id in left for part in reader.made[id] for name in part.outputs if name]
     ours = tuple(part for id, parts in reader.made.items() if id not in left for part in parts)
@@ -78,7 +78,7 @@ def graph_signature(graph: Any) -> Signature:
     input."""
     said_inputs, said_outputs = (said_names(graph, key) for key in ("inputs", "outputs"))
     if said_inputs is None or said_outputs is None:
-        return Signature((), {}, (), (), opset_of(graph))
+        return Signature((), {}, (), opset_of(graph))
     ports = ports_of(graph)
     fed = {port for _, port in ports.fed} - {port for _, port in ports.free}
     other = copy.copy(graph)

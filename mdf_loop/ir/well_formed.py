@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from mdf_loop.errors import MalformedBody, Together
 from mdf_loop.ir import Body
 
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 def check_body(body: Body, path: tuple[str, ...] = ()) -> Body:
@@ -127,6 +128,16 @@ def in_order(
         shown = " -> ".join([*row[:8], "..."] if len(row) > 8 else [*row, row[0]])
         raise MalformedBody(f"nodes {shown} make a cycle; from one iteration to the next only carried values lead", path)
     return [items[k] for k in order]
+
+
+def reached(first: Iterable[Key], following: Callable[[Key], Iterable[Key]]) -> set[Key]:
+    """Things, and all that they lead to, however far."""
+    todo, found = [*first], set[Key]()
+    while todo:
+        if (each := todo.pop()) not in found:
+            found.add(each)
+            todo += following(each)
+    return found
 
 
 def _are_in_order(items: Sequence[Item], reads: Callable[[Item], Iterable[str]], writes: Callable[[Item], Iterable[str]]) -> bool:

@@ -13,7 +13,7 @@ from mdf_loop.errors import let_through
 from mdf_loop.models.opening import run
 from mdf_loop.models.verifying import ONNXRUNTIME, by_jax, ending_if_endless, onnxruntime_session, opened
 from mdf_loop.options import options
-from mdf_loop.readers import load_onnx
+from mdf_loop.readers.onnx.file import load_onnx
 from mdf_loop.settings.engines import DEFINITION, ENGINES
 
 AT_MOST_RUNS = 1000

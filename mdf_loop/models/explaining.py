@@ -16,8 +16,7 @@ from mdf_loop.models.opening import prepare
 from mdf_loop.models.verifying import drawn, ending_if_endless, needed
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.equation_texts import lines_of
-from mdf_loop.readers.mdf.by_place import node_by_name
-from mdf_loop.readers.mdf.equation_bodies import equations_in_nodes
+from mdf_loop.readers.mdf.by_place import equations_in_nodes, node_by_name
 from mdf_loop.readers.mdf.input_ports import default_value_of
 
 STEPS = 100

@@ -15,8 +15,7 @@ import numpy as np
 from mdf_loop.backend import LoopRep
 from mdf_loop.backend import prepare as prepare_onnx
 from mdf_loop.calls.content_cache import fingerprint, size_of
-from mdf_loop.convert.loading import load
-from mdf_loop.convert.mdf_to_onnx import only_graph
+from mdf_loop.convert.loading import load, only_graph
 from mdf_loop.errors import KindError, let_through, warn_user
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
@@ -24,9 +23,9 @@ from mdf_loop.models.network import NetworkModel
 from mdf_loop.models.results import Results
 from mdf_loop.ops.rooms import OPENVINO, enter
 from mdf_loop.options import current_options, public
-from mdf_loop.readers import load_onnx
 from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.model_files import noted_files
+from mdf_loop.readers.onnx.file import load_onnx
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.system.threads import lock
 

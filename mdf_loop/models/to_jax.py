@@ -160,7 +160,7 @@ class GraphOfMdf:
         graph, inputs = with_values(graph, places), {".".join(place): name for place, name in names.items()}
         if self.how is None:
             return OpenGraph(read_whole(graph, read), tuple(output_ports(graph)), inputs)
-        run = open_run(ScheduledLowering(graph, *self.how[:3]), list(places.values()))
+        run = open_run(ScheduledLowering(graph, self.how._replace(record=())), list(places.values()))
         return OpenGraph(run.body, run.names, inputs, run)
 
     def _with_known(self, known: Mapping[str, Any], traced: Mapping[str, Type]) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mdf_loop.ir import Loop, Node, record
+from mdf_loop.ir.well_formed import reached
 from mdf_loop.ops.batching import elementwise
 from mdf_loop.ops.registry import facts, lookup
 from mdf_loop.plan.aliases import without_aliases
@@ -297,13 +298,8 @@ class _Schedule:
 
     def _needed_for(self, name: str) -> frozenset[int]:
         """Components that a value needs, and its own."""
-        found, todo = set[int](), [self.writers[name]] if name in self.writers else []
-        while todo:
-            k = todo.pop()
-            if k not in found:
-                found.add(k)
-                todo += self.found[k].needs
-        return frozenset(found)
+        first = [self.writers[name]] if name in self.writers else []
+        return frozenset(reached(first, lambda k: self.found[k].needs))
 
     def _bounds(self, name: str) -> Iterator[str]:
         """Batched values with which a condition is false: itself, or what it is true together with."""

@@ -143,24 +143,10 @@ def read_file(path: Any) -> Body:
     KindError
         It is no path.
     """
+    from mdf_loop.readers.onnx.file import load_onnx
     from mdf_loop.readers.onnx.graph import read_model
 
     return read_model(load_onnx(path))
-
-
-def load_onnx(path: Any) -> Any:
-    """The ``onnx.ModelProto`` in an ``.onnx`` file; see :func:`mdf_loop.readers.onnx.file.load_onnx`."""
-    from mdf_loop.readers.onnx import file as onnx_file
-
-    path = as_path(path, "an ONNX model")
-    if path.suffix.lower() in (".yaml", ".yml", ".json") and _is_file(path):
-        raise MalformedBody(
-            f"{os.fspath(path)!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
-        )
-    model = onnx_file.load_onnx(path)
-    if not model.graph.output and not model.graph.node:
-        raise MalformedBody(f"{os.fspath(path)!r} holds no graph")
-    return model
 
 
 def _read_proto(source: Any) -> Body:
@@ -168,12 +154,9 @@ def _read_proto(source: Any) -> Body:
 
     from mdf_loop.readers.onnx.graph import read_function, read_graph, read_model
 
-    if isinstance(source, onnx.ModelProto):
-        return read_model(source)
-    if isinstance(source, onnx.FunctionProto):
-        return read_function(source)
-    if isinstance(source, onnx.GraphProto):
-        return read_graph(source)
+    readers = {onnx.ModelProto: read_model, onnx.FunctionProto: read_function, onnx.GraphProto: read_graph}
+    if (reader := readers.get(type(source))) is not None:
+        return reader(source)
     raise KindError(f"a body is an ONNX graph, model or function; got {type(source).__name__}")
 
 

@@ -17,12 +17,13 @@ from mdf_loop.execute.warnings.nan_warnings import Compared
 from mdf_loop.execute.warnings.wrapped_indices import wrapped_indices
 from mdf_loop.integrations.input_places import Given, Place
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir.fresh_names import rename_captures
 from mdf_loop.models.once import OnceEvaluation, Request, part_of_model
 from mdf_loop.models.results import stops_of
 from mdf_loop.options import Options, Run
 from mdf_loop.plan.invariants import draws
 from mdf_loop.readers.expressions.values import DOMAIN, Number
-from mdf_loop.readers.mdf.control_functions import local_names, rename_captures
+from mdf_loop.readers.mdf.control_functions import local_names
 from mdf_loop.step.build import CannotLower, type_of_value
 from mdf_loop.step.lower import lower_graph
 from mdf_loop.step.records import Type

@@ -10,8 +10,8 @@ from onnx import parser
 import mdf_loop
 from mdf_loop.errors import ArgumentError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Loop, Node
+from mdf_loop.ir.fresh_names import rename_captures
 from mdf_loop.readers import read
-from mdf_loop.readers.mdf.control_functions import rename_captures
 from mdf_loop.readers.onnx.graph import read_model
 from mdf_loop.readers.onnx.loop_records import SCAN_ATTRIBUTES, as_loop
 from mdf_loop.writers.onnx_graph import as_onnx, write_model

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir.fresh_names import FreshNames
 
 MOST_SHARED = 64
 """Elements of a constant up to which equal ones are one."""
 
 
-class Emission:
+class Emission(FreshNames):
     """The nodes of one graph.
 
     Parameters
@@ -32,32 +33,13 @@ class Emission:
     """
 
     def __init__(self, opset: int, outer: Emission | None = None, path: tuple[str, ...] = ()) -> None:
-        self.opset, self.outer, self.path, self.where = opset, outer, path, ""
+        super().__init__(outer=outer)
+        self.opset, self.path, self.where = opset, path, ""
         self.nodes: list[Node] = []
         self.constants: dict[str, Any] = {}
         self.types: dict[str, ValueType] = {}
-        self._taken: set[str] = set()
-        self._counts: dict[str, int] = {}
         self._known: dict[Any, str] = {}
         self._bound: set[str] = set()
-
-    def fresh(self, base: str) -> str:
-        """A name that no value has yet, here or around."""
-        name = base
-        while not name or self._is_taken(name):
-            self._counts[base] = self._counts.get(base, 1) + 1
-            name = f"{base}_{self._counts[base]}"
-        self._taken.add(name)
-        return name
-
-    def _is_taken(self, name: str) -> bool:
-        return any(name in emission._taken for emission in self._outwards())
-
-    def _outwards(self) -> Iterator[Emission]:
-        emission: Emission | None = self
-        while emission is not None:
-            yield emission
-            emission = emission.outer
 
     def op(self, op: str, *inputs: str | np.ndarray, **attrs: Any) -> str:
         """Add an operator with one output; arrays become constants."""
@@ -78,12 +60,12 @@ class Emission:
 
     def call(self, made: str, wanted: str) -> str:
         """Let the output of the last node have a name, if it is the value ``made``, has none yet, and the name is free."""
-        if self.nodes and self.nodes[-1].outputs == (made,) and made not in self._bound and not self._is_taken(wanted):
+        if self.nodes and self.nodes[-1].outputs == (made,) and made not in self._bound and not self.is_taken(wanted):
             last = self.nodes[-1]
             self.nodes[-1] = Node(
                 last.op, last.inputs, (wanted,), last.attrs, last.name or wanted, last.opset, last.domain, last.captures
             )
-            self._taken.add(wanted)
+            self.taken.add(wanted)
             made = wanted
         self._bound.add(made)
         return made

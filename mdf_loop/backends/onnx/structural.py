@@ -12,7 +12,7 @@ from mdf_loop.backends.onnx.graph_printer import FIRST, LAST, STRUCTURE, GraphPr
 from mdf_loop.backends.onnx.whole_operators import Unwritten
 from mdf_loop.backends.static_lowering import dtype_of
 from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned, ValueType
-from mdf_loop.readers.mdf.control_functions import rename_captures
+from mdf_loop.ir.fresh_names import rename_captures
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Size, Type, Value
 from mdf_loop.step.structure import why_no_condition

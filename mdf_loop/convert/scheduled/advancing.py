@@ -21,10 +21,10 @@ from mdf_loop.convert.scheduled.slots import (
 )
 from mdf_loop.errors import LoopError
 from mdf_loop.ir import Body, Carried, Loop, Node, ValueType
+from mdf_loop.ir.fresh_names import FreshNames, rename_captures
 from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Value, available, literal
-from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name, rename_captures
-from mdf_loop.readers.mdf.engine_body import fresh_name
+from mdf_loop.readers.mdf.control_functions import asked_of, fit_to_body, local_names, outer_name
 from mdf_loop.readers.mdf.node_functions import outputs_read
 from mdf_loop.readers.mdf.stepped_loops import Steps
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -85,7 +85,7 @@ class SteppedRun:
         number = builder.node("builtins.int", [self._alone(part, part.index, ends)], base, number=Number.INT)
         made = self._alone(part, part.condition, ends) if part.condition else going
         self._end(limit, number, made if part.is_obeyed else TRUE)
-        collected = self._collected(found[len(first) :], len(inputs) - 2, self._has_advanced(iteration, number))
+        collected = self._collected(found[len(first) :], len(inputs) - 2, self._compared("not_equal", iteration, number))
         results = (*(ends[name] for name in body.inputs[2:]), *collected)
         return results[0] if len(results) == 1 else Value(items=results, display="outputs")
 
@@ -144,7 +144,7 @@ class SteppedRun:
         going = builder.both(going, self._checked(condition, cond))
         if limit is None:
             return going
-        return builder.both(going, literal(limit.literal > 0) if limit.is_known else self._less(iteration, limit))
+        return builder.both(going, literal(limit.literal > 0) if limit.is_known else self._compared("less", iteration, limit))
 
     def _first(self, part: LoopPart, going: Value, iteration: Value) -> dict[str, Value]:
         """The iteration number and the condition with which the body begins in this run, by its inputs."""
@@ -166,7 +166,7 @@ class SteppedRun:
         if not part.is_obeyed:  # its own condition is left out, as in the model, and says nothing
             if limit is not None:
                 left = builder.node("subtract", [limit, iteration], self.base, number=Number.INT)
-                count = builder.chosen(self._less(left, count), left, count, self.base)
+                count = builder.chosen(self._compared("less", left, count), left, count, self.base)
             goes_on = limit = None
         if limit is not None and limit.is_known and limit.literal % self.steps.iterations == 0:
             limit = None  # it falls between two runs
@@ -181,7 +181,7 @@ class SteppedRun:
         """Keep how far it has come, and whether it has ended."""
         over = self.builder.contrary(going)
         if limit is not None:
-            over = self.builder.either_of(over, self.builder.contrary(self._less(number, limit)))
+            over = self.builder.either_of(over, self.builder.contrary(self._compared("less", number, limit)))
         ended = self.builder.chosen(over, literal(1), literal(0), self.base)
         for kind, count in (("begun", literal(1)), ("ended", ended), ("iterations", number)):
             self.store.set((kind, self.node.id, UPDATE), count)
@@ -206,11 +206,8 @@ class SteppedRun:
         self.store.set(self._key("collected", str(place)), joined)
         return joined
 
-    def _less(self, left: Value, right: Value) -> Value:
-        return self.builder.node("less", [left, right], self.base, number=Number.BOOL)
-
-    def _has_advanced(self, before: Value, now: Value) -> Value:
-        return self.builder.node("not_equal", [before, now], self.base, number=Number.BOOL)
+    def _compared(self, op: str, left: Value, right: Value) -> Value:
+        return self.builder.node(op, [left, right], self.base, number=Number.BOOL)
 
     def _alone(self, part: LoopPart, name: str, ends: Mapping[str, Value]) -> Value:
         """A carried number, or truth value, without dimensions."""
@@ -260,8 +257,9 @@ class LoopPart:
 
     def loop(self, carried: Sequence[str], limit: str) -> Loop:
         """The loop, which carries these inputs of the body; ``limit`` is a captured number at which it ends, if it has a name."""
-        whole, body, taken = self.whole, self.whole.body, {*local_names(self.whole.body), *self.whole.body.captures, limit}
-        one, number, is_left, goes_on = (fresh_name(base, taken) for base in ("one", "next iteration", "is left", "goes on"))
+        whole, body = self.whole, self.whole.body
+        free = FreshNames((*local_names(body), *body.captures, limit))
+        one, number, is_left, goes_on = map(free.fresh, ("one", "next iteration", "is left", "goes on"))
         opset, nodes = body.opsets.get("", DEFAULT_OPSET), [*body.nodes]
 
         def add(op: str, inputs: Sequence[str], output: str) -> str:

@@ -165,20 +165,15 @@ def ended(node: str) -> Count:
 
 ALWAYS, NEVER = Constant(True), Constant(False)
 
-_ON_PASSES = {
-    "BeforePass": "less",
-    "AtPass": "equal",
-    "AfterPass": "greater",
-    "AfterNPasses": "greater_equal",
+_OF_COUNTS = {
+    **dict.fromkeys(("BeforePass", "BeforeNCalls", "BeforeEnvironmentStateUpdate"), "less"),
+    **dict.fromkeys(("AtPass", "AtNCalls", "AtEnvironmentStateUpdate"), "equal"),
+    **dict.fromkeys(("AfterPass", "AfterCall", "AfterEnvironmentStateUpdate"), "greater"),
+    **dict.fromkeys(("AfterNPasses", "AfterNCalls", "AfterNEnvironmentStateUpdates"), "greater_equal"),
     "EveryNPasses": "remainder",
 }
-_ON_CALLS = {"BeforeNCalls": "less", "AtNCalls": "equal", "AfterCall": "greater", "AfterNCalls": "greater_equal"}
-_ON_EVALUATIONS = {
-    "BeforeEnvironmentStateUpdate": "less",
-    "AtEnvironmentStateUpdate": "equal",
-    "AfterEnvironmentStateUpdate": "greater",
-    "AfterNEnvironmentStateUpdates": "greater_equal",
-}
+"""Conditions on the number of passes, of calls or of evaluations, and how each compares it."""
+
 _ON_ALL = ("AllHaveRun", "WhenFinished", "WhenFinishedAll", "WhenFinishedAny")
 OF_ALL = ("All", "And")
 """Conditions that look at one part after the other, as long as these are true."""
@@ -228,21 +223,23 @@ class ConditionReader:
             return self._composite(kind, arguments)
         if kind == "Not":
             return Not(self.read(self._argument(kind, arguments, "condition")))
-        if kind in _ON_PASSES:
-            n, scale = self._number(kind, arguments), self._scale(arguments, PASS)
-            if kind == "EveryNPasses" and n == 0:
-                raise self.refused("is EveryNPasses(0), a division by zero")
-            return Count((("passes", scale),), _ON_PASSES[kind], n)
-        if kind in _ON_CALLS:
-            nodes = (self._dependency(kind, arguments),)
-            return calls(nodes, _ON_CALLS[kind], self._number(kind, arguments), self._scale(arguments))
+        if kind in _OF_COUNTS:
+            return self._of_count(kind, arguments)
         return self._other(kind, arguments)
 
+    def _of_count(self, kind: str, arguments: dict[str, Any]) -> Count:
+        n, comparison = self._number(kind, arguments), _OF_COUNTS[kind]
+        if "Call" in kind:
+            return calls((self._dependency(kind, arguments),), comparison, n, self._scale(arguments))
+        if "Pass" in kind:
+            if kind == "EveryNPasses" and n == 0:
+                raise self.refused("is EveryNPasses(0), a division by zero")
+            return Count((("passes", self._scale(arguments, PASS)),), comparison, n)
+        if self._scale({"time_scale": SEQUENCE, **arguments}) != SEQUENCE:
+            raise self.refused(f"is {kind} in one evaluation of the graph, which is one")
+        return Count((UPDATES,), comparison, n)
+
     def _other(self, kind: str, arguments: dict[str, Any]) -> Condition:
-        if kind in _ON_EVALUATIONS:
-            if self._scale({"time_scale": SEQUENCE, **arguments}) != SEQUENCE:
-                raise self.refused(f"is {kind} in one evaluation of the graph, which is one")
-            return Count((UPDATES,), _ON_EVALUATIONS[kind], self._number(kind, arguments))
         if kind == "EveryNCalls":
             if not self.owner:
                 raise self.refused("is EveryNCalls, which counts since the node it belongs to was called")
@@ -261,7 +258,7 @@ class ConditionReader:
         if kind in _STARTS:
             return _STARTS[kind]
         if kind == "AtEnvironmentStateUpdateNStart":
-            return Every((_STARTS["AtEnvironmentStateUpdateStart"], self._other("AtEnvironmentStateUpdate", arguments)))
+            return Every((_STARTS["AtEnvironmentStateUpdateStart"], self._of_count("AtEnvironmentStateUpdate", arguments)))
         raise self.refused(f"is {kind}, which a loop has no counterpart of")
 
     def refused(self, why: str) -> NotLowered:

@@ -43,19 +43,12 @@ class FirstPasses:
     ----------
     plan : RunPlan
     known : mapping of Key to value
-    named : mapping of Key to Value, optional
-    builder : PassBuilder, optional
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        known: Mapping[Key, Any],
-        named: Mapping[Key, Value] | None = None,
-        builder: PassBuilder | None = None,
-    ) -> None:
-        self.plan, self.known, self.builder = plan, {**known}, builder or PassBuilder()
-        self.named = None if named is None else {**named}
+    named: dict[Key, Value] | None = None
+
+    def __init__(self, plan: RunPlan, known: Mapping[Key, Any]) -> None:
+        self.plan, self.known, self.builder = plan, {**known}, PassBuilder()
         self.rows, self.ends, self.going = list[tuple[Any, ...]](), list[Value](), TRUE
 
     def run(self) -> bool:

@@ -12,11 +12,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdf_loop.convert.loading import load
+from mdf_loop.convert.loading import load, only_graph
 from mdf_loop.convert.scheduled.conditions import INSIDE, UPDATES, Key
 from mdf_loop.convert.scheduled.first_passes import FirstPasses
 from mdf_loop.convert.scheduled.lowered_runs import LoopBehind, Lowered, execute
@@ -38,7 +38,16 @@ from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.settings.counts import LARGEST, counted
 
-__all__ = ["Lowered", "ScheduledLowering", "check_steps", "execute", "lower"]
+__all__ = ["Lowered", "ScheduledLowering", "Stepping", "check_steps", "execute", "lower"]
+
+
+class Stepping(NamedTuple):
+    """How a graph is evaluated many times; see :func:`lower`."""
+
+    steps: int = 1
+    time_increment: float | None = None
+    collect: bool = False
+    record: tuple[Key, ...] = ()
 
 
 def lower(
@@ -84,33 +93,28 @@ def lower(
     >>> lowered.trip_count, lowered.names
     (998, ('count', 'level'))
     """
-    return ScheduledLowering(model, steps, time_increment, collect, record).lowered()
+    return ScheduledLowering(model, Stepping(steps, time_increment, collect, tuple(record))).lowered()
 
 
 class ScheduledLowering:
-    """One way of making a scheduled graph a loop, for as often as it is to run: what it takes is what :func:`lower` takes.
+    """One way of making a scheduled graph a loop, for as often as it is to run.
 
     The first passes are run each time, for they may draw random numbers.  The loop behind them is read once for each kind of
     values that it may begin with.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        steps: int = 1,
-        time_increment: float | None = None,
-        collect: bool = False,
-        record: Sequence[Key] = (),
-    ) -> None:
-        check_steps(steps, time_increment)
+    def __init__(self, model: Any, how: Stepping) -> None:
+        check_steps(how.steps, how.time_increment)
         load_kernels()
-        self.graph = _only_graph(model)
+        model = load(model) if isinstance(model, str | os.PathLike) else model
+        self.graph = only_graph(model) if hasattr(model, "graphs") else model
         if is_typed(self.graph):
             raise NotLowered("it is an ONNX graph, which computes in the types that it says", (self.graph.id,))
         with self.naming_the_graph():
             check_graph(self.graph)
-            kept = [("output", *place) for place in output_ports(self.graph).values()] if collect else []
-            self.plan = RunPlan(self.graph, read_schedule(self.graph), int(steps), time_increment, (*kept, *record), collect)
+            kept = [("output", *place) for place in output_ports(self.graph).values()] if how.collect else []
+            schedule, record = read_schedule(self.graph), (*kept, *how.record)
+            self.plan = RunPlan(self.graph, schedule, int(how.steps), how.time_increment, record, how.collect)
         self._read: tuple[Any, LoopBehind] | None = None
 
     def lowered(self, given: Mapping[GivenInput, Any] = MappingProxyType({})) -> Lowered:
@@ -157,17 +161,6 @@ def check_steps(steps: Any, time_increment: Any) -> None:
         raise KindError(f"time_increment must be a number or None; got {time_increment!r}")
     if isinstance(time_increment, int | np.integer) and abs(int(time_increment)) > LARGEST:
         raise ArgumentError(f"time_increment must be a number that int64 or float64 holds; got {in_words(time_increment)}")
-
-
-def _only_graph(model: Any) -> Any:
-    if isinstance(model, str | os.PathLike):
-        model = load(model)
-    graphs = getattr(model, "graphs", None)
-    if graphs is None:
-        return model
-    if len(graphs) != 1:
-        raise NotLowered(f"the model {model.id!r} has {len(graphs)} graphs, not one")
-    return graphs[0]
 
 
 def _kinds(known: Mapping[Key, Any]) -> dict[Key, Any] | None:

@@ -74,8 +74,8 @@ class _Opened(FirstPasses):
 
     def __init__(self, plan: RunPlan, given: Sequence[GivenInput]) -> None:
         named = {each.key: Value(f"{each.node}.{each.id}", Number(each.number)) for each in given}
-        builder = PassBuilder(inputs=[value.name for value in named.values()])
-        super().__init__(plan, {key: might_be(value) for key, value in named.items()}, named, builder)
+        super().__init__(plan, {key: might_be(value) for key, value in named.items()})
+        self.named, self.builder = named, PassBuilder(inputs=[value.name for value in named.values()])
 
     def made(self) -> OpenRun:
         """The whole graph."""

@@ -46,6 +46,7 @@ from mdf_loop.convert.scheduled.slots import NodeRun
 from mdf_loop.convert.scheduled.waiting import refuse_waiting
 from mdf_loop.errors import NotLowered, UnknownNode, warn_user
 from mdf_loop.ir import record
+from mdf_loop.ir.well_formed import reached
 from mdf_loop.readers.mdf.input_ports import default_value_of, edges_by_port, sets_of
 from mdf_loop.readers.mdf.signature import output_ports
 from mdf_loop.readers.mdf.stepped_loops import Steps, stepped_loop
@@ -246,12 +247,7 @@ def _order(graph: Any, names: Sequence[str], conditions: Mapping[str, Condition]
 
 def _before(name: str, sent: Mapping[str, set[str]], done: Mapping[str, None]) -> set[str]:
     """The nodes whose values get to a node by edges between nodes of one set, those that are done left out."""
-    found, todo = set[str](), [name]
-    while todo:
-        new = sent[todo.pop()] - found - done.keys()
-        found |= new
-        todo += new
-    return found
+    return reached(sent[name] - done.keys(), lambda other: sent[other] - done.keys())
 
 
 def _only_rises(condition: Condition, others: set[str]) -> bool:

@@ -16,12 +16,15 @@ may read it too.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdf_loop.errors import MalformedBody, did_you_mean, in_words, warn_user
+from mdf_loop.ir.fresh_names import FreshNames
+from mdf_loop.ir.well_formed import reached
 from mdf_loop.readers.expressions.expression_text import NEXT, filled, next_of, refuse_depth, tree_at, variables
 
 if TYPE_CHECKING:
@@ -83,7 +86,7 @@ class _Expansion:
         self.said, self.method = said, method
         self.lets = {name: _tree(text, said.path(f"let {name}")) for name, text in said.let.items()}
         read = [variables(_tree(text, said.path(place))) for place, _, text in texts]
-        self.taken = {*said.names, *said.let, *said.captured, STEP}.union(*read)
+        self.free = FreshNames((*said.names, *said.let, *said.captured, STEP, *itertools.chain(*read)))
         self.drawing = _reaching({name for name, tree in self.lets.items() if draws(tree)}, self.lets)
         self.slopes, self.spreads = dict[str, ast.expr](), dict[str, ast.expr]()
         for name, text in said.derivatives.items():
@@ -155,7 +158,7 @@ class _Expansion:
         texts = {name: ast.unparse(_renamed(tree, here)) for name, tree in trees.items()}
         if self.method == "euler":
             return {name: [f"({text})"] for name, text in texts.items()}
-        lets = {name: self._name(f"{name}_slope{number}") for name in texts}
+        lets = {name: self.free.fresh(f"{name}_slope{number}") for name in texts}
         self._add_stage(lets, texts)
         return {name: [let] for name, let in lets.items()}
 
@@ -169,36 +172,21 @@ class _Expansion:
         added = {name: self._constant_step(name, part) or f"{STEP}{part} * {slopes[name]}" for name in self.slopes}
         added |= {name: f"({step}){part}" if part else step for name, step in self.clocks.items()}
         following = [name for name in self.lets if name in self.read & _reaching({*added}, self.lets)]
-        here = {name: self._name(f"{name}_at{number}") for name in (*added, *following)}
+        here = {name: self.free.fresh(f"{name}_at{number}") for name in (*added, *following)}
         texts = {name: ast.unparse(_tree(f"{name} + {text}", (name,))) for name, text in added.items()}
         texts |= {name: ast.unparse(_renamed(self.lets[name], here)) for name in following}
         self._add_stage(here, texts)
         return here
 
-    def _name(self, name: str) -> str:
-        """A name that nothing has."""
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
 
 def behind(trees: Iterable[ast.expr], lets: Mapping[str, ast.expr]) -> set[str]:
     """All names that expressions read, with those that lets among them read."""
-    known, new = set[str](), set[str]().union(*map(variables, trees))
-    while new:
-        known |= new
-        new = set[str]().union(*(variables(lets[name]) for name in new if name in lets)) - known
-    return known
+    return reached(itertools.chain(*map(variables, trees)), lambda name: variables(lets[name]) if name in lets else ())
 
 
 def _reaching(names: set[str], lets: Mapping[str, ast.expr]) -> set[str]:
     """Names, with the lets that depend on them."""
-    known, before = set(names), -1
-    while len(known) > before:
-        before = len(known)
-        known |= {name for name, tree in lets.items() if not known.isdisjoint(variables(tree))}
-    return known
+    return reached(names, lambda name: [other for other, tree in lets.items() if name in variables(tree)])
 
 
 def refuse_standing_time(said: Equations, index: str) -> None:

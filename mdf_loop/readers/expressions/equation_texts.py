@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mdf_loop.errors import MalformedBody, Together, did_you_mean, in_words
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.readers.expressions.derivatives import INDICES, STAGES, STEP, expand, refuse_standing_time
 from mdf_loop.readers.expressions.expression_text import as_name, number_in
 from mdf_loop.readers.expressions.other_notations import as_derivative, as_equation, meant_by_comma, meant_by_list
@@ -62,7 +63,7 @@ class Equations:
     def number(self) -> str:
         """What the iteration number is called."""
         taken = {*self.names, *self.let, *self.captured}
-        return self.index or next((name for name in INDICES if name not in taken), "") or unused(INDICES[-1], taken)
+        return self.index or next((name for name in INDICES if name not in taken), "") or FreshNames(taken).fresh(INDICES[-1])
 
     def path(self, place: str) -> tuple[str, ...]:
         """Where a text is written, such as ``let y`` or ``carried x``: its line, or its name in a mapping."""
@@ -151,12 +152,6 @@ def texts_of(said: Equations) -> Iterator[tuple[str, str, str]]:
         yield from ((f"{word} {name}", name, text) for name, text in texts.items())
     if said.going is not None:
         yield "while", "while", said.going
-
-
-def unused(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
 
 
 def check_names(said: Equations) -> None:

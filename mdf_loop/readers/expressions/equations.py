@@ -32,6 +32,7 @@ from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, Together, UnsupportedOp
 from mdf_loop.ir import Body
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.derivatives import STEP, refuse_standing_time
@@ -42,7 +43,6 @@ from mdf_loop.readers.expressions.equation_texts import (
     is_equations,
     refuse_of_other_kinds,
     texts_of,
-    unused,
 )
 from mdf_loop.readers.expressions.expression import Compiler
 from mdf_loop.readers.expressions.expression_text import (
@@ -144,7 +144,7 @@ class _Reader:
         inner |= self.places.keys()
         free = {name for tree in self.trees.values() for name in variables(tree)} - inner
         captured = sorted(free)
-        self.condition = unused("condition", {*inner, *captured})
+        self.condition = FreshNames((*inner, *captured)).fresh("condition")
         first = {"loop": (said.index, self.condition), "scan": (), "branch": ()}[kind]
         entering = () if kind == "branch" else said.names
         self.builder = BodyBuilder(findings, (*first, *entering), captured, DEFAULT_OPSET)

@@ -156,31 +156,28 @@ class Compiler(Walker[Value]):
 
     def logical(self, op: str, left: Value, right: Callable[[], Value], out: str) -> Value:
         """``left and right``: right is computed only if it is needed, or if that cannot be noticed."""
-        nodes, value = part = self._aside(right)
-        number = max(left.number, value.number)
-        if harmless(self.builder, nodes):
-            self.builder.nodes += nodes
-            return self.node(op, [left, value], out, number)
-        return self._one_of(left, *((part, ([], left)) if op == "and" else (([], left), part)), out, number)
+        known: Part = [], left
+        part = self._aside(right)
+        parts = (part, known) if op == "and" else (known, part)
+        return self._chosen(op, [left, part[1]], *parts, out)
 
     def either(self, condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value], out: str) -> Value:
         """One of two values; both are computed if that cannot be noticed."""
         parts = self._aside(then), self._aside(otherwise)
-        values = [value for _, value in parts]
-        nodes, number = [node for part, _ in parts for node in part], max(value.number for value in values)
-        if harmless(self.builder, nodes):
-            self.builder.nodes += nodes
-            return self.node("choose", [condition, *values], out, number)
-        return self._one_of(condition, *parts, out, number)
+        return self._chosen("choose", [condition, *(value for _, value in parts)], *parts, out)
 
     def _aside(self, make: Callable[[], Value]) -> Part:
         """The nodes of a part that may be skipped, and its value."""
         with self.builder.branch() as nodes:
             return nodes, make()
 
-    def _one_of(self, condition: Value, then: Part, otherwise: Part, out: str, number: Number) -> Value:
-        """One of two branches runs, as Python has it: an If."""
-        condition = self.node("builtins.bool", [condition], number=Number.BOOL)
+    def _chosen(self, op: str, inputs: Sequence[Value], then: Part, otherwise: Part, out: str) -> Value:
+        """An operator that chooses by its first input, or an If, of which one branch runs, as Python has it."""
+        nodes, number = [*then[0], *otherwise[0]], max(then[1].number, otherwise[1].number)
+        if harmless(self.builder, nodes):
+            self.builder.nodes += nodes
+            return self.node(op, inputs, out, number)
+        condition = self.node("builtins.bool", inputs[:1], number=Number.BOOL)
         varies = condition.varies or then[1].varies or otherwise[1].varies
         first, second = ((nodes, [value]) for nodes, value in (then, otherwise))
         outputs = [out or self.builder.fresh(self.base)]

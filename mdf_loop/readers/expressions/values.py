@@ -17,6 +17,7 @@ import numpy as np
 
 from mdf_loop.errors import KindError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State, record
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.ops.registry import lookup
 from mdf_loop.types.fitting import as_tensor
 
@@ -184,10 +185,13 @@ class Findings:
                 return made
 
 
-class BodyBuilder:
+class BodyBuilder(FreshNames):
     """A body under construction: its nodes, constants, captures and hidden values."""
 
+    mark = "~"
+
     def __init__(self, findings: Findings, inputs: Sequence[str], captures: Sequence[str], opset: int) -> None:
+        super().__init__((*inputs, *captures, *findings.reserved))
         self.findings = findings
         self.inputs = tuple(inputs)
         self.captures = list(captures)
@@ -199,29 +203,17 @@ class BodyBuilder:
         self.untouched: set[str] = set()
         self.numbers: dict[str, str] = {}
         self.kept: set[str] = set()  # values that are computed though nothing may read them
-        self._names = {*inputs, *captures, *findings.reserved}
-        self._last: dict[str, int] = {}
         self._constant_names: dict[Any, str] = {}
         self._hidden: dict[Hashable, tuple[str, Any]] = {}
         self._updates: dict[Hashable, Value] = {}
 
-    def fresh(self, base: str) -> str:
-        """A name nothing has yet: the one given, or with a number behind it."""
-        name, k = base, self._last.get(base, 1)
-        while not name or name in self._names:
-            k += 1
-            name = f"{base}~{k}"
-        self._names.add(name)
-        self._last[base] = k
-        return name
-
     def capture(self, name: str, number: int = Number.NO) -> Value:
         """A value from outside, by its name there."""
         if name not in self.captures:
-            if name in self._names and name not in self.findings.reserved:
+            if name in self.taken and name not in self.findings.reserved:
                 self.findings.reserved.add(name)
                 self.findings.changed = True
-            self._names.add(name)
+            self.taken.add(name)
             self.captures.append(name)
         return Value(name, Number(number), varies=False)
 

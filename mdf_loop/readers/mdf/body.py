@@ -36,7 +36,7 @@ from mdf_loop.readers.mdf.input_ports import (
 from mdf_loop.readers.mdf.node import NodeReader, default_of
 from mdf_loop.readers.mdf.node import ReadBody as Read
 from mdf_loop.readers.mdf.signature import Port, Signature, output_ports, ports_of, read_signature
-from mdf_loop.readers.mdf.typed import has_conditions, read_typed
+from mdf_loop.readers.mdf.typed import GraphReader, has_conditions, is_typed
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
 from mdf_loop.types.schemas import version_in
 
@@ -75,8 +75,8 @@ def read_mdf_graph(source: Any, read: Read, n_carried: int | None = None, kind: 
         signature = read_signature(graph, n_carried, kind)
         read_body = _each_once(read)
         graph = graph_by_place(graph, read_body)
-        if "types" in (graph.metadata or {}):
-            return check_body(read_typed(graph, signature, read_body, kind), (graph.id,))
+        if is_typed(graph):
+            return GraphReader(graph, signature, read_body).body(kind)
         try:
             body = _compiled(graph, signature, read_body)
         except NotCompiled as reason:
@@ -102,7 +102,7 @@ def read_whole(graph: Any, read: Read) -> Body:
         read_body = _each_once(read)
         graph = graph_by_place(graph, read_body)
         try:
-            body = _compiled(graph, Signature((), {}, tuple(outputs.values()), tuple(outputs), opset), read_body)
+            body = _compiled(graph, Signature((), {}, tuple(outputs.values()), opset), read_body)
         except NotCompiled as reason:
             raise UnsupportedOp(f"{graph.id}: {reason}") from reason
         return check_body(body, (graph.id,))
@@ -185,11 +185,11 @@ def _types_of_inputs(graph: Any, signature: Signature, captured: Container[str])
             outside = default.name if isinstance(default, GivenInput) else port.id if port.id in captured else None
             name = signature.fed.get((node.id, port.id), outside)
             if name is not None and port.type:
-                said.setdefault(name, set()).add(_dtype(port))
+                said.setdefault(name, set()).add(dtype_of(port))
     return {name: ValueType(dtype) for name, (dtype, *others) in said.items() if dtype is not None and not others}
 
 
-def _dtype(port: Any) -> np.dtype | None:
+def dtype_of(port: Any) -> np.dtype | None:
     """The element type that a port declares; None where it says none that numpy knows."""
     try:
         return np.dtype(port.type) if port.type else None
@@ -243,5 +243,5 @@ def declared_type(graph: Any, out: Port | str) -> ValueType | None:
         return None
     port = next(p for node in graph.nodes if node.id == out[0] for p in node.output_ports if p.id == out[1])
     shape = port.shape if port.shape and all(isinstance(n, int) for n in port.shape) else None
-    dtype = _dtype(port)
+    dtype = dtype_of(port)
     return ValueType(dtype, shape) if shape is not None or dtype is not None else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -105,28 +107,27 @@ def graph_by_place(graph: Any, read: Read, around: Iterable[str] = ()) -> Any:
 
 def node_by_place(node: Any, read: Read, path: tuple[str, ...] = (), around: Iterable[str] = ()) -> Any:
     """A node of a graph, likewise."""
-    things = (*node.parameters, *node.functions)
-    names = AMBIENT & {*around, *(port.id for port in node.input_ports), *(thing.id for thing in things)}
-    made = _Copied(node)
-    if names:
-        for thing in things:
-            made.put(thing, "value", _inside(thing.value, read, names))
-            for key, source in (thing.args or {}).items():
-                made.argument(thing, key, _inside(source, read, names))
-    results = dict[str, NamedResults]()
-    for thing in made.things():
-        kind = LOOPS.get(thing.function or "") if thing.value is None else None
-        if kind is not None:
-            found = _arranged(made, thing, kind, read, (*path, node.id, thing.id))
-            results |= {thing.id: found} if found is not None else {}
+    here, results = (*path, node.id), dict[str, NamedResults]()
+    ids = (thing.id for thing in (*node.input_ports, *node.parameters, *node.functions))
+    names = AMBIENT.intersection((*around, *ids))
+
+    def inside(thing: Any) -> Any:
+        args = _changed(thing.args, lambda source: _inside(source, read, names))
+        return _with(thing, value=_inside(thing.value, read, names), args=args)
+
+    def arranged(thing: Any) -> Any:
+        thing, found = _arranged(node, thing, read, (*here, thing.id))
+        results.update({} if found is None else {thing.id: found})
+        return thing
+
+    node = _with_things(node, inside) if names else node
+    node = _with_things(node, arranged)
     if results:
-        here = (*path, node.id)
-        _rewrite(made, here, lambda text, at: _placed(text, results, at), lambda port, at: _of_port(port, results, at))
-    made.order(_in_order(made.node.parameters))
-    return made.node
+        node = _rewritten(node, here, _ByPlace(results).text, lambda at, port: _of_port(at, port, results))
+    return _with(node, parameters=_in_order(node.parameters))
 
 
-def _in_order(parameters: Sequence[Any]) -> list[Any]:
+def _in_order(parameters: Sequence[Any]) -> Sequence[Any]:
     """Parameters, each behind those that its first value reads: MDF takes them as they stand, and has none of a later one."""
     ordered: dict[str, Any] = {}
     named = {parameter.id: parameter for parameter in parameters}
@@ -142,7 +143,8 @@ def _in_order(parameters: Sequence[Any]) -> list[Any]:
     for parameter in parameters:
         if parameter.id not in ordered:
             add(parameter, (parameter.id,))
-    return [*ordered.values()] if len(ordered) == len(parameters) else [*parameters]
+    is_same = len(ordered) < len(parameters) or all(map(operator.is_, ordered.values(), parameters))
+    return parameters if is_same else [*ordered.values()]
 
 
 def signature_of(function: str, args: Mapping[str, Any]) -> tuple[int, str]:
@@ -167,9 +169,9 @@ def _reads(text: Any) -> list[str]:
     return [] if tree is None else variables(tree)
 
 
-def source_of(node: Any, thing: Any) -> Any:
-    """What the body of a loop is written as: the argument itself, or the value of the parameter that it names."""
-    source = (thing.args or {}).get("body", "body")
+def source_of(node: Any, thing: Any, key: str = "body") -> Any:
+    """What a body is written as: the argument itself, or the value of the parameter that it names, or that has its name."""
+    source = (thing.args or {}).get(key, key)
     held = {parameter.id: parameter.value for parameter in node.parameters}
     return held.get(source) if isinstance(source, str) else source
 
@@ -183,41 +185,42 @@ def equations_of(node: Any, thing: Any) -> Equations | None:
         return None
 
 
-class _Copied:
-    """A node that is copied once something in it changes."""
+def equations_in_nodes(graph: Any) -> Iterator[tuple[Any, Any, Equations]]:
+    """The parameters of a graph's nodes that are equations: node, parameter and what they say."""
+    for node in graph.nodes:
+        for parameter in node.parameters:
+            if isinstance(parameter.value, Mapping) and is_equations(parameter.value):
+                yield node, parameter, equations_in(parameter.value)
 
-    def __init__(self, node: Any) -> None:
-        self.node, self._own = node, dict[int, Any]()
 
-    def things(self) -> list[Any]:
-        """Its parameters and functions, as they are now."""
-        return [*self.node.parameters, *self.node.functions]
+TEXTS = ("value", "default_initial_value", "time_derivative")
+"""What a parameter, function or port says in a text; ``args`` and ``conditions`` hold more."""
 
-    def put(self, thing: Any, attribute: str, value: Any) -> None:
-        """Set an attribute of a port, parameter or function."""
-        if value is getattr(thing, attribute, None):
-            return
-        if not self._own:
-            self.node = copy.copy(self.node)
-        own = self._own.get(id(thing))
-        if own is None:
-            own = copy.copy(thing)
-            self._own[id(thing)] = self._own[id(own)] = own
-            for kind in ("parameters", "functions", "output_ports"):
-                setattr(self.node, kind, [own if each is thing else each for each in getattr(self.node, kind)])
-        setattr(own, attribute, value)
 
-    def order(self, parameters: list[Any]) -> None:
-        """Put the parameters in another order."""
-        if any(a is not b for a, b in zip(parameters, self.node.parameters, strict=True)):
-            self.node = self.node if self._own else copy.copy(self.node)
-            self.node.parameters = parameters
+def _with(thing: Any, **changes: Any) -> Any:
+    """A node, or a part of it, with other values; itself if they are the same."""
+    changes = {slot: new for slot, new in changes.items() if new is not getattr(thing, slot, None)}
+    made = copy.copy(thing) if changes else thing
+    for slot, new in changes.items():
+        setattr(made, slot, new)
+    return made
 
-    def argument(self, thing: Any, key: str, value: Any) -> None:
-        """Set an argument of a parameter or function."""
-        args = self._own.get(id(thing), thing).args
-        if value is not args[key]:
-            self.put(thing, "args", {**args, key: value})
+
+def _each(things: Sequence[Any], change: Callable[[Any], Any]) -> Sequence[Any]:
+    """Parts that change; the list itself if none does."""
+    made = [change(thing) for thing in things]
+    return things if all(map(operator.is_, made, things)) else made
+
+
+def _with_things(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A node whose parameters and functions change."""
+    return _with(node, parameters=_each(node.parameters, change), functions=_each(node.functions, change))
+
+
+def _changed(held: Any, change: Callable[[Any], Any]) -> Any:
+    """A mapping with changed values; itself if none changes."""
+    made = {key: change(value) for key, value in held.items()} if held else held
+    return held if not held or all(made[key] is held[key] for key in held) else made
 
 
 def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
@@ -234,23 +237,24 @@ def _inside(source: Any, read: Read, names: Iterable[str]) -> Any:
     return source if made is graph else {key: made}
 
 
-def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str, ...]) -> NamedResults | None:
-    """Put the values of a loop in the order of its body; what its results are called, if its body says that."""
+def _arranged(node: Any, thing: Any, read: Read, path: tuple[str, ...]) -> tuple[Any, NamedResults | None]:
+    """A loop with its values in the order of its body, and what its results are called, if its body says that."""
+    kind = LOOPS.get(thing.function or "") if thing.value is None else None
     args = thing.args or {}
-    source = source_of(made.node, thing)
+    source = source_of(node, thing)
     keys = [key for key in args if key not in NO_VALUES]
-    if not isinstance(source, Mapping):
-        return None
+    if kind is None or not isinstance(source, Mapping):
+        return thing, None
     if not is_equations(source):
-        names = _names_in(made.node, thing, kind, read, path)
+        names = _names_in(node, thing, kind, read, path)
         order, results = names if set(names) == set(keys) else (), None
     else:
         try:
             said = equations_in(source)
             refuse_of_other_kinds(said, kind)
         except MalformedBody as error:
-            _refuse_if_named(made.node, thing, error, path)
-            return None
+            _refuse_if_named(node, thing, error, path)
+            return thing, None
         spelt = {as_name(key): key for key in keys}
         for key in keys:
             refuse_decimal_comma(args[key], path)
@@ -263,8 +267,8 @@ def _arranged(made: _Copied, thing: Any, kind: str, read: Read, path: tuple[str,
         results = NamedResults((*said.carried, *said.collected), len(said.carried), said.let)
     if order and [*order] != keys:
         first = {key: value for key, value in args.items() if key in NO_VALUES}
-        made.put(thing, "args", first | {name: args[name] for name in order})
-    return results
+        thing = _with(thing, args=first | {name: args[name] for name in order})
+    return thing, results
 
 
 def _refuse_if_named(node: Any, thing: Any, error: Exception, path: tuple[str, ...]) -> None:
@@ -319,9 +323,8 @@ def node_by_name(node: Any) -> Any:
     results = named_results(node)
     if not results:
         return node
-    made = _Copied(node)
-    _rewrite(made, (node.id,), lambda text, _: _named(text, results), lambda port, _: _named(port.value, results))
-    return made.node
+    said = _ByName(results)
+    return _rewritten(node, (node.id,), said.text, lambda at, port: said.text(at, port.value))
 
 
 def named_results(node: Any) -> dict[str, tuple[str, ...]]:
@@ -331,39 +334,28 @@ def named_results(node: Any) -> dict[str, tuple[str, ...]]:
     return {id: names for id, names in found.items() if len({*names}) == len(names)}
 
 
-Change = Callable[[Any, tuple[str, ...]], Any]
-"""What becomes of a text, or of a port, at its place in the model."""
+Change = Callable[[tuple[str, ...], Any], Any]
+"""What becomes, at a place in the model, of a text or of a port."""
 
 
-def _rewrite(made: _Copied, path: tuple[str, ...], change: Change, of_port: Change) -> None:
-    """Change how results are read, in every text of a node."""
-    for thing in made.things():
-        for attribute in ("value", "default_initial_value", "time_derivative"):
-            made.put(thing, attribute, change(getattr(thing, attribute, None), (*path, thing.id)))
-        for key, source in (thing.args or {}).items():
-            made.argument(thing, key, change(source, (*path, thing.id)))
-        if conditions := [*_changed_conditions(thing, (*path, thing.id), change)]:
-            made.put(thing, "conditions", conditions)
-    for port in made.node.output_ports:
-        made.put(port, "value", of_port(port, (*path, port.id)))
+def _rewritten(node: Any, path: tuple[str, ...], change: Change, of_port: Change) -> Any:
+    """A node in every text of which results are read in another way."""
+
+    def of_condition(condition: Any, here: Callable[[Any], Any]) -> Any:
+        return _with(condition, **{slot: here(getattr(condition, slot, None)) for slot in ("test", "value")})
+
+    def of_thing(thing: Any) -> Any:
+        here = functools.partial(change, (*path, thing.id))
+        changes = {slot: here(getattr(thing, slot)) for slot in TEXTS if hasattr(thing, slot)}
+        if conditions := getattr(thing, "conditions", None):
+            changes["conditions"] = _each(conditions, lambda condition: of_condition(condition, here))
+        return _with(thing, args=_changed(thing.args, here), **changes)
+
+    node = _with_things(node, of_thing)
+    return _with(node, output_ports=_each(node.output_ports, lambda port: _with(port, value=of_port((*path, port.id), port))))
 
 
-def _changed_conditions(thing: Any, path: tuple[str, ...], change: Change) -> Iterator[Any]:
-    """The conditions of a parameter, where one reads a result."""
-    conditions = getattr(thing, "conditions", None) or []
-    changed = []
-    for condition in conditions:
-        texts = {key: change(getattr(condition, key, None), path) for key in ("test", "value")}
-        if any(text is not getattr(condition, key, None) for key, text in texts.items()):
-            condition = copy.copy(condition)
-            for key, text in texts.items():
-                setattr(condition, key, text)
-        changed.append(condition)
-    if any(new is not old for new, old in zip(changed, conditions, strict=True)):
-        yield from changed
-
-
-def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
+def _of_port(path: tuple[str, ...], port: Any, results: Mapping[str, NamedResults]) -> Any:
     """The value of an output port; one called as a result gives that, whatever place of its part was counted."""
     text, name = port.value, as_name(port.id)
     if not isinstance(text, str):
@@ -372,36 +364,53 @@ def _of_port(port: Any, results: Mapping[str, NamedResults], path: tuple[str, ..
     if found and (named := results.get(found[1])) is not None:
         there = named.contradicts(name, int(found[2]))
         return f"{found[1]}[{named.place(name)}]" if there else text
-    placed = _placed(text, results, path)
+    placed = _ByPlace(results).text(path, text)
     found = re.fullmatch(r"(\w+)\[(\d+)\]", placed) if placed is not text else None
     if found and results[found[1]].contradicts(name, int(found[2])):
         return f"({placed})"  # by its name: no place that was counted
     return placed
 
 
-def _placed(text: Any, results: Mapping[str, NamedResults], path: tuple[str, ...]) -> Any:
-    """A text with places for the names of results."""
-    if not isinstance(text, str) or "." not in text or len(text) > LONGEST or not any(name in text for name in results):
-        return text
-    try:
-        tree = tree_of(text)
-        refuse_depth(tree, text, path)
-        if any(map(bare_function, ast.walk(tree))):
-            return text  # reading it raises an error that has the text as it is written
-        placing = _Placing(results)
-        tree = placing.visit(tree)
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        if isinstance(error, MalformedBody) and not error.path:
-            raise MalformedBody(str(error), path) from None
-        return text  # a text, or an error that reading it raises
-    return ast.unparse(tree) if placing.found else text
+class _ChangedReads(ast.NodeTransformer):
+    """Another way to read the results of loops.
+
+    Attributes
+    ----------
+    sign : str
+        What is in each text that changes.
+    found : bool
+        Whether the last text read a result.
+    """
+
+    sign = ""
+
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self.results, self.found = results, False
+
+    def text(self, path: tuple[str, ...], text: Any) -> Any:
+        """A text that reads results so; any other value as it is."""
+        is_text = isinstance(text, str) and self.sign in text and len(text) <= LONGEST
+        if not is_text or not any(name in text for name in self.results):
+            return text
+        try:
+            tree = tree_of(text)
+            refuse_depth(tree, text, path)
+            if any(map(bare_function, ast.walk(tree))):
+                return text  # reading it raises an error that has the text as it is written
+            self.found = False
+            tree = self.visit(tree)
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            if isinstance(error, MalformedBody) and not error.path:
+                raise MalformedBody(str(error), path) from None
+            return text  # a text, or an error that reading it raises
+        return ast.unparse(tree) if self.found else text
 
 
-class _Placing(ast.NodeTransformer):
+class _ByPlace(_ChangedReads):
     """``run.v`` as ``run[0]``, or as ``run`` where that is the only result."""
 
-    def __init__(self, results: Mapping[str, NamedResults]) -> None:
-        self.results, self.found = results, False
+    sign = "."
+    results: Mapping[str, NamedResults]
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:
         """A result by its name."""
@@ -414,23 +423,10 @@ class _Placing(ast.NodeTransformer):
         return ast.Subscript(tree.value, ast.Constant(place), ast.Load())
 
 
-def _named(text: Any, results: Mapping[str, tuple[str, ...]]) -> Any:
-    """A text with the names of results for their places."""
-    if not isinstance(text, str) or len(text) > LONGEST or not any(name in text for name in results):
-        return text
-    naming = _Naming(results)
-    try:
-        tree = naming.visit(tree_of(text))
-        return ast.unparse(tree) if naming.found else text
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return text
-
-
-class _Naming(ast.NodeTransformer):
+class _ByName(_ChangedReads):
     """``run[0]`` as ``run.v``, and so is ``run`` where that is the only result."""
 
-    def __init__(self, results: Mapping[str, tuple[str, ...]]) -> None:
-        self.results, self.found = results, False
+    results: Mapping[str, tuple[str, ...]]
 
     def visit_Subscript(self, tree: ast.Subscript) -> ast.AST:
         """A result by its place."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mdf_loop.errors import MalformedBody
-from mdf_loop.ir import Body, Node
+from mdf_loop.ir import Body, Node, record
+from mdf_loop.ir.fresh_names import rename_captures
 from mdf_loop.readers.arguments import is_read
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN, BodyBuilder, NotCompiled, Number, Value, known, read
@@ -31,6 +32,38 @@ class Asks(dict[str, Any]):
         return ", ".join(f"{name} {'?' if asked.dtype is None else asked.dtype.name}" for name, asked in self.items())
 
 
+@record
+class Control:
+    """A Loop, Scan or If under way.
+
+    Attributes
+    ----------
+    op : {"Loop", "Scan", "If"}
+    base : str
+        What its outputs are called.
+    inputs : sequence of Value or None
+        In ONNX's order.
+    bodies : mapping of str to Body
+        By attribute.
+    attrs : mapping
+        The other attributes.
+    where : str
+        The graph, for messages.
+    """
+
+    op: str
+    base: str
+    inputs: Sequence[Value | None]
+    bodies: Mapping[str, Body]
+    attrs: Mapping[str, Any]
+    where: str
+
+    def outputs(self, builder: BodyBuilder) -> tuple[str, ...]:
+        """Names for its results."""
+        count = min(len(body.outputs) for body in self.bodies.values()) - (self.op == "Loop")
+        return tuple(builder.fresh(self.base if count == 1 else f"{self.base}[{k}]") for k in range(count))
+
+
 def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args: Mapping[str, Any]) -> Value:
     """The node of a Loop, Scan or If.
 
@@ -38,10 +71,11 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
     of a Scan by name, M and cond by name, all others inputs in order.
     """
     values = {key: _argument(reader, thing, source) for key, source in args.items() if key not in BODIES[op]}
+    base, where = reader.base(thing), reader.path[0]
     if op == "If":
         condition, others = values.pop("cond", None), {key: value for key, value in values.items() if value is not None}
         bodies = {key: _body(reader, args, key, path, 0, "branch").taking(0) for key in BODIES[op]}
-        return _add(reader, thing, op, [condition], bodies, {}, others)
+        return _add(reader, Control(op, base, [condition], bodies, {}, where), others)
     first: list[Value | None] = []
     attrs: dict[str, Any] = {}
     if op == "Loop":
@@ -55,7 +89,7 @@ def control(reader: NodeReader, thing: Any, path: tuple[str, ...], op: str, args
     body = _body(reader, args, "body", path, n_carried, op.lower()).taking(len(first) + len(inputs))
     if op == "Loop" and (steps := stepped_loop(reader.node)) is not None and steps.id == thing.id:
         return reader.stepped(steps, thing, [*first, *inputs], body.closed({*reader.scope, *reader.builder.inputs}))
-    return _add(reader, thing, op, [*first, *inputs], {"body": body}, attrs, {})
+    return _add(reader, Control(op, base, [*first, *inputs], {"body": body}, attrs, where), {})
 
 
 def _argument(reader: NodeReader, thing: Any, source: Any) -> Value | None:
@@ -102,104 +136,63 @@ def _body(reader: NodeReader, args: Mapping[str, Any], key: str, path: tuple[str
     return reader.read_body(source, n_carried, kind)
 
 
-def _add(
-    reader: NodeReader,
-    thing: Any,
-    op: str,
-    inputs: Sequence[Value | None],
-    bodies: Mapping[str, Body],
-    attrs: dict[str, Any],
-    others: Mapping[str, Value],
-) -> Value:
+def _add(reader: NodeReader, made: Control, others: Mapping[str, Value]) -> Value:
     """Add the node, whose bodies capture values of the node of MDF."""
-    base = reader.base(thing)
-    bodies = {key: body.closed({*reader.scope, *others, *reader.builder.inputs}) for key, body in bodies.items()}
+    known = {*reader.scope, *others, *reader.builder.inputs}
+    made = replace(made, bodies={key: body.closed(known) for key, body in made.bodies.items()})
     given = functools.partial(captured_by, reader, others=others)
-    if op in ("Loop", "Scan") and reader.calls_loops:
-        return _add_called(reader.builder, base, op, inputs, bodies["body"], attrs, given, reader.path[0])
-    value = add_control(reader.builder, base, op, inputs, bodies, attrs, given, reader.path[0])
+    if made.op != "If" and reader.calls_loops:
+        return _add_called(reader.builder, made, given)
+    value = add_control(reader.builder, made, given)
     if value.items is None:
-        return reader.control_result(value, base)
-    return replace(value, items=tuple(reader.control_result(item, base) for item in value.items))
+        return reader.control_result(value, made.base)
+    return replace(value, items=tuple(reader.control_result(item, made.base) for item in value.items))
 
 
-def _add_called(
-    builder: BodyBuilder,
-    base: str,
-    op: str,
-    inputs: Sequence[Value | None],
-    body: Body,
-    attrs: dict[str, Any],
-    captured: Callable[[str], Value],
-    where: str,
-) -> Value:
+def _add_called(builder: BodyBuilder, made: Control, captured: Callable[[str], Value]) -> Value:
     """Add a loop that is called with values as they are; what its body captures has the names in it that it has in the model."""
-    names = tuple("" if value is None else builder.name(builder.array(value, base)) for value in inputs)
+    base, body = made.base, made.bodies["body"]
+    names = tuple("" if value is None else builder.name(builder.array(value, base)) for value in made.inputs)
     captures = tuple(builder.name(builder.array(captured(name), base)) for name in body.captures)
-    outputs = _outputs(builder, base, op, [body])
-    added = as_loop(Node(op, names, outputs, {**attrs, "body": body}, base, builder.opset, "", captures), where)
+    outputs = made.outputs(builder)
+    added = as_loop(Node(made.op, names, outputs, {**made.attrs, "body": body}, base, builder.opset, "", captures), made.where)
     values = builder.add(replace(added, domain=DOMAIN, opset=1), True)
     return values[0] if len(outputs) == 1 else Value(items=values, display="outputs")
 
 
-def _outputs(builder: BodyBuilder, base: str, op: str, bodies: Iterable[Body]) -> tuple[str, ...]:
-    """Names for the results of a node with bodies."""
-    count = min(len(body.outputs) for body in bodies) - (op == "Loop")
-    return tuple(builder.fresh(base if count == 1 else f"{base}[{k}]") for k in range(count))
-
-
-def add_control(
-    builder: BodyBuilder,
-    base: str,
-    op: str,
-    inputs: Sequence[Value | None],
-    bodies: Mapping[str, Body],
-    attrs: dict[str, Any],
-    captured: Callable[[str], Value],
-    where: str,
-) -> Value:
+def add_control(builder: BodyBuilder, made: Control, captured: Callable[[str], Value]) -> Value:
     """Add a node with bodies: its inputs and what they capture become tensors of the types the bodies ask for.
 
     Parameters
     ----------
     builder : BodyBuilder
         The body that the node is added to.
-    base : str
-        What its outputs are called.
-    op : {"Loop", "Scan", "If"}
-    inputs : sequence of Value or None
-        In ONNX's order.
-    bodies : mapping of str to Body
-        By attribute.
-    attrs : dict
-        The other attributes.
+    made : Control
     captured : callable
         The value of each name that a body captures.
-    where : str
-        The graph, for messages.
 
     Returns
     -------
     Value
         The output, or a display of several.
     """
-    captures: list[str] = []
+    base, inputs, attrs, captures = made.base, made.inputs, {**made.attrs}, list[str]()
     varies = any(v.varies for v in inputs if v is not None)
-    for key, body in bodies.items():
+    for key, body in made.bodies.items():
         given = {name: captured(name) for name in body.captures}
-        n_first = {"Loop": 2, "Scan": 0}.get(op, len(inputs))
+        n_first = {"Loop": 2, "Scan": 0}.get(made.op, len(inputs))
         carried = {name: v for name, v in zip(body.inputs[n_first:], inputs[n_first:], strict=False) if v is not None}
         varies = varies or any(v.varies for v in given.values())
-        fitted = fit_to_body(builder, base, asked_of(op, body, attrs), {**carried, **given})
+        fitted = fit_to_body(builder, base, asked_of(made.op, body, attrs), {**carried, **given})
         inputs = [*inputs[:n_first], *(fitted[name] for name in carried), *inputs[n_first + len(carried) :]]
         outer = {name: outer_name(builder, body, fitted[name], base) for name in given}
         attrs[key] = rename_captures(body, outer)
         captures += [name for name in outer.values() if name not in captures]
     tensors = [None if v is None else builder.tensor(v, base) for v in inputs]
     names = tuple("" if v is None else builder.name(v) for v in tensors)
-    outputs = _outputs(builder, base, op, bodies.values())
-    added = Node(op, names, outputs, attrs, base, builder.opset, "", tuple(captures))
-    values = builder.add(as_loop(added, where), varies)
+    outputs = made.outputs(builder)
+    added = Node(made.op, names, outputs, attrs, base, builder.opset, "", tuple(captures))
+    values = builder.add(as_loop(added, made.where), varies)
     return values[0] if len(outputs) == 1 else Value(varies=values[0].varies, items=values, display="outputs")
 
 
@@ -259,30 +252,3 @@ def local_names(body: Body) -> set[str]:
         for _, inner in node.bodies:
             names |= local_names(inner)
     return names
-
-
-def rename_captures(body: Body, names: Mapping[str, str]) -> Body:
-    """A body that captures values by other names."""
-    changed = {name: names[name] for name in body.captures if names.get(name, name) != name}
-    if not changed:
-        return body
-
-    def renamed(values: Sequence[str]) -> tuple[str, ...]:
-        return tuple(changed.get(name, name) for name in values)
-
-    def renamed_node(node: Node) -> Node:
-        node = node.with_bodies({key: rename_captures(graph, changed) for key, graph in node.bodies})
-        return replace(node, inputs=renamed(node.inputs), captures=_unique(renamed(node.captures)))
-
-    return replace(
-        body,
-        outputs=renamed(body.outputs),
-        nodes=tuple(map(renamed_node, body.nodes)),
-        captures=_unique(renamed(body.captures)),
-        types={changed.get(name, name): kind for name, kind in body.types.items()},
-        state=tuple(replace(s, output=changed.get(s.output, s.output)) for s in body.state),
-    )
-
-
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))

@@ -12,6 +12,8 @@ from typing import Any
 
 from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, Node, State
+from mdf_loop.ir.fresh_names import FreshNames
+from mdf_loop.ir.well_formed import reached
 from mdf_loop.readers.expressions.expression_text import is_python, number_in, parse, refuse_texts_in_list
 from mdf_loop.readers.mdf.input_ports import default_value_of
 from mdf_loop.readers.mdf.node import CONTROL, default_of
@@ -48,9 +50,9 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
     inputs = [*fed, *captured]
     ports = tuple(tuple(places) for places in (*fed.values(), *captured.values()))
     wanted = tuple(dict.fromkeys(out for out in signature.outputs if isinstance(out, tuple)))
-    taken = {*signature.inputs, *captured}
-    names = {out: fresh_name(f"{out[0]}.{out[1]}", taken) for out in wanted}
-    engine, engine_out = (fresh_name(name, taken) for name in ("engine", "engine after"))
+    free = FreshNames((*signature.inputs, *captured))
+    names = {out: free.fresh(f"{out[0]}.{out[1]}") for out in wanted}
+    engine, engine_out = map(free.fresh, ("engine", "engine after"))
     attrs = {"graph": graph, "inputs": ports, "outputs": wanted, "reason": reason}
     node = Node(OP, (engine, *inputs), (engine_out, *names.values()), attrs, graph.id, 1, DOMAIN)
     outputs = tuple(out if isinstance(out, str) else names[out] for out in signature.outputs)
@@ -64,14 +66,6 @@ def engine_body(graph: Any, signature: Signature, reason: str) -> Body:
         typed=False,
         state=(State(engine, engine_out, None),),
     )
-
-
-def fresh_name(name: str, taken: set[str]) -> str:
-    """A name that nothing has yet."""
-    while name in taken:
-        name += "~"
-    taken.add(name)
-    return name
 
 
 def check_expressions(graph: Any) -> None:
@@ -187,12 +181,7 @@ def reached_from(graph: Any, begun: Iterable[str]) -> set[str]:
     following: dict[str, list[str]] = {}
     for edge in graph.edges:
         following.setdefault(edge.sender, []).append(edge.receiver)
-    todo, reached = [*begun], set[str]()
-    while todo:
-        if (name := todo.pop()) not in reached:
-            reached.add(name)
-            todo += following.get(name, ())
-    return reached
+    return reached(begun, lambda name: following.get(name, ()))
 
 
 def refuse_hanging(graph: Any) -> None:
@@ -206,11 +195,11 @@ def refuse_hanging(graph: Any) -> None:
     begun = [node.id for node in graph.nodes if node.id not in receivers]
     if not begun:
         begun = [node.id for node in graph.nodes if any(default_value_of(port) is not None for port in node.input_ports)]
-    reached, nodes = reached_from(graph, begun), {node.id for node in graph.nodes}
+    begins, nodes = reached_from(graph, begun), {node.id for node in graph.nodes}
     for edge in graph.edges:
         if edge.sender not in nodes:
             raise MalformedBody(f"edge {edge.id!r} names node {edge.sender!r}, which is not there", (graph.id,))
-        if edge.sender not in reached:
+        if edge.sender not in begins:
             raise MalformedBody(
                 f"node {edge.sender!r} is part of a cycle that has no beginning; MDF's engine would never end", (graph.id,)
             )

@@ -80,15 +80,15 @@ class Field:
         What its value may be; none for anything.
     inner : type or None
         MDF's class of what it holds.
-    many : bool
-        It holds a mapping from ids (or other keys) to such things.
+    holder : type or None
+        It holds a mapping from ids (or other keys) to such things, which is a list or a dict in MDF's objects.
     required : bool
         It cannot be left out.
     """
 
     kinds: tuple[type, ...]
     inner: Any = None
-    many: bool = False
+    holder: Any = None
     required: bool = False
 
 
@@ -101,13 +101,13 @@ def fields_of(kind: Any) -> Mapping[str, Field]:
 
 
 def _field(field: Any, required: bool) -> Field:
-    inner, many = _inner(field.type)
+    inner, holder = _inner(field.type)
     required = required and field.name != "id"  # which is the key it stands under
     if field.name == "metadata":
         return Field((dict, type(None)))
     if inner is not None:
         is_optional = typing.get_origin(field.type) is typing.Union
-        return Field((dict, type(None)) if is_optional else (dict,), inner, many, required)
+        return Field((dict, type(None)) if is_optional else (dict,), inner, holder, required)
     kinds = _told(field.validator) or _plain(field.type)
     more = WRITTEN_OTHERWISE.get(field.name, ()) or (() if field.validator else (int, float) if kinds == (str,) else ())
     return Field((*kinds, *more, *(() if required else (type(None),))), required=required)
@@ -119,12 +119,13 @@ def _arguments(annotation: Any) -> list[Any]:
     return [option for option in options if option is not type(None)]
 
 
-def _inner(annotation: Any) -> tuple[Any, bool]:
-    """The class of MDF that an annotation speaks of, and whether of many of them."""
+def _inner(annotation: Any) -> tuple[Any, Any]:
+    """The class of MDF that an annotation speaks of, and what holds many of them."""
     (option, *others) = _arguments(annotation)
     arguments = typing.get_args(option)
-    held, many = (arguments[-1], True) if typing.get_origin(option) in (list, dict) and arguments else (option, False)
-    return (held, many) if not others and isinstance(held, type) and hasattr(held, "__attrs_attrs__") else (None, False)
+    holder = typing.get_origin(option) if arguments and typing.get_origin(option) in (list, dict) else None
+    held = arguments[-1] if holder else option
+    return (held, holder) if not others and isinstance(held, type) and hasattr(held, "__attrs_attrs__") else (None, None)
 
 
 def _told(validator: Any) -> tuple[type, ...]:
@@ -247,17 +248,17 @@ def _wrong_below(said: Mapping[str, Any], kind: Any, place: Place) -> Iterator[M
 
 def _wrong_value(value: Any, field: Field, kind: Any, place: Place) -> Iterator[Misplaced]:
     if field.kinds and not isinstance(value, field.kinds):
-        if field.many and isinstance(value, list) and (not value or field.inner.__name__ == LISTED):
+        if field.holder and isinstance(value, list) and (not value or field.inner.__name__ == LISTED):
             yield from _wrong_of_list(value, field.inner, place)
             return
         wanted = ", ".join(dict.fromkeys(NAMED[k] for k in field.kinds if k in NAMED and k is not type(None)))
-        what = f" from ids to {place[-1]}" if field.many else ""
+        what = f" from ids to {place[-1]}" if field.holder else ""
         meant = f"; write [{value}]" if place[-1] == "shape" and type(value) is int else ""
         meant = meant_by_list(value) if isinstance(value, list) and str in field.kinds else meant
         meant = meant or example_of(field.inner) or example_of(kind)
         yield Misplaced(f"{place[-1]} of {_article(kind)} must be {wanted}{what}; got {called(value)}{meant}", place)
     elif field.inner is not None and value is not None:
-        yield from (_wrong_of_many if field.many else _wrong)(value, field.inner, place)
+        yield from (_wrong_of_many if field.holder else _wrong)(value, field.inner, place)
 
 
 def _is_graph(content: Mapping[Any, Any]) -> bool:

@@ -7,22 +7,19 @@ field holds is read off the classes of ``modeci_mdf.mdf``; what may be a value o
 from __future__ import annotations
 
 import copy
-import functools
-import typing
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from mdf_loop.errors import MalformedBody, did_you_mean, let_through, shortened
-from mdf_loop.readers.mdf.file_structure import check_graph_content
+from mdf_loop.readers.mdf.file_structure import check_graph_content, fields_of
 
 Path = tuple[str, ...]
-
-FREE = ("value", "default_value", "default_initial_value", "time_derivative", "shape", "test")
-"""Fields that hold values and expressions, or what is repaired."""
 
 
 def check_structure(thing: Any, path: Path = ()) -> None:
     """See that a model or graph, and all that is in it, is made of what MDF's classes say.
+
+    MDF does not look at texts without a validator either, such as versions: its own exporters write numbers there.
 
     Parameters
     ----------
@@ -34,56 +31,32 @@ def check_structure(thing: Any, path: Path = ()) -> None:
     ------
     MalformedBody
     """
-    cls: Any = type(thing)
-    for name, kind in _fields(cls):
-        value = getattr(thing, name, None)
-        own = getattr(thing, "id", None)
-        where = (*path, own) if name != "id" and isinstance(own, str) else path
-        for inner, place in _checked(value, kind, name, where):
-            check_structure(inner, place)
+    cls, own = cast(Any, type(thing)), getattr(thing, "id", None)
+    inside = (*path, own) if isinstance(own, str) else path
+    for name, field in fields_of(cls).items():
+        value: Any = getattr(thing, name, None)
+        where = path if name == "id" else inside
+        if value is None and type(None) in field.kinds and name != "id":
+            continue
+        held: Any = [value]
+        kind = field.holder or (None if field.inner else field.kinds[0])
+        if field.holder or (kind in (dict, str) and int not in field.kinds):
+            _expected(value, kind, name, where)
+            for key in value if kind is dict else ():
+                _expected(key, str, f"the names in {name}", where)
+            held = value.values() if kind is dict else value
+        for inner in _objects(held, field.inner, name, where) if field.inner else ():
+            check_structure(inner, where)
 
 
-@functools.cache
-def _fields(cls: Any) -> tuple[tuple[str, Any], ...]:
-    """The fields of one of MDF's classes that are looked at, and what they hold.
-
-    MDF does not look at texts without a validator either, such as versions: its own exporters write numbers there.
-    """
-    fields: Any = getattr(cls, "__attrs_attrs__", ())
-    texts = (str, str | None)
-    return tuple((f.name, f.type) for f in fields if f.name not in FREE and (f.validator or f.type not in texts))
-
-
-def _checked(value: Any, kind: Any, name: str, path: Path) -> Iterator[tuple[Any, Path]]:
-    """The objects of MDF in a field, which holds what it should."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is typing.Union:
-        if value is None and type(None) in arguments:
-            return
-        origin, arguments = typing.get_origin(arguments[0]) or arguments[0], typing.get_args(arguments[0])
-    elif origin is None:
-        origin = kind
-    if origin is list:
-        yield from _each(_expected(value, list, name, path), arguments[0], name, path)
-    elif origin is dict:
-        for key in _expected(value, dict, name, path):
-            _expected(key, str, f"the names in {name}", path)
-        if hasattr(arguments[1], "__attrs_attrs__"):
-            yield from _each(value.values(), arguments[1], name, path)
-    elif origin is str:
-        _expected(value, str, name, path)
-    elif hasattr(origin, "__attrs_attrs__"):
-        yield from _each([value], origin, name, path)
-
-
-def _each(values: Any, cls: type, name: str, path: Path) -> Iterator[tuple[Any, Path]]:
+def _objects(values: Any, cls: Any, name: str, path: Path) -> Iterator[Any]:
     """Objects of one class; a condition may be the dict of one, as MDF's engine reads them."""
     for value in values:
         if isinstance(value, Mapping) and "Condition" in cls.__name__:
             if missing := [key for key in _CONDITIONS[cls.__name__] if key not in value]:
                 raise MalformedBody(f"{name} holds a condition without {' and '.join(missing)}", path)
         else:
-            yield _expected(value, cls, name, path), path
+            yield _expected(value, cls, name, path)
 
 
 _CONDITIONS = {"ParameterCondition": ("test", "value"), "Condition": ("type",), "ConditionSet": ()}
@@ -92,7 +65,7 @@ _CONDITIONS = {"ParameterCondition": ("test", "value"), "Condition": ("type",), 
 _WORDS: dict[Any, str] = {list: "a list (in a file a dict of things by their ids)", dict: "a dict", str: "a text"}
 
 
-def _expected(value: Any, cls: type, name: str, path: Path) -> Any:
+def _expected(value: Any, cls: Any, name: str, path: Path) -> Any:
     if not isinstance(value, cls):
         wanted = _WORDS.get(cls, f"made of {cls.__name__}s (in a file: a dict of what a {cls.__name__} has)")
         raise MalformedBody(f"{name} must be {wanted}; got {type(value).__name__} {shortened(repr(value), 60)}", path)

@@ -26,13 +26,11 @@ from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_name, of_signs
 from mdf_loop.readers.mdf.control_functions import BODIES
 from mdf_loop.readers.mdf.node import CONTROL
+from mdf_loop.readers.mdf.stepped_loops import Steps
 from mdf_loop.types.schemas import LARGEST_VERSION, schema_of
 
 ALWAYS = {"t", "true", "false", "inf", "nan"} | set(MODULES)
 """What MDF's engine knows, or reads as a text or number, wherever it stands."""
-
-PUBLISHED = ("iteration", "finished")
-"""What a loop that runs in steps tells its node of itself, behind its id."""
 
 
 @record
@@ -66,7 +64,7 @@ def unknown_names(graph: Any) -> Iterator[UnknownName]:
             continue
         things = (*node.functions, *node.parameters)
         known = [thing.id for thing in (*node.input_ports, *things)]
-        known += [f"{thing.id}_{what}" for thing in things if thing.function == "onnx::Loop" for what in PUBLISHED]
+        known += [name for thing in things if thing.function == "onnx::Loop" for name in Steps(thing.id, 1).published]
         inner = {name: thing.id for thing in things for name in names_of(getattr(thing, "value", None))}
         loop = next((thing.id for thing in things if thing.function in CONTROL), "run")
         for thing in (*things, *node.output_ports):
@@ -90,8 +88,8 @@ def _of_thing(thing: Any, known: list[str], functions: Mapping[str, Any]) -> Ite
         yield f"it has a body and no function; write function: onnx::{'Loop' if bodies == ['body'] else 'If'}"
     local = [*known, *(arguments if not function else ())]
     for attribute in ("value", "default_initial_value", "time_derivative"):
-        yield from (f"it reads {said}" for said in _unknown(getattr(thing, attribute, None), local))
         text = getattr(thing, attribute, None)
+        yield from (f"it reads {said}" for said in _unknown(text, local))
         if isinstance(text, str) and _is_text(text, local):
             meant = f"{_meant(text)}{_of_odd(text, local)}"
             yield BRACES if is_onnx_text(text) else f"its {attribute} is the text {excerpt(text)}, {NO_VALUE}{meant}"

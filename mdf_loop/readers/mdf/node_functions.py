@@ -236,8 +236,6 @@ def _outputs(
     reader: NodeReader, thing: Any, schema: Any, attrs: Mapping[str, Any], inputs: Sequence[Value | None]
 ) -> tuple[int, bool]:
     """How many outputs there are, and whether their number means something."""
-    if not schema.outputs:
-        return 0, False
     if schema.outputs[-1].option != onnx.defs.OpSchema.FormalParameterOption.Variadic:
         return len(schema.outputs), False
     if schema.name == "Split" and "num_outputs" in attrs:

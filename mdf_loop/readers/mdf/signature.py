@@ -45,8 +45,6 @@ class Signature:
         Which input port gets which of them.
     outputs : tuple of (port or str)
         In order: an output port, or the name of an input that is passed on.
-    names : tuple of str
-        What the outputs are called.
     opset : int
         Version of the ``onnx::`` functions.
     carried : range
@@ -56,7 +54,6 @@ class Signature:
     inputs: tuple[str, ...]
     fed: Mapping[Port, str]
     outputs: tuple[Port | str, ...]
-    names: tuple[str, ...]
     opset: int
     carried: range = range(0)
 
@@ -121,13 +118,12 @@ def read_signature(graph: Any, n_carried: int | None, kind: str) -> Signature:
     if kind == "branch" and said_inputs is None:
         said_inputs = ()
     if said_inputs is None or said_outputs is None:
-        inferred = _inferred(ports, n_carried, kind, path, said_inputs, said_outputs)
-        said_inputs, said_outputs = inferred
+        said_inputs, said_outputs = _inferred(ports, n_carried, kind, path, said_inputs, said_outputs)
     fed = {place: name for name in said_inputs for place in _input_ports(name, said_inputs, ports, path)}
     outputs = tuple(_output(name, said_inputs, ports, path) for name in said_outputs)
     first = 1 if kind == "loop" else 0
     count = len(outputs) if n_carried is None or kind == "branch" else n_carried
-    return Signature(said_inputs, fed, outputs, said_outputs, opset_of(graph), range(first, first + count))
+    return Signature(said_inputs, fed, outputs, opset_of(graph), range(first, first + count))
 
 
 def said_names(graph: Any, key: str) -> tuple[str, ...] | None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,13 @@ import onnx
 
 from mdf_loop.errors import MalformedBody, UnsupportedOp, in_words
 from mdf_loop.ir import Body, Node, ValueType
+from mdf_loop.ir.fresh_names import rename_captures
+from mdf_loop.ir.well_formed import check_body
 from mdf_loop.ops.registry import version_of
 from mdf_loop.readers.expressions.expression_text import refuse_onnx_text
 from mdf_loop.readers.expressions.values import NotCompiled
-from mdf_loop.readers.mdf.control_functions import BODIES, local_names, rename_captures
+from mdf_loop.readers.mdf.by_place import LOOPS, source_of
+from mdf_loop.readers.mdf.control_functions import BODIES, local_names
 from mdf_loop.readers.mdf.input_ports import default_value_of, order_nodes
 from mdf_loop.readers.mdf.signature import Port, Signature
 from mdf_loop.readers.mdf.written_values import attribute, declared_array, read_type_text, settled, written_attribute
@@ -100,28 +104,6 @@ def result_index(port: Any, holder: Any) -> int | None:
     return int(found[1]) if found else None
 
 
-def read_typed(graph: Any, signature: Signature, read_body: ReadBody, kind: str) -> Body:
-    """A graph that says types, as the ONNX graph it is; ``kind`` is what the body is for.
-
-    Raises
-    ------
-    MalformedBody
-        It holds something else than ONNX operators, or its types cannot be read.
-    """
-    reader = GraphReader(graph, signature, read_body)
-    return finished(reader, reader.read(), kind)
-
-
-def finished(reader: GraphReader, body: Body, kind: str = "branch") -> Body:
-    """A body with the types that the graph declares, and its constants as arrays."""
-    types = {reader.value_name(name): declared for name, declared in reader.declared.items()}
-    if kind == "loop" and len(body.inputs) > 1 and body.outputs:
-        fixed = ((body.inputs[0], DTYPES[7]), (body.inputs[1], DTYPES[9]), (body.outputs[0], DTYPES[9]))
-        types = {**{name: ValueType(dtype) for name, dtype in fixed}, **types}
-    body = Body(**{**vars(body), "types": types})
-    return body.with_values(settled(body, (reader.graph.id,)))
-
-
 def is_typed(graph: Any) -> bool:
     """Whether a graph says the types of its values: it is an ONNX graph."""
     return "types" in (getattr(graph, "metadata", None) or {})
@@ -186,19 +168,35 @@ class GraphReader:
         for (_, port), value in reversed(self.names.items()):
             self._value_names[port] = value
 
-    def read(self) -> Body:
-        """The body, with constants as they are written."""
+    def body(self, kind: str = "branch") -> Body:
+        """The body, with the types that the graph declares; ``kind`` is what it is for.
+
+        Raises
+        ------
+        MalformedBody
+            The graph holds something else than ONNX operators, or its types cannot be read.
+        """
+        body = self._read()
+        types = {self.value_name(name): declared for name, declared in self.declared.items()}
+        if kind == "loop" and len(body.inputs) > 1 and body.outputs:
+            fixed = ((body.inputs[0], DTYPES[7]), (body.inputs[1], DTYPES[9]), (body.outputs[0], DTYPES[9]))
+            types = {**{name: ValueType(dtype) for name, dtype in fixed}, **types}
+        body = check_body(replace(body, types=types), (self.graph.id,))
+        return body.with_values(settled(body, (self.graph.id,)))
+
+    def _read(self) -> Body:
+        """The operators, and constants as they are written."""
         try:
             course = order_nodes(self.graph)
         except NotCompiled as reason:
             raise MalformedBody(f"a graph with metadata types runs in one order: {reason}", (self.graph.id,)) from reason
         if len(self.sent) < len(self.graph.edges) or course.delayed or any(e.parameters for e in self.graph.edges):
             raise MalformedBody("a graph with metadata types has one edge without weights for each input port", (self.graph.id,))
-        for node in _as_written(self.graph.nodes, self.sent) or course.order:
+        for node in self.graph.nodes:
             before = len(self.nodes)
             self._add(node)
             self.made[node.id] = self.nodes[before:]
-        outputs = tuple(self._output(*pair) for pair in zip(self.signature.outputs, self.signature.names, strict=True))
+        outputs = tuple(out if isinstance(out, str) else self.names[out] for out in self.signature.outputs)
         local = {*self.signature.inputs, *self.constants, *(name for node in self.nodes for name in node.outputs)}
         reads = [name for node in self.nodes for name in node.reads] + list(outputs)
         captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
@@ -225,11 +223,6 @@ class GraphReader:
         for node in self.graph.nodes if loose else ():
             if any(port.id in loose and (node.id, port.id) not in self.sent.values() for port in node.output_ports):
                 yield from ((node.id, port) for port in constants_of(node) or () if port in loose)
-
-    def _output(self, out: Port | str | bool, name: str) -> str:
-        if isinstance(out, bool):
-            return self._constant(name, out)
-        return out if isinstance(out, str) else self.names[out]
 
     def _constant(self, name: str, value: Any) -> str:
         self.constants[name] = value
@@ -399,13 +392,10 @@ class GraphReader:
         return tuple(indices.get(k, "") for k in range(max(indices, default=-1) + 1))
 
     def _body(self, node: Any, holder: Any, key: str, n_carried: int, path: tuple[str, ...]) -> Body:
-        source = (holder.args or {}).get(key, key)
-        refuse_onnx_text(source, path)
-        if isinstance(source, str):
-            source = next((p.value for p in node.parameters if p.id == source), None)
-        if source is None:
+        refuse_onnx_text((holder.args or {}).get(key), path)
+        if (source := source_of(node, holder, key)) is None:
             raise MalformedBody(f"{key} is missing: a parameter or argument that holds a graph, such as {{onnx: text}}", path)
-        kind = {"onnx::Loop": "loop", "onnx::Scan": "scan"}.get(holder.function, "branch")
+        kind = LOOPS.get(holder.function, "branch")
         if self.graph.metadata.get(IMPORTED):
             return self.read_body(_imported_too(source, self.opsets[""]), None, kind)
         return self.read_body(source, n_carried, kind)
@@ -430,16 +420,3 @@ def _bodies(schema: Any, node: Any, holder: Any) -> list[str]:
     there = {*(holder.args or {}), *(parameter.id for parameter in node.parameters)}
     graph = onnx.defs.OpSchema.AttrType.GRAPH
     return [key for key, said in schema.attributes.items() if said.type == graph and (said.required or key in there)]
-
-
-def _as_written(nodes: list[Any], sent: Mapping[Port, Port]) -> list[Any] | None:
-    """The nodes as they stand, if each stands behind those it reads."""
-    known: set[str] = set()
-    senders: dict[str, list[str]] = {}
-    for (receiver, _), (sender, _) in sent.items():
-        senders.setdefault(receiver, []).append(sender)
-    for node in nodes:
-        if not known.issuperset(senders.get(node.id, ())):
-            return None
-        known.add(node.id)
-    return nodes

@@ -27,10 +27,8 @@ _ONNX_NAMES = {DTYPES[1]: "float", DTYPES[8]: "string", DTYPES[11]: "double"}
 
 _AROUND = {"sequence": "seq", "optional": "optional", "map": "map"}
 
-_DIM = re.compile(r'"(?:[^"\\]|\\.)*+"|[^",\]\s][^",\]]*+', re.DOTALL)
-"""A dimension, from its first character on; no place is looked at twice."""
-
-_SPACE = re.compile(r"\s*+")
+_DIM = re.compile(r'\s*+("(?:[^"\\]|\\.)*+"|[^",\]]*+)\s*+(,|$)', re.DOTALL)
+"""A dimension, and whether another one follows; no place is looked at twice."""
 
 LARGEST = 1 << 63
 """A dimension is below this: ONNX holds it in 64 bits."""
@@ -87,22 +85,13 @@ def read_type_text(text: str, depth: int = 0) -> ValueType:
 
 
 def _read_dims(text: str) -> tuple[Dim, ...]:
-    dims: list[Dim] = []
-    text, place = text.strip(), 0
-    while text:
-        found = _DIM.match(text, place)
-        dims.append(_read_dim(found[0].strip()) if found else None)
-        place = _after_space(text, found.end() if found else place)
-        if place == len(text):
-            break
-        if text[place] != ",":
+    dims, place, comma = list[Dim](), 0, text.strip()
+    while comma:
+        if (found := _DIM.match(text, place)) is None:
             raise ValueError(f"{text!r} are not dimensions")
-        place = _after_space(text, place + 1)
+        dims.append(_read_dim(found[1].strip()))
+        place, comma = found.end(), found[2]
     return tuple(dims)
-
-
-def _after_space(text: str, place: int) -> int:
-    return _SPACE.match(text, place).end()  # type: ignore[union-attr]  # it matches nothing too
 
 
 def _read_dim(text: str) -> Dim:

@@ -29,13 +29,17 @@ def load_onnx(path: Any) -> onnx.ModelProto:
     Raises
     ------
     MalformedBody
-        There is no such file, it is not an ONNX model, or a tensor is not where the file says it is.
+        There is no such file, it is not an ONNX model, it holds no graph, or a tensor is not where the file says it is.
     KindError
         It is no path.
     """
     path = as_path(path, WHAT)
-    content = read_bytes(path, WHAT)
     name = os.fspath(path)
+    content = read_bytes(path, WHAT)
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        raise MalformedBody(
+            f"{name!r} is no ONNX file; if it is an MDF model, mdf_loop.run runs it and mdf_loop.to_onnx converts it"
+        )
     try:
         model = _parsed(content, path.suffix)
     except MalformedBody as error:
@@ -47,6 +51,8 @@ def load_onnx(path: Any) -> onnx.ModelProto:
         raise MalformedBody(f"{name!r} is not {WHAT}: {said}") from error
     if path.suffix != ".onnx" or NAMED in content:
         _load_external(model, path)
+    if not model.graph.output and not model.graph.node:
+        raise MalformedBody(f"{name!r} holds no graph")
     return model
 
 

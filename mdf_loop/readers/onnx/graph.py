@@ -405,10 +405,8 @@ def read_type(proto: onnx.TypeProto, depth: int = 0) -> ValueType:
             shape = tuple(_dim(d) for d in tensor.shape.dim)
         dtype = DTYPES.get(tensor.elem_type)
         return _NOTHING if dtype is None and shape is None else ValueType(dtype, shape)
-    if kind == "sequence_type":
-        return ValueType(kind="sequence", element=read_type(proto.sequence_type.elem_type, depth + 1))
-    if kind == "optional_type":
-        return ValueType(kind="optional", element=read_type(proto.optional_type.elem_type, depth + 1))
+    if kind in ("sequence_type", "optional_type"):
+        return ValueType(kind=kind.removesuffix("_type"), element=read_type(getattr(proto, kind).elem_type, depth + 1))
     if kind == "map_type":
         key = DTYPES.get(proto.map_type.key_type)
         return ValueType(kind="map", element=read_type(proto.map_type.value_type, depth + 1), key=key)

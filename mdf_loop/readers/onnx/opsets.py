@@ -165,9 +165,7 @@ def unmarked(domain: str) -> tuple[str, int | None]:
     return (own_domain(found[1]), int(found[2])) if found else (domain, None)
 
 
-def version_among(
-    op: str, domain: str, version: int, around: int, attributes: Collection[str] = (), n_inputs: int | None = None
-) -> int:
+def version_among(op: str, domain: str, version: int, around: int, attributes: Collection[str], n_inputs: int) -> int:
     """The version of an operator of a function in a model with another version: the model's, if it means the same there.
 
     Parameters
@@ -176,7 +174,7 @@ def version_among(
         The version that is said of it, and that of the model.
     attributes : collection of str
         What the node has, that the model's version must know.
-    n_inputs : int, optional
+    n_inputs : int
         How many inputs the node has, likewise.
     """
     read = first_version(op, around, domain)  # as which it would be read there
@@ -185,7 +183,7 @@ def version_among(
         return around
     if domain == "" and op in CONTROL:
         return around if min(version, around) >= 9 or op == "Loop" or op == "If" else version
-    if here is not None and not (set(attributes) <= set(here.attributes) and here.min_input <= (n_inputs or 0) <= here.max_input):
+    if here is not None and not (set(attributes) <= set(here.attributes) and here.min_input <= n_inputs <= here.max_input):
         return version
     return around if _same_kernel(op, domain, version, read) else version
 

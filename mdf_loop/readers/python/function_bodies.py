@@ -23,7 +23,7 @@ from mdf_loop.readers.expressions.equation_texts import equations_in, is_equatio
 from mdf_loop.readers.expressions.equations import TAU, reads_tau
 from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
 from mdf_loop.readers.expressions.values import BodyBuilder, Findings, Number, Value
-from mdf_loop.readers.mdf.control_functions import add_control
+from mdf_loop.readers.mdf.control_functions import Control, add_control
 from mdf_loop.readers.onnx.opsets import DEFAULT_OPSET
 from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.instead import LATER, NUMPYS, in_python, instead
@@ -340,7 +340,8 @@ def _control(
     missing = [name for found in bodies.values() for name in found.captures if name not in given]
     if missing:
         raise here.refused(f"starts a {op} whose body reads {missing[0]!r} from outside: give it by name, {missing[0]}=...")
-    return here.wrap(add_control(here.builder, op.lower(), op, values, bodies, attrs, given.__getitem__, here.code.co_name))
+    made = Control(op, op.lower(), values, bodies, attrs, here.code.co_name)
+    return here.wrap(add_control(here.builder, made, given.__getitem__))
 
 
 def _by_place(
