@@ -88,6 +88,7 @@ FIRST = {
 WITH_ENGINE = {
     *("mdf_loop.errors", "mdf_loop.functions", "mdf_loop.functions.drift_diffusion", "mdf_loop.functions.function_rows"),
     "mdf_loop.functions.psyneulink",
+    "mdf_loop.functions.psyneulink_mechanisms",
     *("mdf_loop.integrations.loop_conditions", "mdf_loop.ir", "mdf_loop.ir.records", "mdf_loop.system.html"),
 }
 """What is put into MDF's engine besides: conditions, and names of functions."""
