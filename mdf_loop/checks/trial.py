@@ -65,12 +65,13 @@ MOST, SECONDS = 1000, 2.0
 _RANKS = re.compile("invalid index to scalar|too many indices")
 """What numpy says of an index that is wrong whatever the lengths are."""
 
-_ODD = re.compile("nan|infinite|is declared .*, and gets")
+_ODD = re.compile("nan|infinite|is declared .*, and gets|so only the first .* are read")
 """What a run warns of that its loops compute, and that more iterations may change."""
 
 _TYPES = re.compile(
     "has shape .* at first|begins as a boolean|s truth values|whole numbers, which cuts it off|"
-    f"gives one number, which all|which counts from the end|one number is drawn for all|{OF_PYTHON}"
+    "gives one number, which all|which counts from the end|: it runs before|compares complex numbers|"
+    f"one number is drawn for all|{OF_PYTHON}"
 )
 """What it warns of whatever the numbers are, or however many iterations there are."""
 

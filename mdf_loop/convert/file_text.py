@@ -10,20 +10,19 @@ import json
 import re
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import yaml
+
+from mdf_loop.convert.yaml_readings import LONGEST_NUMBER, NUMBER, TEXT, Told, plain_parts, tell_of
 
 SOME_VALUES, VALUES_PER_CHARACTER = 50_000, 10
 """A file may hold so many values, with each one counted that an alias (``*name``) of YAML repeats."""
 
 DEEPEST = 100
 """Lists and dicts may be nested so deep: some twelve loops inside each other."""
-
-LONGEST_NUMBER = 4_000
-"""Characters of a number in YAML, which may count to the base of 60 and takes the square of its length to read."""
 
 
 def places_in(content: Any, below: tuple[Any, ...] = (), kinds: Any = object) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -49,9 +48,6 @@ def decoded(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise ValueError(f"line {line}: it is not UTF-8 text: it has a byte {raw[error.start]:#04x}") from error
-
-
-Told = Callable[[int, str], None]
 
 
 def parse(text: str, suffix: str, tell: Told | None = None) -> Any:
@@ -145,12 +141,14 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         loader = _loader(most)(text)
         try:
             node = loader.get_single_node()
+            keys, values = ([], []) if node is None else plain_parts(node)
+            for key in keys:
+                key.tag = TEXT
             content = None if node is None else loader.construct_document(node)
         finally:
             loader.dispose()
-        for each in _plain_values(node) if tell is not None and node is not None else ():
-            if said := _other_elsewhere(each):
-                tell(each.start_mark.line + 1, said)  # type: ignore[misc]
+        if tell is not None:
+            tell_of(keys, values, tell)
         return content
     except yaml.MarkedYAMLError as error:
         is_found_later = error.problem in ("could not find expected ':'", "found unexpected end of stream")
@@ -218,66 +216,16 @@ def _loader(most: int) -> Any:
 
     for kind in ("int", "float"):
         Loader.add_constructor(f"tag:yaml.org,2002:{kind}", _short_number(getattr(Loader, f"construct_yaml_{kind}")))
-    Loader.add_constructor("tag:yaml.org,2002:str", _text_or_number)
+    Loader.add_constructor(TEXT, _text_or_number)
     return Loader
-
-
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
-"""Numbers of YAML 1.2 and of JSON; YAML 1.1, which PyYAML reads, wants a point and a sign in front of the exponent."""
 
 
 def _text_or_number(loader: Any, node: Any) -> str | float:
     """A text; without quotes 1e9 is the number that its author meant."""
     text = loader.construct_yaml_str(node)
-    if node.style or len(text) > LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+    if node.style or len(text) > LONGEST_NUMBER or not NUMBER.fullmatch(text):
         return text
     return float(text)
-
-
-_OTHERS = {
-    "str": _NUMBER,
-    "int": re.compile(r"[-+]?(0[\d_]+|\d[\d_]*(:\d+)+)"),
-    "float": re.compile(r"[-+]?\d[\d_]*(:\d+)+\.[\d_]*"),
-    "bool": re.compile("(?i:yes|no|on|off)"),
-}
-"""Values that YAML 1.1, which is read here, YAML 1.2 and Python do not read alike: by the ends of their tags."""
-
-_MEANT = frozenset(("metadata", "cond"))
-"""Keys of what may be of any kind, and of what is a boolean."""
-
-
-def _plain_values(node: yaml.Node) -> list[yaml.ScalarNode]:
-    """The values without quotes, each once, in the order of the file."""
-    todo, found = [node], dict[int, yaml.Node]()
-    while todo:
-        node = todo.pop()
-        if id(node) not in found:
-            found[id(node)] = node
-            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-            todo += [value for key, value in pairs if key.value not in _MEANT]
-            todo += node.value if isinstance(node, yaml.SequenceNode) else ()
-    values = [each for each in found.values() if isinstance(each, yaml.ScalarNode) and not each.style]
-    return sorted(values, key=lambda each: each.start_mark.index)
-
-
-def _other_elsewhere(node: yaml.ScalarNode) -> str:
-    """What to say of a value that is not what it looks like; empty for all others."""
-    text, kind = node.value, node.tag.rpartition(":")[2]
-    if kind not in _OTHERS or len(text) > LONGEST_NUMBER or not _OTHERS[kind].fullmatch(text):
-        return ""
-    if kind == "str":
-        digits, exponent = re.split("[eE]", text)
-        point, sign = "" if "." in digits else ".0", "" if exponent[0] in "+-" else "+"
-        written = f"{digits}{point}e{sign}{exponent}"
-        number = float(text)
-        written += f", or {number:.0f} for an integer" if number.is_integer() and abs(number) < 2**53 else ""
-        return f"{text} is a text in YAML 1.1, which other programs read; here it is the number: write {written}"
-    value = json.dumps(yaml.safe_load(text))
-    if kind == "int" and ":" not in text:
-        decimal = str(int(text.replace("_", "")))
-        return "" if value == decimal else f"{text} is {value} in YAML 1.1, to the base of 8: write {decimal}, or {value}"
-    base = ", to the base of 60" if ":" in text else ""
-    return f"{text} is {value} in YAML 1.1{base}: write {value}, or '{text}' for a text"
 
 
 def _marked(problem: str, node: Any) -> yaml.MarkedYAMLError:

@@ -226,6 +226,8 @@ class ScheduledLoops:
         else:
             outputs, rows = execute(lowered, run, begin(lowered)), lowered.recorded
             passes = lowered.passes(run)
+            for said in lowered.unsent:
+                run.warn_once((id(self.graph), said), said)
             if said := said_of_idle(lowered, run):
                 run.warn_once((id(self.graph), "idle"), f"{self.graph.id}: {said}")
         return {self._names.get(id, id): value for id, value in outputs.items()}, passes, rows

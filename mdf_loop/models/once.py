@@ -23,6 +23,7 @@ from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, l
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.execute.program import OMITTED, RUN, Step, failure
+from mdf_loop.execute.warnings.shared_draws import shared_draws
 from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.integrations.input_places import Given, Place, free_places
 from mdf_loop.integrations.required_inputs import required_ports
@@ -32,6 +33,7 @@ from mdf_loop.kernels import load_kernels
 from mdf_loop.kernels.mdf.expression_operators import leaving
 from mdf_loop.ops.registry import facts
 from mdf_loop.options import Run, check_time
+from mdf_loop.plan.invariants import draws
 from mdf_loop.readers.expressions.values import NotCompiled, Unavailable, Value, available
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.input_ports import with_values
@@ -276,6 +278,7 @@ class OnceEvaluation(BetweenLoops):
         super().__init__(InterpretedBody(body))
         self.once, self.body, self.inputs, self._defaults = once, body, inputs, defaults
         self._has_more = any(node.loop is None for node in body.nodes)
+        self.draws = any(draws(node) for node in body.nodes if node.loop is None)
         loops = {name: self._collected_by(output) for name, output in zip(once.places, body.outputs, strict=False)}
         self.collected = {name: loop for name, loop in loops.items() if loop}
 
@@ -316,6 +319,10 @@ class OnceEvaluation(BetweenLoops):
                 return self._finished(env, run, call)
 
         results = keeping(run, finished, known)
+        if self.draws and run.tells:
+            values = {name: self.value(env, name) for node in self.body.nodes for name in node.outputs[:1]}
+            for place, said in shared_draws(self.body, values).items():
+                run.warn_once((id(self.once.graph), "draw", place), f"node {place.partition('.')[0]!r}: {said}")
         named = {name: leaving(value) for name, value in zip(self.once.places, results, strict=False)}
         return named, results[len(named) :]
 

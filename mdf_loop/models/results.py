@@ -21,6 +21,7 @@ from mdf_loop.errors import (
 from mdf_loop.errors import IterationLimit as Limit
 from mdf_loop.execute.interpret import Progress
 from mdf_loop.models.attributes import missing_in_results
+from mdf_loop.models.ended_runs import cut_off
 from mdf_loop.models.html_tables import results_html, results_text
 from mdf_loop.options import Run, public
 from mdf_loop.settings.random_streams import Seed
@@ -95,6 +96,11 @@ class About:
         """The times to which values of some iterations belong; None where they have none."""
         step = self.steps.get(name)
         return None if step is None else times(iterations, step, is_at_start)
+
+    @property
+    def ended(self) -> str:
+        """How many trials, or whether the run, ended at M where the condition could have ended them; empty if none did."""
+        return cut_off(self).removeprefix(", ")
 
     @property
     def dt(self) -> float | None:

@@ -130,6 +130,8 @@ class Facts:
         It gives elements of its other two inputs, as its first one says.
     compares : bool
         It compares numbers, and is false for nan.
+    orders : bool
+        Its result depends on which operand, or element, is larger.
     divides : bool
         Its second input is a divisor.
     is_open_ended : bool
@@ -155,6 +157,7 @@ class Facts:
     chooses: bool = False
     selects: bool = False
     compares: bool = False
+    orders: bool = False
     divides: bool = False
     is_open_ended: bool = False
     draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None

@@ -21,7 +21,8 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     time of the model, a value called ``t`` or ``time`` that grows, is on the x axis.  A number of each trial is a histogram.
     With other axes, trials are a mean and a band of one standard deviation, as long as at least half of them run.  A sweep
     over one input is a curve, a sweep over two inputs a heat map.  Two outputs of a sweep are points, joined along one input,
-    with a line for each value of the other.
+    with a line for each value of the other.  A title says how many runs ended at M, if their condition could have ended them
+    earlier.
 
     Parameters
     ----------
@@ -72,14 +73,23 @@ def plot(source: Any, /, *names: str, ax: Any = None, **style: Any) -> Any:
     try:
         for panel, each in zip(shown, axes, strict=True):
             drawn(panel, each, **style)
-        if not names and rest and not _recorded(source):
-            axes[0].set_title(literal(f"not drawn: {', '.join(rest)}; plot({rest[0]!r}) draws it"), fontsize="small")
+        is_left = not names and rest and not _recorded(source)
+        _entitle(axes[0], source, f"not drawn: {', '.join(rest)}; plot({rest[0]!r}) draws it" if is_left else "")
         return axes[0]
     except (AttributeError, TypeError) as error:
         if not style:
             raise
         wrong = str(error)
     raise ArgumentError(f"matplotlib does not take {', '.join(style)} here: {wrong}")
+
+
+def _entitle(ax: Any, source: Any, more: str = "") -> None:
+    """Say above the first axes how many runs ended at M, and what else is to be known."""
+    about = getattr(source, "about", None)
+    ended = source.attrs.get("ended", "") if about is None else about.ended
+    said = "\n".join(filter(None, (ended, more)))
+    if said and not ax.get_title():
+        ax.set_title(literal(said), fontsize="small")
 
 
 def _warn_of_recorded(source: Any, left: Sequence[str]) -> None:
@@ -140,6 +150,7 @@ def figure(source: Any, names: Sequence[str] = ()) -> Any:
     made = Figure(figsize=_size(len(shown)), layout="constrained")
     for panel, ax in zip(shown, stacked(made, shown), strict=True):
         drawn(panel, ax)
+    _entitle(made.axes[0], source)
     return made
 
 

@@ -14,7 +14,6 @@ from mdf_loop.convert.scheduled.open_start import OpenRun
 from mdf_loop.execute.graphs import Graph
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.warnings.nan_warnings import Compared
-from mdf_loop.execute.warnings.wrapped_indices import wrapped_indices
 from mdf_loop.integrations.input_places import Given, Place
 from mdf_loop.ir import Body, Loop, Node
 from mdf_loop.ir.fresh_names import rename_captures
@@ -93,11 +92,6 @@ class GraphOfRuns:
             self.more = [ITERATIONS, *(loops[0].outputs[k] for k, _ in compared), *([limit] if limit else [])]
         self.body = replace(body, outputs=(*body.outputs, *self.more))
         self.graph = Graph(self.body)
-
-    def warns(self, run: Run) -> bool:
-        """Whether a run by itself warns of what is known of its loops before they begin, and machine code does not."""
-        loops = [node.loop for node in self.body.nodes if node.loop is not None and not node.loop.body.typed]
-        return any(True for loop in loops for _ in wrapped_indices(loop, run))
 
     def results(self, found: Sequence[Any]) -> Sequence[Any]:
         """The outputs, of what the body gives before ``more``: a row of each for each run."""

@@ -9,17 +9,23 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from mdf_loop.calls.calling import results_of, run_by
+from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.errors import LoopError, LoopTimeout, LoopWarning, let_through, warn_user
+from mdf_loop.execute.interpret import Arguments
+from mdf_loop.execute.warnings.shared_draws import SHARED
+from mdf_loop.execute.warnings.unread_rows import key_of_rows, readings_in, unread_rows
 from mdf_loop.models.ended_runs import ended_at_m
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
+from mdf_loop.plan.invariants import is_repeatable
 from mdf_loop.progress import Tally
-from mdf_loop.settings.engines import DEFAULT, ENGINES
+from mdf_loop.settings.engines import DEFAULT, DEFINITION, ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.machine_runs import NotTogether
@@ -29,7 +35,7 @@ from mdf_loop.sweeps.rows.reducing import Reduce
 from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_nans
 from mdf_loop.sweeps.seeds import seed_of, streams_of
 from mdf_loop.sweeps.side_by_side import run_together
-from mdf_loop.sweeps.sources import engine_of, source_of, stepping
+from mdf_loop.sweeps.sources import engine_of, stepping
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
 from mdf_loop.sweeps.workers import here, in_parts
 
@@ -46,6 +52,30 @@ OF_THE_SWEEP = {"seed", "timeout", "progress"}
 
 AGAIN = 10.0
 """Seconds for runs that are run again to learn what they warn of."""
+
+BEGUN = 2
+"""Iterations that show what a loop warns of: of one it is not known what the next makes of it."""
+
+
+def _begun(told: list[str], prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
+    """The first iterations of a loop, with what it warns of in them; rows are unread that all its iterations leave."""
+    count, loop = arguments.trip_count, prepared.record
+    if not unread_rows(loop, readings_in(loop, run), arguments):
+        run.warned.add(key_of_rows(loop))
+    with _warnings() as found:
+        results = results_of(prepared, replace(arguments, trip_count=BEGUN if count is None else min(count, BEGUN)), run)
+    told += found
+    return results
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[list[str]]:
+    """What is warned of inside a ``with`` block, which is not shown; known when it is over."""
+    found = list[str]()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LoopWarning)
+        yield found
+    found += [str(each.message) for each in caught if issubclass(each.category, LoopWarning)]
 
 
 @dataclass(frozen=True)
@@ -224,23 +254,34 @@ class Task:
         return chunk, stop - start
 
     def warn_of_loops(self) -> None:
-        """Say of the first run what its loops say as soon as they are known: many runs together are silent."""
+        """Say of the first run what it says of its first iterations and its draws: many runs together are silent.
+
+        Nothing runs for this that does more than compute, nor a model in steps.
+        """
+        once = getattr(self.model, "once", None)
+        if once is None or self.wish.steps is not None or not all(map(is_repeatable, once.anything.body.nodes)):
+            return
+        begun, told = replace(self, options={**self.options, "engine": DEFINITION}, stops=False), list[str]()
         try:
-            with self.chosen():
-                run = start_run()
-                source = source_of(self.model, self.recorded, stepping(self.wish))
-                is_known = source is not None and source.whole(self.inputs_of(0), self.columns, run)[0].warns(run)
+            with begun.chosen(), run_by(partial(_begun, told)):
+                told += [text for text in begun._warnings_of(0, start_run()) if SHARED in text]
         except Exception as reason:  # the runs say what is wrong
             let_through(reason)
             return
-        if is_known:
+        if told:
             self.warn_of({"loops": 0})
 
     def warn_of(self, suspects: Mapping[str, int]) -> None:
         """Say what the first run warns of that warns: JAX, and machine code of many runs, are silent."""
         number, found = self._first_warnings(suspects)
-        for text in found:
+        for text in dict.fromkeys(text for text in found if text not in self._said):
             warn_user(f"{self.described(number)}, and perhaps other runs: {text}")
+        self._said.update(found)
+
+    @cached_property
+    def _said(self) -> set[str]:
+        """What was warned of already."""
+        return set()
 
     def _first_warnings(self, suspects: Mapping[str, int]) -> tuple[int, list[str]]:
         """Run suspects again, one by one, until one warns, for at most :data:`AGAIN` seconds."""
@@ -258,10 +299,9 @@ class Task:
         return 0, []
 
     def _warnings_of(self, number: int, run: Run) -> list[str]:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", LoopWarning)
+        with _warnings() as found:
             self._alone(number, run)
-        return [str(each.message) for each in caught if issubclass(each.category, LoopWarning)]
+        return found
 
     def _chunk_of(self, start: int, runs: list[Found | str]) -> Chunk:
         errors = {k: f"{self.described(start + k)}: {found}" for k, found in enumerate(runs) if isinstance(found, str)}

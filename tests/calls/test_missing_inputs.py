@@ -158,7 +158,7 @@ def test_a_number_without_a_point_or_a_sign_is_a_number(text, tmp_path):
 OTHERS = {
     "010": "is 8 in YAML 1.1, to the base of 8: write 10, or 8",
     "-017": "is -15 in YAML 1.1, to the base of 8: write -17, or -15",
-    "1:30": "is 90 in YAML 1.1, to the base of 60: write 90, or '1:30' for a text",
+    "1:30": "is 90 in YAML 1.1, to the base of 60: write 90, arange(1, 31) for a range, or '1:30' for a text",
     "1:30.5": "is 90.5 in YAML 1.1, to the base of 60: write 90.5",
     "on": "is true in YAML 1.1: write true, or 'on' for a text",
     "No": "is false in YAML 1.1: write false, or 'No' for a text",
@@ -174,9 +174,27 @@ def test_a_value_that_is_not_what_it_looks_like_is_named_with_its_line(text, tmp
     assert [problem.line for problem in check(path) if OTHERS[text] in problem.message] == [6, 8, 10]
 
 
+@pytest.mark.parametrize("name", ["on", "off", "No", "YES", "y", "n", "Y"])
+def test_a_name_that_yaml_takes_for_a_truth_value_is_a_name(name, tmp_path):
+    path = tmp_path / "m.yaml"
+    path.write_text(YAML.format(text=2).replace("k:", f"{name}:").replace("x + k", f"x + {name}"))
+    told = [] if name.lower() in "yn" else [8]
+    says = rf"m.yaml:8: the key {name} is (true|false) in YAML 1.1, .*write it in quotes, '{name}'"
+    with pytest.warns(LoopWarning, match=says) if told else contextlib.nullcontext():
+        assert mdf_loop.run(path)["x"] == 6
+    assert [problem.line for problem in check(path) if "YAML 1.1" in problem.message] == told
+
+
+def test_a_key_is_what_is_written_and_never_the_number_that_yaml_reads():
+    told = []
+    content = parse("{0123: 1, 1:30: 2, 7: 3}", ".yaml", lambda *said: told.append(said))
+    assert content == {"0123": 1, "1:30": 2, 7: 3}
+    assert [line for line, _ in told] == [1, 1]
+
+
 def test_values_that_mean_the_same_everywhere_are_not():
     values = "a: [0, 00, 007, 10, 0.5, 1_000, 0x10, -1, true]\ncond: yes\n"
-    texts = "metadata: {on: on, v: 1:30}\nb: {on: 'on', t: '010', e: !!str 010}\n"
+    texts = "metadata: {on: on, v: 1:30}\nb: {w: 'on', t: '010', e: !!str 010}\n"
     told = []
     parse(values + texts, ".yaml", lambda *said: told.append(said))
     assert told == []

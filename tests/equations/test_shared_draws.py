@@ -130,3 +130,32 @@ def test_graphs_of_mdf_that_share_a_draw(engine, text, initial, more, cure):
                 call()
             said = [str(each.message) for each in told if issubclass(each.category, LoopWarning)]
             assert [f"{SAID}{name} share; " in each and cure in each for each in said] == [True] * bool(cure)
+
+
+def once(text, start):
+    """A graph that is evaluated once."""
+    parameters = [
+        Parameter(id="s", value=start),
+        Parameter(id="e", value="numpy.random.normal(0, 1)"),
+        Parameter(id="x", value=text),
+    ]
+    return Graph(id="g", nodes=[Node(id="w", parameters=parameters, output_ports=[OutputPort(id="y", value="x + 0 * e")])])
+
+
+@pytest.mark.parametrize("times", [None, 3, 100])
+@pytest.mark.parametrize(
+    ("text", "start", "cure"),
+    [
+        ("numpy.array(s) + numpy.random.normal(0, 1)", [0.0, 0.0, 0.0], "numpy.random.normal(0, 1, 3)"),
+        ("numpy.array(s) * numpy.random.uniform(0, 1)", [[0.0, 0.0]] * 3, "numpy.random.uniform(0, 1, (3, 2))"),
+        ("numpy.array(s) + numpy.random.normal(0, 1, 3)", [0.0, 0.0, 0.0], ""),
+        ("s + numpy.random.normal(0, 1)", 0.0, ""),
+        ("numpy.array(s) + e", [0.0, 0.0, 0.0], ""),
+    ],
+)
+def test_graphs_that_run_once_say_it_too(text, start, cure, times):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", LoopWarning)
+        mdf_loop.run(once(text, start), trials=times, seed=1)
+    said = [str(each.message) for each in told if issubclass(each.category, LoopWarning)]
+    assert [f"node 'w': {SAID}w.x share; " in each and cure in each for each in said] == [True] * bool(cure)

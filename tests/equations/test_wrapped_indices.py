@@ -67,7 +67,7 @@ def test_an_index_of_a_column_is_said_too():
     ],
 )
 def test_what_sees_to_the_first_iteration_or_is_meant_is_not(body):
-    assert said(body, s=np.arange(5.0)) == []
+    assert not [each for each in said(body, s=np.arange(5.0)) if "counts from the end" in each]
 
 
 MODEL = """

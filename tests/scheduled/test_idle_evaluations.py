@@ -89,3 +89,25 @@ def test_nothing_is_said_where_each_evaluation_has_its_passes(steps):
         for node in ({}, {"b": Condition(type="EveryNCalls", dependency="a", n=2)}):
             graph = counting(ends=ends, node=node)
             assert run(graph, "auto", steps=steps)[1] == said(lambda graph=graph: run_in_mdf(graph, steps))[1] == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("default", [None, 0.5])
+def test_a_node_that_runs_before_its_sender_is_said(engine, default):
+    first = Node(id="a", parameters=[Parameter(id="c", value="c + 1", default_initial_value=0)])
+    first.input_ports.append(InputPort(id="q", default_value=default))
+    first.output_ports.append(OutputPort(id="out", value="c + 10 * q"))
+    late = Node(id="b", parameters=[Parameter(id="k", value=3.0)], output_ports=[OutputPort(id="p", value="k")])
+    seldom = Condition(type="EveryNCalls", dependency="a", n=2)
+    ends = Condition(type="AfterNCalls", dependency="a", n=1)
+    made = ConditionSet(
+        node_specific={"a": Condition(type="Always"), "b": seldom}, termination={"environment_state_update": ends}
+    )
+    edge = Edge(id="e", sender="b", sender_port="p", receiver="a", receiver_port="q")
+    graph = Graph(id="g", nodes=[first, late], edges=[edge], conditions=made)
+    with mdf_loop.options(engine=engine):
+        found, told = said(lambda: mdf_loop.run(graph))
+        theirs = run_in_mdf(graph)
+    assert found["out"] == theirs["out"] == (1 if default is None else 6)
+    wanted = "node 'a': it runs before 'b' has run, and its port 'q' is 0 then, as in MDF; write default_value: ..."
+    assert [wanted in each for each in told if "runs before" in each] == [True] * (default is None)

@@ -38,6 +38,8 @@ class FirstPasses:
         Whether an evaluation was over after each.
     going : Value
         Whether there is a further pass.
+    unsent : dict of str to None
+        What to say of ports that were read before a node had sent them anything.
 
     Parameters
     ----------
@@ -49,6 +51,7 @@ class FirstPasses:
 
     def __init__(self, plan: RunPlan, known: Mapping[Key, Any]) -> None:
         self.plan, self.known, self.builder = plan, {**known}, PassBuilder()
+        self.unsent = dict[str, None]()
         self.rows, self.ends, self.going = list[tuple[Any, ...]](), list[Value](), TRUE
 
     def run(self) -> bool:
@@ -117,4 +120,5 @@ class FirstPasses:
     def _keep(self, made: Pass) -> None:
         """Go on with what a pass changed."""
         made.store.keep(made.store.now())
+        self.unsent |= made.store.unsent
         self.known, self.named = made.store.known, made.store.named

@@ -126,10 +126,10 @@ class ScheduledLowering:
                 available(value)
             rows, ends = tuple(first.rows), tuple(bool(ended.literal) for ended in first.ends)
             if not has_loop:
-                return Lowered(self.plan, outputs, rows, ends, known=first.known)
+                return Lowered(self.plan, outputs, rows, ends, known=first.known, unsent=tuple(first.unsent))
             behind = self._behind(first.known)
             hidden = tuple(first.known.get(behind.keys[state.input], state.initial) for state in behind.loop.body.state)
-            return Lowered(self.plan, outputs, rows, ends, behind, hidden, first.known)
+            return Lowered(self.plan, outputs, rows, ends, behind, hidden, first.known, tuple(first.unsent))
 
     def _behind(self, known: dict[Key, Any]) -> LoopBehind:
         kinds, read = _kinds(known), self._read

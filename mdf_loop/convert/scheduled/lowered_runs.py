@@ -52,6 +52,8 @@ class Lowered:
         What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
     known : mapping
         What was known after the passes that were run one by one.
+    unsent : tuple of str
+        What to say of ports that were read in them before a node had sent them anything.
     """
 
     plan: RunPlan
@@ -61,6 +63,7 @@ class Lowered:
     behind: LoopBehind | None = None
     hidden: tuple[Any, ...] | None = None
     known: Mapping[Key, Any] = field(default_factory=dict)
+    unsent: tuple[str, ...] = ()
 
     @property
     def loop(self) -> Loop | None:

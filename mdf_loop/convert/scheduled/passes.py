@@ -45,7 +45,7 @@ from mdf_loop.ir import Node
 from mdf_loop.options import start_run
 from mdf_loop.plan.invariants import is_pure, seeded
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, literal
-from mdf_loop.readers.mdf.input_ports import is_plain
+from mdf_loop.readers.mdf.input_ports import default_value_of, is_plain, unsent_in_words
 
 MOST_RUNS = 8
 """For how many kinds of values it is known what a node computes."""
@@ -194,6 +194,7 @@ class Pass:
 
     def _run_now(self, name: str) -> None:
         """Run a node whose values are known, and know its new ones; one with values that are open is written."""
+        self._note_unsent(name)
         made = self._node_run(name) if self.store.named is None else None
         try:
             with np.errstate(all="ignore"):
@@ -201,6 +202,13 @@ class Pass:
         except LoopError as error:
             error.add_note(f"in node {name!r} of {self.plan.graph.id!r}, in one of its first runs")
             raise
+
+    def _note_unsent(self, name: str) -> None:
+        """Keep what to say of ports of a node that nothing has been sent to, and that have no value of their own."""
+        for port in self.plan.nodes[name].input_ports:
+            edges = [edge for edge in self.plan.edges.get((name, port.id), ()) if edge.sender != name]
+            if edges and default_value_of(port) is None and not any(self._ran(edge.sender).literal for edge in edges):
+                self.store.unsent[unsent_in_words(edges[0], port)] = None
 
     def _node_run(self, name: str) -> NodeRun | None:
         """What a node computes for values such as these."""

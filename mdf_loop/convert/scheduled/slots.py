@@ -58,6 +58,8 @@ class Store:
     ----------
     calls_loops : bool
         Whether loops of nodes are called one by one, as ``mdf_loop.loop`` is.
+    unsent : dict of str to None
+        What to say of ports that were read before a node had sent them anything.
 
     Parameters
     ----------
@@ -79,6 +81,7 @@ class Store:
         self.known, self.builder, self.reading, self.named = known, builder, reading, named
         self.carried: dict[Key, Value] = {}
         self.recorded: frozenset[Key] = frozenset()
+        self.unsent: dict[str, None] = {}
         self._layers: list[dict[Key, Value | Unavailable]] = [{}]
 
     @property

@@ -11,6 +11,7 @@ from mdf_loop.execute.warnings.operator_signs import warn_of_signs
 from mdf_loop.execute.warnings.set_elements import SetElements
 from mdf_loop.execute.warnings.shape_warnings import warn_of_new_shapes
 from mdf_loop.execute.warnings.shared_draws import warn_of_shared_draws
+from mdf_loop.execute.warnings.unread_rows import warn_of_unread_rows
 from mdf_loop.execute.warnings.wrapped_indices import warn_of_wrapped_indices
 from mdf_loop.execute.warnings.wrapped_numbers import warn_of_wrapped_numbers
 from mdf_loop.execute.warnings.zero_divisors import warn_of_zero_divisors
@@ -20,7 +21,7 @@ __all__ = ["Compared", "EndedLoop", "SetElements", "warn_of", "warn_of_shapes_be
 
 UNDECLARED = (
     *(warn_of_zero_divisors, warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers),
-    *(warn_of_wrapped_indices, warn_of_inverted, warn_of_signs),
+    *(warn_of_wrapped_indices, warn_of_unread_rows, warn_of_inverted, warn_of_signs),
 )
 """What is said of bodies that declare no types: those of ONNX say what they mean."""
 

@@ -97,4 +97,4 @@ def value_kind(value: Any) -> str:
     """The kind of numpy's type of a value; empty for what has none."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind
-    return {bool: "b", int: "i", float: "f"}.get(type(value), "")
+    return {bool: "b", int: "i", float: "f", complex: "c"}.get(type(value), "")

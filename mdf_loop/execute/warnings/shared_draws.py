@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mdf_loop.execute.collect import is_number
@@ -20,6 +21,8 @@ from mdf_loop.plan.invariants import draws
 
 LIKE = "numpy.zeros_like"
 """What ``noise(x)`` makes of x: as many means as x has elements."""
+
+SHARED = "a draw without an array gives one number, which all elements"
 
 CURE = (
     "noise({0}) and uniform({0}) draw one for each, as normal and poisson do whose arguments have as many elements; "
@@ -58,13 +61,33 @@ def _shared_draws(ended: EndedLoop) -> dict[str, str]:
         for output, name in growing.items():
             said = f"{body.at(output)}one number is drawn for all elements in iteration 0, as {name} begins as a number"
             found[f"{name} begins"] = f"{said}; begin with an array that has as many elements as {name} gets"
-        for node in _sharing(body, values, growing):
-            place = place_of(node, body)
-            name = carried.get(place, "") if body.places else place
-            said = f"a draw without an array gives one number, which all elements of {name or 'an array'} share"
-            shape = values[node.outputs[0]].shape
-            cure = CURE.format(name or "x") if body.places else CURE_OF_MDF.format(shape if shape[1:] else shape[0])
-            found[name or place] = f"{body.at(node.outputs[0])}{said}; {cure}"
+        found |= shared_draws(body, values, growing, carried)
+    return found
+
+
+def shared_draws(
+    body: Body, values: Mapping[str, Any], others: Container[str] = (), carried: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """What to say of nodes that make an array with one drawn number, by the carried value or the place where they are written.
+
+    Parameters
+    ----------
+    body : Body
+    values : mapping
+        The first output of each node.
+    others : container of str
+        Those of nodes that draw, and of which something else is said.
+    carried : mapping
+        Carried values by the places of their equations.
+    """
+    found = dict[str, str]()
+    for node in _sharing(body, values, others):
+        place = place_of(node, body)
+        name = carried.get(place, "") if body.places else place
+        said = f"{SHARED} of {name or 'an array'} share"
+        shape = values[node.outputs[0]].shape
+        cure = CURE.format(name or "x") if body.places else CURE_OF_MDF.format(shape if shape[1:] else shape[0])
+        found[name or place] = f"{body.at(node.outputs[0])}{said}; {cure}"
     return found
 
 

@@ -47,8 +47,8 @@ def wrapped_indices(loop: Loop, run: Run) -> Iterator[tuple[str, str]]:
         return
     for node in parts:
         for k in _single(node.attrs["index"]) if node.inputs[0] in body.captures else ():
-            first = _at_first(body, number, node.inputs[1 + k], run)
-            if first < 0:
+            first = first_index(body, number, node.inputs[1 + k], run)
+            if first is not None and first < 0:
                 index, array = f"{number} - {-first}", node.inputs[0]
                 said = f"in iteration 0 the index {index} of {array} is {first}, which counts from the end, as in Python"
                 cure = f"write maximum({index}, 0) there, or where({number} >= {-first}, ..., ...) with another value for it"
@@ -64,12 +64,14 @@ def _single(index: Any) -> Iterator[int]:
         yield from _single(part)
 
 
-def _at_first(body: Body, number: str, name: str, run: Run) -> int:
-    """What an index ``i - constant`` is in the first iteration; 0 for any other."""
+def first_index(body: Body, number: str, name: str, run: Run) -> int | None:
+    """What the iteration number, or a constant more or less than that, is in the first iteration; None for any other value."""
+    if name == number:
+        return 0
     made = computing(body, [name], {number})
     if made.body.inputs != (number,) or len(made.body.nodes) != 1 or not is_pure(made.body.nodes[0]):
-        return 0
+        return None
     with contextlib.suppress(LoopError, TypeError, ValueError, ArithmeticError), np.errstate(all="ignore"):  # several, or none
         first, later = (int(made([iteration], (), run)[0]) for iteration in (0, FAR))
-        return first if later == FAR + first else 0
-    return 0
+        return first if later == FAR + first else None
+    return None

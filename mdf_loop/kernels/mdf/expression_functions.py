@@ -244,6 +244,13 @@ for _name in ("sort", "argsort"):
     sorting(_name)
 
 
+for _name in (
+    *("maximum", "minimum", "fmax", "fmin", "clip", "max", "min", "amax", "amin", "nanmax", "nanmin"),
+    *("ptp", "median", "argmax", "argmin", "sort", "argsort"),
+):
+    say(f"numpy.{_name}", domain=DOMAIN, orders=True)
+
+
 @kernel("numpy.diff", domain=DOMAIN, batch=along("axis", -1))
 def diff(a, *, n=1, axis=-1):
     """Differences of neighbours, n times."""

@@ -91,7 +91,7 @@ for _op, _run in OPERATORS.items():
     operation(_op, _run)
 
 for _op in ("less", "less_equal", "greater", "greater_equal", "equal"):
-    say(_op, domain=DOMAIN, compares=True)
+    say(_op, domain=DOMAIN, compares=True, orders=_op != "equal")
 for _op in ("divide", "floor_divide", "remainder"):
     say(_op, domain=DOMAIN, divides=True)
 
@@ -360,6 +360,10 @@ def min_(*args):
 def max_(*args):
     """Python's ``max``: the first largest of several numbers, or of the elements of one array."""
     return _extreme(builtins.max, operator.gt, args)
+
+
+for _op in ("min", "max"):
+    say(f"builtins.{_op}", domain=DOMAIN, orders=True)
 
 
 @kernel("builtins.sum", domain=DOMAIN)

@@ -40,6 +40,13 @@ def default_value_of(port: Any) -> Any:
     return getattr(port, "default_value", None)
 
 
+def unsent_in_words(edge: Any, port: Any) -> str:
+    """What to say of a port without a default value whose node runs before anything is sent there."""
+    zeros = f"zeros of shape {[*port.shape]}" if port.shape else "0"
+    said = f"node {edge.receiver!r}: it runs before {edge.sender!r} has run, and its port {port.id!r} is {zeros} then, as in MDF"
+    return f"{said}; write default_value: ... at the port for another value"
+
+
 def reduce_of(port: Any) -> str:
     """How an input port makes one value of several."""
     return getattr(port, "reduce", None) or "overwrite"

@@ -1,0 +1,77 @@
+"""A run says where a trip count leaves rows of all data unread: a table of trials of which a loop takes the first ``M``.
+
+Only captured arrays are looked at that a body reads by ``x[i]`` or ``x[i + constant]`` alone.  A loop that its condition ends
+before ``M`` reads as far as it is meant to.  Where one array is read to its end, the others are longer for another reason.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+
+from mdf_loop.execute.collect import shape_of
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.warnings.ended_loop import EndedLoop
+from mdf_loop.execute.warnings.wrapped_indices import first_index
+from mdf_loop.ir import Loop, Node
+from mdf_loop.options import Run
+
+Readings = Mapping[str, tuple[int, int]]
+"""Arrays with the axis along which the iteration number reads them, and how far ahead of it."""
+
+_readings = weakref.WeakKeyDictionary[InterpretedLoop, Readings]()
+
+
+def warn_of_unread_rows(ended: EndedLoop) -> None:
+    """Say that a loop ended at M in front of the end of all its data."""
+    loop, given = ended.loop, ended.given
+    if ended.is_inner or ended.lasted != given.trip_count or not given.captured:
+        return
+    if (readings := _readings.get(ended.executor)) is None:
+        readings = _readings[ended.executor] = readings_in(loop, ended.run)
+    if said := unread_rows(loop, readings, given):
+        ended.run.warn_once(key_of_rows(loop), f"{ended.name}: {said}")
+
+
+def key_of_rows(loop: Loop) -> object:
+    """What a run warns of unread rows under."""
+    return id(loop.body), "unread rows"
+
+
+def unread_rows(loop: Loop, readings: Readings, given: Arguments) -> str:
+    """What to say of the rows that a loop leaves unread; empty if it reads one of its arrays to the end."""
+    shapes, count = dict(zip(loop.body.captures, map(shape_of, given.captured), strict=True)), given.trip_count
+    known = [(shapes[name], name, axis, ahead) for name, (axis, ahead) in readings.items()]
+    left = sorted((shape[axis] - ahead, name, axis, ahead) for shape, name, axis, ahead in known if len(shape or ()) > axis)
+    if count is None or not left or len(left) < len(readings) or count >= left[0][0]:
+        return ""
+    (length, name, axis, ahead), others = left[0], ", ".join(each[1] for each in left[1:])
+    what = f"{length + ahead} {'columns' if axis else 'rows'} of {name}"
+    said = f"M is {count}, so only the first {count + ahead} of {what} are read{f' (the same of {others})' if others else ''}"
+    part = f"{name}[{':, ' * axis}:{count + ahead}]"
+    return f"{said}; give M={length} to read all of them, or {part} if the rest is left out on purpose"
+
+
+def readings_in(loop: Loop, run: Run) -> Readings:
+    """The captured arrays that nothing reads but the iteration number, and constants more than that."""
+    body, found = loop.body, dict[str, tuple[int, int]]()
+    for name in set(body.captures).difference(body.outputs):
+        read = {_read_by(loop, node, name, run) for node in body.nodes if name in node.reads}
+        if None not in read and len({each[0] for each in read if each}) == 1:
+            found[name] = max(filter(None, read))
+    return found
+
+
+def _read_by(loop: Loop, node: Node, name: str, run: Run) -> tuple[int, int] | None:
+    """How the iteration number reads an array in a node; None if something else does."""
+    if node.op != "getitem" or node.inputs[0] != name or name in node.inputs[1:] or loop.index is None:
+        return None
+    index = node.attrs["index"]
+    for axis, part in enumerate(index[1:] if isinstance(index, tuple) and index[0] == "tuple" else (index,)):
+        if part is None or part is Ellipsis:
+            return None
+        if isinstance(part, tuple) and part[0] == "value":
+            first = first_index(loop.body, loop.index, node.inputs[1 + part[1]], run)
+            if first is not None and first >= 0:
+                return axis, first
+    return None
