@@ -13,8 +13,7 @@ import numpy as np
 
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.checks.findings import WARNING, Finding
-from mdf_loop.errors import LoopError
-from mdf_loop.execute.endless import computing
+from mdf_loop.execute.endless import computed, computing
 from mdf_loop.ir import Body
 from mdf_loop.options import options, start_run
 from mdf_loop.readers.expressions.derivatives import STEP
@@ -60,16 +59,10 @@ def _in_short_steps(source: Mapping[str, Any]) -> Mapping[str, Any]:
 def _factor(body: Body, output: str, name: str, known: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """What a step multiplies a small difference of a value by; None if it cannot be computed."""
     part = computing(body, [output], known)
-    if name not in part.body.inputs or not known.keys() >= {*part.body.inputs}:
+    if name not in part.body.inputs:
         return None
     value = known[name].astype(np.float64)
     by = LITTLE * (1 + np.abs(value).max(initial=0.0))
-    try:
-        with np.errstate(all="ignore"), options(seed=0):  # the same random numbers both times
-            before, after = (
-                np.asarray(part([{**known, name: each}[read] for read in part.body.inputs], (), start_run())[0])
-                for each in (value, value + by)
-            )
-            return (after - before) / by
-    except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
-        return None  # a run says it
+    with np.errstate(all="ignore"), options(seed=0):  # the same random numbers both times
+        before, after = (computed(part, {**known, name: each}, start_run()) for each in (value, value + by))
+        return None if before is None or after is None else (np.asarray(after[0]) - np.asarray(before[0])) / by

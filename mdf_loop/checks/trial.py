@@ -33,7 +33,7 @@ from mdf_loop.errors import (
     PartialResults,
     UnsupportedOp,
 )
-from mdf_loop.execute.endless import computing
+from mdf_loop.execute.endless import computed, computing
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.inverted_conditions import INVERTED
 from mdf_loop.execute.warnings.zero_divisors import unguarded_divisors
@@ -354,13 +354,8 @@ def _of_divisors(body: Body, known: Mapping[str, Any], place: tuple[str, ...], v
 
 def _has_zero(body: Body, divisor: str, numbers: Mapping[str, Any]) -> bool:
     """Whether a divisor that is computed from known numbers is 0, or has a 0 in it."""
-    try:
-        with np.errstate(all="ignore"):
-            part = computing(body, [divisor], numbers)
-            (made,) = part([numbers[name] for name in part.body.inputs], (), start_run())
-            return bool((np.asarray(made) == 0).any())
-    except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
-        return False  # a run says it
+    found = computed(computing(body, [divisor], numbers), numbers, start_run())
+    return found is not None and bool((np.asarray(found[0]) == 0).any())
 
 
 def _of_step(value: Any, place: tuple[str, ...]) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
@@ -46,15 +47,8 @@ class Endless:
             return True
         if self._condition is None:
             return False
-        known = {**values, self.loop.condition or "": np.True_}
-        inputs = [known.get(name) for name in self._condition.body.inputs]
-        if any(value is None for value in inputs):
-            return False
-        try:
-            with np.errstate(all="ignore"):
-                return truth(self._condition(inputs, (), run)[0], "the condition")
-        except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):  # which its first iteration tells
-            return False
+        known = {name: value for name, value in values.items() if value is not None}
+        return bool(holds(self._condition, {**known, self.loop.condition or "": np.True_}, run))
 
     def goes_on(self, given: Arguments, run: Run) -> bool:
         """Whether each iteration gives a true condition, so that it does not matter whether it counts."""
@@ -118,3 +112,21 @@ def _condition(loop: Loop, is_ignored: bool) -> str:
 def computing(body: Body, outputs: Iterable[str], known: Container[str] = ()) -> InterpretedBody:
     """What computes some values: a body of the nodes that it takes, whose inputs are what it reads from outside, or is known."""
     return InterpretedBody(part_computing(body, outputs, known))
+
+
+def computed(part: InterpretedBody, known: Mapping[str, Any], run: Run) -> tuple[Any, ...] | None:
+    """The values that a part of a body computes of known ones; None if it reads others, or fails, which an iteration says."""
+    inputs = part.body.inputs
+    if known.keys() >= {*inputs}:
+        errors = LoopError, ValueError, TypeError, ArithmeticError, IndexError
+        with contextlib.suppress(*errors), np.errstate(all="ignore"):
+            return part([known[name] for name in inputs], (), run)
+    return None
+
+
+def holds(part: InterpretedBody, known: Mapping[str, Any], run: Run) -> bool | None:
+    """Whether the condition that a part of a body computes is true; None if that is not known."""
+    found = computed(part, known, run)
+    with contextlib.suppress(LoopError):
+        return None if found is None else truth(found[0], "the condition")
+    return None

@@ -106,7 +106,7 @@ class Progress:
     finish: Callable[[list[Any]], Sequence[Any]]
     is_over: bool = False
     total: int | None = None
-    _ended: list[Any] | None = None
+    ended: list[Any] | None = None
 
     def results(self) -> list[Any]:
         """Carried values, last values, then collected ones (None where there was no iteration)."""
@@ -114,13 +114,13 @@ class Progress:
 
     def end(self, results: list[Any]) -> None:
         """The loop gives its results: there is no need for what they were made of, whose memory may be theirs."""
-        self._ended = results
+        self.ended = results
         self.gatherings, self.is_over = [], True
         self.moment = self.moment._replace(carried=(), last=())
 
     def partial(self) -> tuple[Any, ...]:
         """What leaves if the loop ends early: None where there is no memory for what was collected, and nothing unseen."""
-        found = self._ended
+        found = self.ended
         if found is None:
             found = self._put_together(lambda gathering, iterations: gathering.kept(iterations))
         return tuple(self.finish([value for k, value in enumerate(found) if k != self.owner.unseen]))
@@ -180,7 +180,7 @@ class InterpretedLoop:
     """
 
     def __init__(self, loop: Loop, unseen: int | None = None) -> None:
-        self.loop, self.unseen = loop, unseen
+        self.loop, self.unseen, self.noticed = loop, unseen, dict[Any, Any]()
         self.program = Program(loop.body)
         slot = self.program.slot
         self.index = slot(loop.index) if loop.index else self.program.sink()

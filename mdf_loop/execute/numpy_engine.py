@@ -23,15 +23,15 @@ from mdf_loop.execute.block import Batch
 from mdf_loop.execute.blocks import AHEAD, FIRST, Blocks, Stage, first_length, next_length
 from mdf_loop.execute.calls import Calls
 from mdf_loop.execute.collect import NUMBERS, is_number
-from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
+from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Moment, Progress, Session
 from mdf_loop.execute.iteration_columns import parts_of
-from mdf_loop.execute.programs import Completed, Programs, program_values
+from mdf_loop.execute.programs import Programs, program_values
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.execute.tiers import first_iterations
 from mdf_loop.execute.tiers.first_iterations import ENDLESS, room_of
 from mdf_loop.execute.tiers.kept_programs import KeptPrograms
 from mdf_loop.execute.tiers.paying import INTERPRETED, account_of, lasting
-from mdf_loop.execute.warnings import Compared, EndedLoop, SetElements, warn_of, warn_of_shapes_before
+from mdf_loop.execute.warnings import Compared, EndedLoop, refuse_arrays, warn_of, warn_of_shapes_before
 from mdf_loop.ir import Loop, Node
 from mdf_loop.ops.registry import facts
 from mdf_loop.ops.rows import FEW_STEPS
@@ -77,7 +77,7 @@ class NumpyLoop(InterpretedLoop):
         super().__init__(loop, unseen)
         for name in ("_worth_of_numbers", "plan", "worth_stepping"):
             self.__dict__.pop(name, None)
-        self.calls, self.compared, self.set_elements = Calls(self.program), Compared(loop), SetElements(loop.body)
+        self.calls, self.compared = Calls(self.program), Compared(loop)
         self._blocks: Blocks | None = None
         self._one_by_one: Blocks | None = None
         self._programs: dict[tuple[bool, ...], Programs] = {}
@@ -159,14 +159,13 @@ class NumpyLoop(InterpretedLoop):
     def results(self, given: Arguments, run: Run) -> list[Any]:
         """Run the loop: by a program if it is short, else in blocks."""
         drawn = run.stream.save() if self._draws else None
-        self.set_elements.refuse_arrays(self, given, run)
+        refuse_arrays(self, given, run)
         try:
             results = self.account.timed(run.options, self._results, given, run)
         except PartialResults as error:
             warn_of_shapes_before(error, self, given, run, drawn)
             raise
-        self.compared.warn_of_nan(results, given, run, self.lasted)
-        warn_of(EndedLoop(self, results, given, run, drawn, self.lasted), self.set_elements)
+        warn_of(EndedLoop(self, results, given, run, drawn, self.lasted), self.compared)
         return results
 
     def _results(self, given: Arguments, run: Run) -> list[Any]:
@@ -205,7 +204,8 @@ class NumpyLoop(InterpretedLoop):
         self._show()
         self.lasted = self.last_length = int(done)
         self.last_program = programs.latest
-        run.enter(Completed(self, results, int(done), run, ends))
+        moment = Moment(self.lasted, (), ends, (), None, self.loop.keep_going is None, run.stream.save())
+        run.enter(Progress(self, [], run.stream, moment, run.finish, is_over=True, ended=results))
         self.refuse_undeclared(results)
         return results
 

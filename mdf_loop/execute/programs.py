@@ -21,7 +21,7 @@ from mdf_loop.backends.llvm.linking.object_code import disk
 from mdf_loop.backends.python.printer import LEAST
 from mdf_loop.backends.python.runtime import Ended
 from mdf_loop.errors import PartialResults, let_through
-from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Moment
+from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.signatures import Signature, Signatures, exact_signature, types_of
 from mdf_loop.execute.specialised import Specialised, in_machine_code, in_python
 from mdf_loop.execute.tiers.background import Order
@@ -414,31 +414,3 @@ def _form_of(values: Sequence[Any]) -> list[Any] | None:
 def program_values(given: Arguments, hidden: Sequence[Any] = ()) -> list[Any]:
     """What the program of a loop is given; hidden values are carried like others."""
     return [np.int64(given.trip_count or 0), *given.carried, *hidden, *given.scanned, *given.captured]
-
-
-class Completed:
-    """A loop that a program ran to its end, in the place of its progress: for what strikes before the results have left."""
-
-    is_over = True
-
-    def __init__(self, owner: InterpretedLoop, results: list[Any], iterations: int, run: Run, hidden: Sequence[Any]) -> None:
-        self.owner, self.stream, self.finish, self._results = owner, run.stream, run.finish, results
-        self._iterations, self._drawn, self._hidden = iterations, run.stream.save(), hidden
-
-    @property
-    def moment(self) -> Moment:
-        """Behind the last iteration."""
-        return Moment(self._iterations, (), self._hidden, (), None, False, self._drawn)
-
-    def partial(self) -> tuple[Any, ...]:
-        """The results."""
-        return tuple(self.finish(self._results))
-
-    @property
-    def name(self) -> str:
-        """What messages call the loop."""
-        return self.owner.loop.name or self.owner.loop.body.name
-
-    def place(self) -> str:
-        """Behind the last iteration, for messages."""
-        return f"iteration {self._iterations} of {self.name}"

@@ -19,7 +19,6 @@ from mdf_loop.errors import (
     there_are,
 )
 from mdf_loop.errors import IterationLimit as Limit
-from mdf_loop.execute.interpret import Progress
 from mdf_loop.models.attributes import missing_in_results
 from mdf_loop.models.ended_runs import cut_off
 from mdf_loop.models.html_tables import results_html, results_text
@@ -300,8 +299,7 @@ def of_outermost(run: Run) -> tuple[Any, Any]:
     progress = run.outermost
     if progress is None:
         return None, None
-    is_counted = progress.moment.going if isinstance(progress, Progress) else progress.owner.loop.keep_going is None
-    return progress.moment.iteration, "trip count" if is_counted else "condition"
+    return progress.moment.iteration, "trip count" if progress.moment.going else "condition"
 
 
 def summed_up(ended: Iterable[tuple[str, int, str]]) -> tuple[Any, Any]:

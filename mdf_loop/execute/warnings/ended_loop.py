@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from mdf_loop.errors import LoopInterrupted, PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
@@ -13,6 +15,8 @@ from mdf_loop.ir import Loop
 from mdf_loop.options import Run
 from mdf_loop.plan.invariants import is_repeatable
 from mdf_loop.settings.random_streams import RandomStream
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -55,6 +59,23 @@ class EndedLoop:
         """Whether it is inside another one, which says what became of its values."""
         return getattr(self.run.outermost, "owner", None) is not self.executor
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of numpy's types of what it was given."""
+        return tuple(map(value_kind, (*self.given.carried, *self.given.captured, *self.given.scanned)))
+
+    def once(self, make: Callable[[EndedLoop], T], *of: Hashable) -> T:
+        """What a function makes of the loop: made when a run of it ends the first time, or the first time with such values."""
+        known, key = self.executor.noticed, (make, *of)
+        if key not in known:
+            known[key] = make(self)
+        found: T = known[key]
+        return found
+
+    def say(self, said: str, *about: Hashable) -> None:
+        """Warn, once in a run of all that is about the same in the body."""
+        self.run.warn_once((id(self.loop.body), *about), said)
+
     def begun_again(self, again: InterpretedLoop) -> Session:
         """A new execution with the same random numbers, which is shown to no one who watches and warns of nothing."""
         silent = Run(self.run.options, RandomStream(self.run.stream.seed), tells=False)
@@ -78,3 +99,10 @@ class EndedLoop:
             raise
         except PartialResults:
             return
+
+
+def value_kind(value: Any) -> str:
+    """The kind of numpy's type of a value; empty for what has none."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind
+    return {bool: "b", int: "i", float: "f", complex: "c"}.get(type(value), "")

@@ -10,19 +10,17 @@ import contextlib
 import functools
 import math
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from mdf_loop.errors import LoopError
-from mdf_loop.execute.endless import computing
-from mdf_loop.execute.interpret import Arguments, InterpretedBody, InterpretedLoop, Session
+from mdf_loop.execute.endless import computed, computing
+from mdf_loop.execute.interpret import Arguments, InterpretedBody, Session
 from mdf_loop.execute.program import Hidden
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Loop
-from mdf_loop.options import Run
 from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, shows_inf, shows_nan, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable
 
@@ -70,26 +68,26 @@ class Compared:
         made = None if self._names[0] <= known else computing(loop.body, sorted(self._names[0]), known)
         return made if made is not None and all(map(is_pure, made.body.nodes)) else None
 
-    def warn_of_nan(self, results: Sequence[Any], given: Arguments, run: Run, lasted: int) -> None:
-        """Say that the condition compared nan, if that ended the loop: behind ``lasted`` iterations."""
+    def warn_of_nan(self, ended: EndedLoop) -> None:
+        """Say that the condition compared nan, if that ended the loop."""
+        results, given, lasted = ended.results, ended.given, ended.lasted
         count = given.trip_count
         if not lasted or (count is not None and lasted >= count) or not self.may_be_nan:
             return
-        if given.go is None and not run.options.obey_body_condition:
+        if given.go is None and not ended.run.options.obey_body_condition:
             return
         ends = self._ends(results, given, lasted)
         if (lasted > 1 or self._computed is None) and self._are_usual(ends, given):
             return
         values = {name: ends[k] for k, name in self.carried} | {name: given.captured[k] for k, name in self.captured}
         found = [name for name, value in values.items() if shows_nan(_plain(value))]
-        if not found and self._has_computed_nan(results, given, run):
+        if not found and self._has_computed_nan(ended):
             found = [f"what is computed of {', '.join(values)}"]
         if found:
-            loop = self.loop
-            run.warn_once(
-                (id(loop.body), "nan"),
-                f"iteration {lasted - 1} of {loop.name or loop.body.name}: the condition compares {', '.join(found)}, which "
+            ended.say(
+                f"iteration {lasted - 1} of {ended.name}: the condition compares {', '.join(found)}, which "
                 f"{'is' if len(found) == 1 else 'are'} nan: no comparison with nan holds, and the loop ended there",
+                "nan",
             )
 
     def _ends(self, results: Sequence[Any], given: Arguments, lasted: int) -> Sequence[Any]:
@@ -110,20 +108,14 @@ class Compared:
                     return False
         return True
 
-    def _has_computed_nan(self, results: Sequence[Any], given: Arguments, run: Run) -> bool:
+    def _has_computed_nan(self, ended: EndedLoop) -> bool:
         """Whether what is compared was computed as nan of values that are none."""
         if self._computed is None:
             return False
-        known = {c.output: value for c, value in zip(self.loop.carried, results, strict=False)}
-        known |= dict(zip(self.loop.body.captures, given.captured, strict=True))
-        inputs = self._computed.body.inputs
-        if any(name not in known or np.size(known[name]) > MOST for name in inputs):
-            return False
-        try:
-            with np.errstate(all="ignore"):
-                return any(map(shows_nan, map(_plain, self._computed([known[name] for name in inputs], (), run))))
-        except (LoopError, ValueError, TypeError, ArithmeticError, IndexError):
-            return False
+        known = {c.output: value for c, value in zip(self.loop.carried, ended.results, strict=False)}
+        known |= dict(zip(self.loop.body.captures, ended.given.captured, strict=True))
+        small = {name: known[name] for name in self._computed.body.inputs if name in known and np.size(known[name]) <= MOST}
+        return any(map(shows_nan, map(_plain, computed(self._computed, small, ended.run) or ())))
 
 
 def _plain(value: Any) -> Any:
@@ -148,8 +140,6 @@ def _is_usual(value: Any) -> bool:
 SECONDS = 1.0
 """How long the runs of a loop look for the iteration in which a value became nan, all together."""
 
-_spent = weakref.WeakKeyDictionary[InterpretedLoop, float]()
-
 
 def warn_of_new_nan(ended: EndedLoop) -> None:
     """Say that carried values became nan, if all that the loop was given is finite.
@@ -163,9 +153,8 @@ def warn_of_new_nan(ended: EndedLoop) -> None:
             break
     else:
         return
-    key = (id(loop.body), "nan")
     everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
-    if ended.is_inner or key in run.warned or not all(map(_is_finite, everything)):
+    if ended.is_inner or (id(loop.body), "nan") in run.warned or not all(map(_is_finite, everything)):
         return
     of_carried, what, is_odd, found = next(each for each in _odd_values(results, count, sees_inf) if each[-1])
     if writes_nan(loop.body) or writes_nan(loop.body, is_odd):
@@ -179,10 +168,10 @@ def warn_of_new_nan(ended: EndedLoop) -> None:
     names = ", ".join(_name(loop, k, count) for k in found)
     when = f"iteration {first}" if behind - first == 1 else f"between iterations {first} and {behind - 1}"
     place, causes = f"{when} of {ended.name}", "a division by zero (a time constant of 0), the root or logarithm"
-    run.warn_once(
-        key,
+    ended.say(
         f"{place}: {names} became {what}, though the loop was given finite numbers; look for {causes} of a negative number, and "
         "steps (dt) that are too long",
+        "nan",
     )
 
 
@@ -207,8 +196,8 @@ def _odd_values(
 
 def _first(ended: EndedLoop, found: Sequence[int], is_odd: Callable[[Any], bool]) -> tuple[int, int]:
     """Behind how many iterations no value is odd, and behind how many one is: as close as the time allows."""
-    executor, begun, low, high = ended.executor, time.monotonic(), 0, ended.lasted
-    end = begun + SECONDS - _spent.get(executor, 0.0)
+    executor, begun, low, high, spent = ended.executor, time.monotonic(), 0, ended.lasted, ended.once(_seconds_spent)
+    end = begun + SECONDS - sum(spent)
     if begun >= end or not all(map(is_repeatable, ended.loop.body.nodes)):
         return low, high
     again = type(executor)(ended.loop, executor.unseen)
@@ -227,8 +216,13 @@ def _first(ended: EndedLoop, found: Sequence[int], is_odd: Callable[[Any], bool]
         while high - low > 1 and time.monotonic() < end:
             middle = (low + high) // 2
             low, high = (low, middle) if is_odd_after(ended.begun_again(again), middle) else (middle, high)
-    _spent[executor] = _spent.get(executor, 0.0) + time.monotonic() - begun
+    spent.append(time.monotonic() - begun)
     return low, high
+
+
+def _seconds_spent(_: EndedLoop) -> list[float]:
+    """Filled with how long each run of the loop has looked."""
+    return []
 
 
 def _is_finite(value: Any) -> bool:

@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Iterator
 
 import numpy as np
 
-from mdf_loop.execute.interpret import InterpretedLoop
-from mdf_loop.execute.warnings.ended_loop import EndedLoop
-from mdf_loop.execute.warnings.set_elements import value_kind
+from mdf_loop.execute.warnings.ended_loop import EndedLoop, value_kind
 from mdf_loop.ir import Body, Node
 from mdf_loop.kernels.mdf.expression_operators import NO_POWER
 from mdf_loop.ops.registry import facts
@@ -25,27 +22,16 @@ ADDED = "adds truth values, which gives true or false; write 1 * (a > 1) + (b > 
 
 ORDERED = "compares complex numbers, which have no order: as in numpy, real parts count first; write abs(...) for their size"
 
-_nodes = weakref.WeakKeyDictionary[InterpretedLoop, list[Node]]()
-"""Of what ran a loop, the nodes of its body that are looked at: none for nearly all."""
-
-_found = weakref.WeakKeyDictionary[InterpretedLoop, dict[tuple[str, ...], dict[str, str]]]()
-"""What to say, by the kinds of values that the loop was given."""
-
 
 def warn_of_signs(ended: EndedLoop) -> None:
     """Say that ``^`` joined numbers, truth values were added up or multiplied as matrices, or complex numbers were ordered."""
-    if (nodes := _nodes.get(ended.executor)) is None:
-        nodes = _nodes[ended.executor] = [*_odd_signs(ended.loop.body)]
-    if not nodes:
-        return
-    given, known = ended.given, _found.setdefault(ended.executor, {})
-    kinds = tuple(map(value_kind, (*given.carried, *given.captured, *given.scanned)))
-    if kinds not in known:
-        is_complex = "c" in (*kinds, *map(value_kind, ended.loop.body.constants.values()))
-        looked_at = [node for node in nodes if is_complex or not facts(node).orders]
-        known[kinds] = _what_is_odd(ended, looked_at) if looked_at else {}
-    for key, said in known[kinds].items():
-        ended.run.warn_once((id(ended.loop.body), key), said)
+    if ended.once(_nodes_of_signs):  # none for nearly all
+        for key, said in ended.once(_what_is_odd, ended.kinds).items():
+            ended.say(said, key)
+
+
+def _nodes_of_signs(ended: EndedLoop) -> list[Node]:
+    return [*_odd_signs(ended.loop.body)]
 
 
 def _odd_signs(body: Body) -> Iterator[Node]:
@@ -61,10 +47,12 @@ def _odd_signs(body: Body) -> Iterator[Node]:
             truths.update(node.outputs)
 
 
-def _what_is_odd(ended: EndedLoop, nodes: list[Node]) -> dict[str, str]:
+def _what_is_odd(ended: EndedLoop) -> dict[str, str]:
     """The exclusive or of anything but truth values is meant for a power, and their sum for a count."""
     found = dict[str, str]()
-    for session, program in ended.first_iterations(1):
+    is_complex = "c" in (*ended.kinds, *map(value_kind, ended.loop.body.constants.values()))
+    nodes = [node for node in ended.once(_nodes_of_signs) if is_complex or not facts(node).orders]
+    for session, program in ended.first_iterations(1) if nodes else ():
         for node in nodes:
             kind, *given = [value_kind(session.env[program.slot(name)]) for name in (node.outputs[0], *node.reads)]
             if facts(node).orders:

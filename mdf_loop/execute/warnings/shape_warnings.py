@@ -33,7 +33,7 @@ def warn_of_new_shapes(ended: EndedLoop) -> None:
     for carried, before, after in zip(loop.carried, begun, results, strict=False):
         if isinstance(after, list) and shape_of(before) is not None:
             said = _of_list(carried.input, len(after))
-            ended.run.warn_once((id(loop.body), "shape", carried.input), f"{ended.name}: {said}")
+            ended.say(f"{ended.name}: {said}", "shape", carried.input)
     _warn_of_shapes(ended, [(shape_of(before), shape_of(after)) for before, after in zip(begun, results, strict=False)])
 
 
@@ -55,7 +55,7 @@ def _warn_of_shapes(ended: EndedLoop, shapes: Sequence[tuple[Any, Any]]) -> None
         else:
             when, became = ("iteration 0", then) if then not in (None, before) else (f"iterations 0 to {last}", after)
             said = f"{when} of {place}{name} has shape {[*before]} at first and becomes {[*became]}; {hints[k]}"
-        ended.run.warn_once((id(loop.body), "shape", name), said)
+        ended.say(said, "shape", name)
 
 
 def _behind_first(ended: EndedLoop) -> Sequence[Any] | None:

@@ -6,13 +6,11 @@ that begins as a number and becomes an array gets one number for all elements fr
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from mdf_loop.execute.collect import is_number
-from mdf_loop.execute.interpret import InterpretedLoop
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.batching import elementwise
@@ -31,22 +29,17 @@ CURE = (
 
 CURE_OF_MDF = "numpy.random.normal(0, 1, {0}) and numpy.random.uniform(0, 1, {0}) draw one for each"
 
-_shared = weakref.WeakKeyDictionary[InterpretedLoop, dict[tuple[bool, ...], dict[str, str]]]()
-
 
 def warn_of_shared_draws(ended: EndedLoop) -> None:
     """Say that all elements of an array have one drawn number."""
-    executor, results, count = ended.executor, ended.results, len(ended.loop.carried)
+    results, count = ended.results, len(ended.loop.carried)
     if ended.drawn is None or ended.is_inner:
         return
     rows = [value[0] if getattr(value, "ndim", 0) and len(value) else 0 for value in results[count:]]
     hidden = ended.given.hidden or [state.initial for state in ended.loop.body.state]
     arrays = tuple([getattr(value, "size", 1) > 1 for value in (*ended.given.carried, *hidden, *results[:count], *rows)])
-    known = _shared.setdefault(executor, {})
-    if arrays not in known:
-        known[arrays] = _shared_draws(ended) if any(arrays) else {}
-    for name, said in known[arrays].items():
-        ended.run.warn_once((id(ended.loop.body), "draw", name), said)
+    for name, said in ended.once(_shared_draws, arrays).items() if any(arrays) else ():
+        ended.say(said, "draw", name)
 
 
 def _shared_draws(ended: EndedLoop) -> dict[str, str]:

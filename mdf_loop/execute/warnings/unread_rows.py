@@ -6,11 +6,10 @@ before ``M`` reads as far as it is meant to.  Where one array is read to its end
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 
 from mdf_loop.execute.collect import shape_of
-from mdf_loop.execute.interpret import Arguments, InterpretedLoop
+from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.execute.warnings.wrapped_indices import first_index
 from mdf_loop.ir import Loop, Node
@@ -19,18 +18,18 @@ from mdf_loop.options import Run
 Readings = Mapping[str, tuple[int, int]]
 """Arrays with the axis along which the iteration number reads them, and how far ahead of it."""
 
-_readings = weakref.WeakKeyDictionary[InterpretedLoop, Readings]()
-
 
 def warn_of_unread_rows(ended: EndedLoop) -> None:
     """Say that a loop ended at M in front of the end of all its data."""
     loop, given = ended.loop, ended.given
     if ended.is_inner or ended.lasted != given.trip_count or not given.captured:
         return
-    if (readings := _readings.get(ended.executor)) is None:
-        readings = _readings[ended.executor] = readings_in(loop, ended.run)
-    if said := unread_rows(loop, readings, given):
+    if said := unread_rows(loop, ended.once(_readings_of), given):
         ended.run.warn_once(key_of_rows(loop), f"{ended.name}: {said}")
+
+
+def _readings_of(ended: EndedLoop) -> Readings:
+    return readings_in(ended.loop, ended.run)
 
 
 def key_of_rows(loop: Loop) -> object:

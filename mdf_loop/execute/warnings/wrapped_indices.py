@@ -7,15 +7,10 @@ is compared, or chooses, may see to the first iteration.
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
-from mdf_loop.errors import LoopError
-from mdf_loop.execute.endless import computing
-from mdf_loop.execute.interpret import InterpretedLoop
+from mdf_loop.execute.endless import computed, computing
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Body, Loop
 from mdf_loop.options import Run
@@ -24,17 +19,15 @@ from mdf_loop.plan.invariants import is_pure
 FAR = 1 << 30
 """An iteration in which an index that grows with the iterations is positive; one that counts from the end on purpose is not."""
 
-_wrapped = weakref.WeakKeyDictionary[InterpretedLoop, dict[str, str]]()
-
 
 def warn_of_wrapped_indices(ended: EndedLoop) -> None:
     """Say that an index counted from the end of an array."""
-    if not ended.given.captured:
-        return
-    if (found := _wrapped.get(ended.executor)) is None:
-        found = _wrapped[ended.executor] = dict(wrapped_indices(ended.loop, ended.run))
-    for place, said in found.items():
-        ended.run.warn_once((id(ended.loop.body), "wrapped index", place), f"{ended.name}: {said}")
+    for place, said in ended.once(_found).items() if ended.given.captured else ():
+        ended.say(f"{ended.name}: {said}", "wrapped index", place)
+
+
+def _found(ended: EndedLoop) -> dict[str, str]:
+    return dict(wrapped_indices(ended.loop, ended.run))
 
 
 def wrapped_indices(loop: Loop, run: Run) -> Iterator[tuple[str, str]]:
@@ -71,7 +64,7 @@ def first_index(body: Body, number: str, name: str, run: Run) -> int | None:
     made = computing(body, [name], {number})
     if made.body.inputs != (number,) or len(made.body.nodes) != 1 or not is_pure(made.body.nodes[0]):
         return None
-    with contextlib.suppress(LoopError, TypeError, ValueError, ArithmeticError), np.errstate(all="ignore"):  # several, or none
-        first, later = (int(made([iteration], (), run)[0]) for iteration in (0, FAR))
+    with contextlib.suppress(TypeError, ValueError, ArithmeticError):  # several numbers, or none
+        first, later = (int((computed(made, {number: iteration}, run) or [0])[0]) for iteration in (0, FAR))
         return first if later == FAR + first else None
     return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import weakref
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopInterrupted, let_through
-from mdf_loop.execute.interpret import InterpretedLoop
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 
 LOOKED_AT = 200
@@ -23,8 +21,6 @@ LOOKS, MOST = 5, 1000
 LARGE, END = 2**40, 2.0**63
 """What nearly all numbers that wrapped around are larger than, those of powers of two apart, which are 0; and where they do."""
 
-_looks = weakref.WeakKeyDictionary[InterpretedLoop, int]()
-
 
 def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     """Say that carried whole numbers wrapped around: with fractions in their place they leave 64 bits."""
@@ -32,20 +28,26 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     if ended.lasted < 2:
         return
     odd = [k for k, (before, after) in enumerate(zip(begun, ended.results, strict=False)) if _may_have_wrapped(before, after)]
-    if not odd or ended.is_inner or _looks.setdefault(ended.executor, 0) == LOOKS:
+    looks = ended.once(_no_looks)
+    if not odd or ended.is_inner or len(looks) == LOOKS:
         return
     carried = [np.asarray(value, np.float64) if k in odd else value for k, value in enumerate(begun)]
     as_fractions = dataclasses.replace(ended, given=dataclasses.replace(ended.given, carried=carried))
     k, count = _first_beyond(as_fractions, odd, min(ended.lasted, LOOKED_AT))
     if k is None:
-        _looks[ended.executor] += 1
+        looks.append(ended.lasted)
         return
     name, place = loop.carried[k].input, f"iteration {count} of {ended.name}"
-    ended.run.warn_once(
-        (id(loop.body), "wrapped"),
+    ended.say(
         f"{place}: {loop.body.at(loop.carried[k].output)}{name} became larger than 64 bits hold; whole numbers wrap around "
         f"there. Begin with a fraction ({name} = 1.0) if its size counts, and not each digit",
+        "wrapped",
     )
+
+
+def _no_looks(_: EndedLoop) -> list[int]:
+    """Filled with how many iterations each run had that turned out to be right."""
+    return []
 
 
 def _first_beyond(ended: EndedLoop, places: Sequence[int], count: int) -> tuple[int | None, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Set
 
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
@@ -33,19 +32,18 @@ def _reads(body: Body, name: str, quotients: Set[str]) -> bool:
     return not quotients.isdisjoint(part_computing(body, [name], quotients).inputs)
 
 
-_captured = weakref.WeakKeyDictionary[object, list[tuple[int, str]]]()
-"""Of what ran a loop, its captured values that it divides by, and their places."""
-
-
 def warn_of_zero_divisors(ended: EndedLoop) -> None:
     """Say that a captured value is 0 and divided by, unless something was said of nan or infinity."""
-    body, key = ended.loop.body, (id(ended.loop.body), "nan")
-    if ended.is_inner or key in ended.run.warned:
+    if ended.is_inner or (id(ended.loop.body), "nan") in ended.run.warned:
         return
-    if (divisors := _captured.get(ended.executor)) is None:
-        names = {name for name, _ in unguarded_divisors(body, {*body.captures})}
-        divisors = _captured[ended.executor] = [(k, name) for k, name in enumerate(body.captures) if name in names]
-    for k, name in divisors:
+    for k, name in ended.once(_captured_divisors):
         value = ended.given.captured[k]
         if not value if getattr(value, "size", 1) == 1 else value.size <= MOST and not value.all():
-            ended.run.warn_once(key, f"{ended.name}: {name} is 0, and the body divides by it")
+            ended.say(f"{ended.name}: {name} is 0, and the body divides by it", "nan")
+
+
+def _captured_divisors(ended: EndedLoop) -> list[tuple[int, str]]:
+    """Captured values that the body divides by, and their places."""
+    body = ended.loop.body
+    names = {name for name, _ in unguarded_divisors(body, {*body.captures})}
+    return [(k, name) for k, name in enumerate(body.captures) if name in names]
