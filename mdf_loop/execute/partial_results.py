@@ -44,26 +44,24 @@ def keeping(run: Run, call: Callable[[], T], named: Named | None = None, begun: 
         try:
             return call()
         except BaseException as error:
-            if not _ends_early(error):
-                raise
-            ended = _ended(error, run, named, begun)
-            if ended is error:
-                raise
-            raise ended from error
+            _end(error, run, named, begun)
+            raise
     except BaseException as error:
-        if isinstance(error, PartialResults) or not _ends_early(error) or keeps_results(error):
+        if isinstance(error, PartialResults) or keeps_results(error):
             raise
+        _end(error, run, named, begun)
+        raise
+
+
+def _end(error: BaseException, run: Run, named: Named | None, begun: Callable[[], None] | None) -> None:
+    """Give an error that ends a run early what had been computed, or raise another one with that in its place."""
+    if isinstance(error, PartialResults | MemoryError) or is_from_outside(error):
         ended = _ended(error, run, named, begun)
-        if ended is error:
-            raise
-        raise ended from error
+        if ended is not error:
+            raise ended from error
 
 
-def _ends_early(error: BaseException) -> bool:
-    return isinstance(error, PartialResults | MemoryError) or is_from_outside(error)
-
-
-def _ended(error: BaseException, run: Run, named: Named | None, begun: Callable[[], None] | None = None) -> BaseException:
+def _ended(error: BaseException, run: Run, named: Named | None, begun: Callable[[], None] | None) -> BaseException:
     """The error to leave with, once it holds what had been computed."""
     if isinstance(error, PartialResults):
         ended = error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -34,10 +34,21 @@ Types = tuple[tuple[Type, ...], tuple[Type, ...], tuple[Type, ...]]
 Given = tuple[Sequence[Any], Sequence[History], Sequence[Any]]
 """What a part is given: what is carried, at the start of a block; its streams, computed before; and what stays the same."""
 
-T = TypeVar("T")
 
-Written = tuple[Specialised | str, tuple[Type, ...]]
-"""A program, or the reason why there is none, and the types of the rows that it records."""
+@dataclass
+class PartOfTypes:
+    """What there is for values of some types.
+
+    The ``step``, of which Python and machine code are made, and the types of the rows that are ``recorded``; the program in
+    ``python``, which takes care of nan if it ``is_careful``; that in ``machine`` code, or why there is none, and its ``order``.
+    """
+
+    step: Region
+    recorded: Sequence[Type]
+    python: Specialised | None = None
+    is_careful: bool = False
+    machine: Specialised | str | None = None
+    order: Order | None = None
 
 
 @dataclass
@@ -77,10 +88,7 @@ class SteppedPart:
         passed_on = {name for name, output in self.carried.items() if output in self.carried}
         self.recorded = sorted((written | passed_on) & set(wanted))
         self.record = self._as_loop(body, constants)
-        self._programs, self._machine = Recent[Written](MOST_SIGNATURES), Recent[Written](MOST_SIGNATURES)
-        self._orders = Recent[tuple[Order, tuple[Type, ...]]](MOST_SIGNATURES)
-        self._careful: set[Any] = set()
-        self._shared: tuple[Types, Region] | None = None
+        self._entries = Recent[PartOfTypes](MOST_SIGNATURES)
         self.latest: Specialised | None = None
         self.why = ""
 
@@ -99,89 +107,76 @@ class SteppedPart:
 
     def run(self, n: int, run: Run, given: Given, is_compiled: bool = False) -> Stretch:
         """Step through up to ``n`` iterations."""
-        types = self._types(given)
-        found = self._by_machine_code(types, n, run, given) if is_compiled else None
-        return self._by_python(types, n, run, given) if found is None else found
+        entry = self._entry(given)
+        found = self._by_machine_code(entry, n, run, given) if is_compiled else None
+        return self._stretch(self._by_python(entry, n, run, given) if found is None else found, entry.recorded)
 
     def is_being_compiled(self, given: Given, patience: float) -> bool:
         """Whether machine code for such values is not there yet, even after some seconds of ``patience``.
 
         The first who asks orders it.
         """
-        types = self._types(given)
-        if self._machine.get(types) is not None:
-            return False
-        order, kept = self._orders.of(types, lambda: self._made(types, lambda region: Order(region, is_block=True)))
-        order.wait(patience)
-        if (found := order.found) is None:
-            return True
-        self._orders.forget(types)
-        self._machine.of(types, lambda: (found, kept))
-        return False
+        entry = self._entry(given)
+        if entry.machine is None:
+            entry.order = entry.order or Order(entry.step, is_block=True)
+            entry.order.wait(patience)
+            entry.machine = entry.order.found
+        return entry.machine is None
 
     def refusal(self, given: Given) -> str:
         """Why there is no machine code for such values, which is made if it was not asked for before; empty if there is some."""
-        made, _ = self._machine_code(self._types(given))
+        made = self._machine_code(self._entry(given))
         return made if isinstance(made, str) else ""
 
-    def _machine_code(self, types: Types) -> Written:
-        return self._machine.of(types, lambda: self._made(types, lambda region: in_machine_code(region, is_block=True)))
+    @staticmethod
+    def _machine_code(entry: PartOfTypes) -> Specialised | str:
+        if entry.machine is None:
+            with writing():
+                entry.machine = in_machine_code(entry.step, is_block=True)
+        return entry.machine
 
-    def _types(self, given: Given) -> Types:
+    def _entry(self, given: Given) -> PartOfTypes:
         carried, streams, once = given
-        return (
+        types = (
             tuple(type_of_value(value, self.exact) for value in carried),
             tuple(history.type for history in streams),
             tuple(type_of_value(value, self.exact) for value in once),
         )
+        return self._entries.of(types, lambda: self._lowered(types))
 
-    def _lowered(self, types: Types) -> Region:
-        """The Step for values of these types; Python and machine code are made of the same one."""
-        shared = self._shared
-        if shared is None or shared[0] != types:
-            shared = self._shared = types, lower_block(self.record, *types, self.calls.bound)
-        return shared[1]
+    def _lowered(self, types: Types) -> PartOfTypes:
+        with writing():
+            step = lower_block(self.record, *types, self.calls.bound)
+        return PartOfTypes(step, [x.type for x in step.results[len(self.carried) : len(self.carried) + len(self.recorded)]])
 
-    def _by_machine_code(self, types: Types, n: int, run: Run, given: Given) -> Stretch | None:
+    def _by_machine_code(self, entry: PartOfTypes, n: int, run: Run, given: Given) -> Sequence[Any] | None:
         """What machine code gives for a block; None if there is none, or it leaves the block to others."""
-        made, kept = self._machine_code(types)
+        made = self._machine_code(entry)
         if isinstance(made, str):
             self.why = made
             return None
         drawn, (carried, streams, once) = run.stream.save() if self.draws else None, given
         try:
-            found = made.call(run, np.int64(n), *carried, *[history.stacked() for history in streams], *once)
+            found: Sequence[Any] = made.call(run, np.int64(n), *carried, *[history.stacked() for history in streams], *once)
         except (FallBack, NotStackable):
             if drawn is not None:
                 run.stream.restore(drawn)
             return None
         self.latest, self.why = made, ""
-        return self._stretch(found, kept)
+        return found
 
-    def _by_python(self, types: Types, n: int, run: Run, given: Given) -> Stretch:
-        is_careful, (carried, streams, once) = types in self._careful, given
-
-        def write(region: Region) -> Specialised:
-            return in_python(region, 0, is_careful, self.why, is_block=True)
-
-        made, kept = self._programs.of(types, lambda: self._made(types, write))
-        assert isinstance(made, Specialised)
-        self.latest = made
+    def _by_python(self, entry: PartOfTypes, n: int, run: Run, given: Given) -> Sequence[Any]:
+        if entry.python is None:
+            with writing():
+                entry.python = in_python(entry.step, 0, entry.is_careful, self.why, is_block=True)
+        self.latest, (carried, streams, once) = entry.python, given
         try:
-            found = made.call(run, np.int64(n), *carried, *[history.rows() for history in streams], *once)
+            found: Sequence[Any] = entry.python.call(run, np.int64(n), *carried, *[history.rows() for history in streams], *once)
         except (ValueError, ArithmeticError):
-            if types not in self._careful:  # Python may have refused what is nan or infinite to numpy
-                self._careful.add(types)
-                self._programs.forget(types)
+            if not entry.is_careful:  # Python may have refused what is nan or infinite to numpy
+                entry.is_careful, entry.python = True, None
             raise
-        return self._stretch(found, kept)
-
-    def _made(self, types: Types, make: Callable[[Region], T]) -> tuple[T, tuple[Type, ...]]:
-        """What is made of the Step for such values, and the types of the rows that are recorded."""
-        with writing():
-            region = self._lowered(types)
-            made = make(region)
-        return made, tuple(x.type for x in region.results[len(self.carried) : len(self.carried) + len(self.recorded)])
+        return found
 
     def _stretch(self, results: Sequence[Any], types: Sequence[Type]) -> Stretch:
         *found, done, condition = results

@@ -96,7 +96,3 @@ class Recent(Generic[T]):
     def all(self) -> list[T]:
         """All that is kept."""
         return list(self._found.values())
-
-    def forget(self, key: Hashable) -> None:
-        """Have it made again."""
-        self._found.pop(key, None)
