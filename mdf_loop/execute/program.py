@@ -136,6 +136,12 @@ class Program:
             if getattr(env[slot], "ndim", 0):
                 raise MalformedBody(wrong)
 
+    @staticmethod
+    def keep(env: list[Any], step: Step, results: Any) -> None:
+        """Write what a step gave: a tuple, or its only result."""
+        for slot, value in zip(step.writes, results if type(results) is tuple else (results,), strict=False):
+            env[slot] = value
+
     def _shapes(self, step: Step, env: list[Any]) -> str:
         """The arrays that a body was given and that reach a node, with their shapes; empty for a function that is called."""
         if any(isinstance(env[slot], Hidden) for slot in step.reads):

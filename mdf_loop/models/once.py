@@ -7,9 +7,9 @@ operators cannot express, such as one with functions of MDF in Python, to MDF's 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from mdf_loop.convert.scheduled.slots import GivenInput, PassBuilder, Reading, S
 from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, let_through, malformed
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.partial_results import keeping
-from mdf_loop.execute.program import OMITTED, RUN, Step, failure
+from mdf_loop.execute.program import OMITTED, Step, failure
 from mdf_loop.execute.warnings.shared_draws import shared_draws
 from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.integrations.input_places import Given, Place, free_places
@@ -42,24 +42,22 @@ from mdf_loop.readers.mdf.stepped_loops import has_stepped_loops
 from mdf_loop.readers.mdf.typed import is_typed
 from mdf_loop.system.threads import Recent
 
-T = TypeVar("T", bound=BaseException)
-
 
 class Request(NamedTuple):
     """A loop that an evaluation has come to.
 
     Attributes
     ----------
-    step : int
-        Its place among the nodes of the graph.
     node : Node
     prepared : PreparedLoop
+    values : sequence
+        What the node reads.
     arguments : Arguments
     """
 
-    step: int
     node: Node
     prepared: PreparedLoop
+    values: Sequence[Any]
     arguments: Arguments
 
     @property
@@ -82,93 +80,11 @@ def part_of_model(run: Run) -> Run:
     return Run(run.options, run.stream, run.warned, deadline=run.deadline, enclosing=run, watch=run.watch, tells=run.tells)
 
 
-Evaluation = Generator[Request, Any, list[Any]]
-"""An evaluation under way: yields loops to be run, is sent their results, and returns the outputs."""
-
-
-class BetweenLoops:
-    """A graph whose loops something else runs.
-
-    Parameters
-    ----------
-    graph : InterpretedBody
-    """
-
-    def __init__(self, graph: InterpretedBody) -> None:
-        self.graph = graph
-        self._prepared: dict[int, PreparedLoop] = {}
-
-    def begin(self, inputs: Sequence[Any], run: Run) -> list[Any]:
-        """The values before the first node, which :meth:`steps` adds to."""
-        return self.graph.begin(inputs, (), run)
-
-    def steps(self, env: list[Any]) -> Evaluation:
-        """Evaluate the graph.
-
-        Raises
-        ------
-        LoopTimeout
-            Between two nodes.
-        LoopError
-            A node fails; ``.at_node`` is its name.
-        """
-        program, deadline, step = self.graph.program, env[RUN].deadline, None
-        try:
-            for k, step in enumerate(program.steps):
-                if deadline is not None:
-                    check_time()
-                    deadline.check()
-                is_loop = step.bound.loop is not None
-                results = (yield self._request(k, step, env)) if is_loop else step.call(*step.given(env))
-                if type(results) is not tuple:
-                    env[step.writes[0]] = results
-                    continue
-                for slot, value in zip(step.writes, results, strict=False):
-                    env[slot] = value
-        except (LoopError, PartialResults) as error:
-            _at(step, error)
-            raise
-        except Exception as error:
-            let_through(error)
-            if step is None:  # there is no memory at all
-                raise
-            raise _at(step, failure(program.body, step, env, error, self._of_one_result(step))) from error
-        return [env[slot] for slot in program.outputs]
-
-    def _of_one_result(self, step: Step) -> str:
-        """A hint where what a node takes an element of is the only result of a loop."""
-        name = step.node.inputs[0] if step.node.inputs else ""
-        is_result = result_in(self.graph.body, name) is not None
-        return f"; a loop with one result is that result: write {name.rpartition('.')[2]}" if is_result else ""
-
-    def go_on(self, env: list[Any], behind: Request, results: Sequence[Any], wanted: str) -> None:
-        """Keep what is known of the results of a loop, and what later nodes whose names begin so make of it, where they can."""
-        steps = self.graph.program.steps
-        for slot, value in zip(steps[behind.step].writes, results, strict=False):
-            env[slot] = value
-        for step in steps[behind.step + 1 :]:
-            is_known = all(env[slot] is not None for slot in step.reads if slot != OMITTED)
-            if step.bound.loop is None and step.node.name.startswith(wanted) and is_known:
-                try:
-                    made = step.call(*step.given(env))
-                except Exception as error:  # nothing had been computed that it could be made of
-                    let_through(error)
-                    continue
-                for slot, value in zip(step.writes, made if type(made) is tuple else (made,), strict=False):
-                    env[slot] = value
-
-    def _request(self, k: int, step: Step, env: list[Any]) -> Request:
-        loop: Any = step.bound.call
-        prepared = self._prepared.get(k)
-        if prepared is None or prepared.execute is not loop.execute:
-            prepared = self._prepared[k] = PreparedLoop(loop.record, loop.execute, {})
-        return Request(k, step.node, prepared, loop.arguments(*step.given(env)))
-
-
-def _at(step: Step | None, error: T) -> T:
-    """An error that says at which node it came up."""
-    error.at_node = "" if step is None else step.node.name or step.node.outputs[0]  # type: ignore[attr-defined]
-    return error
+def request_at(step: Step, env: list[Any]) -> Request:
+    """What the loop of a node is asked for; of what it needs to run only once."""
+    loop: Any = step.bound.call
+    run, *values = step.given(env)
+    return Request(step.node, loop.prepared, values, loop.arguments(run, *values))
 
 
 def result_in(body: Body, name: str) -> tuple[int, int] | None:
@@ -260,7 +176,7 @@ class OnceGraph:
         return self._made.of((record, frozenset(kinds)), made)
 
 
-class OnceEvaluation(BetweenLoops):
+class OnceEvaluation(InterpretedBody):
     """A graph made ready for values of some types.
 
     Attributes
@@ -275,8 +191,8 @@ class OnceEvaluation(BetweenLoops):
     """
 
     def __init__(self, once: OnceGraph, body: Body, inputs: Sequence[Place], defaults: Given) -> None:
-        super().__init__(InterpretedBody(body))
-        self.once, self.body, self.inputs, self._defaults = once, body, inputs, defaults
+        super().__init__(body)
+        self.once, self.inputs, self._defaults = once, inputs, defaults
         self._has_more = any(node.loop is None for node in body.nodes)
         self.draws = any(draws(node) for node in body.nodes if node.loop is None)
         loops = {name: self._collected_by(output) for name, output in zip(once.places, body.outputs, strict=False)}
@@ -292,10 +208,6 @@ class OnceEvaluation(BetweenLoops):
         """What the body is run with."""
         return [given[each] if each in given else self._defaults[each] for each in self.inputs]
 
-    def value(self, env: list[Any], name: str) -> Any:
-        """A value of the body, of those that an evaluation knows."""
-        return env[self.graph.program.slot(name)]
-
     def evaluate(self, given: Given, run: Run, call: Runner = Request.run) -> tuple[dict[str, Any], list[Any]]:
         """The outputs by name, and what is recorded; ``call`` runs the loops.
 
@@ -306,10 +218,10 @@ class OnceEvaluation(BetweenLoops):
         LoopError
             Something else is wrong.
         """
-        env = self.begin(self.values(given), run)
+        env = self.begin(self.values(given), (), run)
 
         def known(error: PartialResults) -> dict[str, Any]:
-            found = zip(self.once.places, self.graph.program.outputs, strict=False)
+            found = zip(self.once.places, self.program.outputs, strict=False)
             return {name: leaving(env[slot]) for name, slot in found if env[slot] is not None}
 
         def finished() -> list[Any]:
@@ -320,29 +232,56 @@ class OnceEvaluation(BetweenLoops):
 
         results = keeping(run, finished, known)
         if self.draws and run.tells:
-            values = {name: self.value(env, name) for node in self.body.nodes for name in node.outputs[:1]}
+            values = {name: env[self.program.slot(name)] for node in self.body.nodes for name in node.outputs[:1]}
             for place, said in shared_draws(self.body, values).items():
                 run.warn_once((id(self.once.graph), "draw", place), f"node {place.partition('.')[0]!r}: {said}")
         named = {name: leaving(value) for name, value in zip(self.once.places, results, strict=False)}
         return named, results[len(named) :]
 
     def _finished(self, env: list[Any], run: Run, call: Runner) -> list[Any]:
-        steps, results = self.steps(env), None
-        while True:
+        program = self.program
+        for k, step in enumerate(program.steps):
             try:
-                request = steps.send(results)
-            except StopIteration as end:
-                return end.value
-            except (LoopError, PartialResults) as error:
-                self._say_where(error, getattr(error, "at_node", ""))
-                raise
-            try:
-                results = call(request, run)
+                if run.deadline is not None:
+                    check_time()
+                    run.deadline.check()
+                is_loop = step.bound.loop is not None
+                program.keep(env, step, call(request_at(step, env), run) if is_loop else step.call(*step.given(env)))
             except BaseException as error:
-                node = self._say_where(error, request.place)
-                if keeps_results(error) and error.partial is not None:  # its node may make something of it
-                    self.go_on(env, request, error.partial, f"{node}.")
+                self._see_error(error, k, env)
                 raise
+        return [env[slot] for slot in program.outputs]
+
+    def _see_error(self, error: BaseException, k: int, env: list[Any]) -> None:
+        """Say where an error came up, and what the node was given; keep what is known of the results of a loop."""
+        step = self.program.steps[k]
+        place = step.node.name or step.node.outputs[0]
+        if isinstance(error, Exception) and not isinstance(error, LoopError) and step.bound.loop is None:
+            let_through(error)
+            failed = failure(self.body, step, env, error, self._of_one_result(step))
+            self._say_where(failed, place)
+            raise failed from error
+        node = self._say_where(error, place)
+        if keeps_results(error) and error.partial is not None:  # its node may make something of it
+            self._go_on(env, k, error.partial, f"{node}.")
+
+    def _of_one_result(self, step: Step) -> str:
+        """A hint where what a node takes an element of is the only result of a loop."""
+        name = step.node.inputs[0] if step.node.inputs else ""
+        is_result = result_in(self.body, name) is not None
+        return f"; a loop with one result is that result: write {name.rpartition('.')[2]}" if is_result else ""
+
+    def _go_on(self, env: list[Any], behind: int, results: Sequence[Any], wanted: str) -> None:
+        """Keep what is known of the results of a loop, and what later nodes whose names begin so make of it, where they can."""
+        program = self.program
+        program.keep(env, program.steps[behind], tuple(results))
+        for step in program.steps[behind + 1 :]:
+            is_known = all(env[slot] is not None for slot in step.reads if slot != OMITTED)
+            if step.bound.loop is None and step.node.name.startswith(wanted) and is_known:
+                try:
+                    program.keep(env, step, step.call(*step.given(env)))
+                except Exception as error:  # nothing had been computed that it could be made of
+                    let_through(error)
 
     def _say_where(self, error: BaseException, place: str) -> str:
         """Say in which parameter, function or port, and in which node of MDF, an error came up; the node's id."""

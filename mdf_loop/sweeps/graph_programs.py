@@ -150,7 +150,7 @@ class PassesOfRuns(GraphOfRuns):
     ----------
     run : OpenRun
     wanted : sequence of int
-        Which outputs of its body are wanted.
+        Which outputs are wanted.
     kinds : Kinds
         What its inputs are.
 
@@ -161,30 +161,21 @@ class PassesOfRuns(GraphOfRuns):
     """
 
     def __init__(self, run: OpenRun, wanted: Sequence[int], kinds: Kinds) -> None:
-        body = counted(replace(run.body, outputs=tuple([run.body.outputs[k] for k in wanted])))
+        body = counted(replace(run.body, outputs=tuple([run.body.outputs[k] for k in run.places(wanted)])))
         trip_counts = [body.constants.get(node.inputs[0]) for node in body.nodes if node.loop is not None]
         if len(trip_counts) != 1:
             raise NotTogether("it is over before a loop begins")
-        self.run, self.kinds, self.places = run, kinds, tuple(place for place, _ in kinds)
+        self.run, self.names, self.kinds = run, [run.names[k] for k in wanted], kinds
+        self.places = tuple(place for place, _ in kinds)
         super().__init__(body, trip_counts[0])
 
     def results(self, found: Sequence[Any]) -> Sequence[Any]:
         """The outputs of the last evaluation, or of all: one without a pass has those of the one before."""
         run = self.run
-        if not run.width:
-            return found
-        columns = [self._rows(found[k : k + run.width]) for k in range(0, len(found), run.width)]
-        if run.tells_ends:
-            over = columns.pop()
-            if (over != over[:1]).any():
-                raise NotTogether("evaluations are over after other passes")
-            columns = [column[:, over[0]] for column in columns]
-        return [np.concatenate([rows, rows[:, -1:].repeat(run.steps - rows.shape[1], 1)], 1) for rows in columns]
-
-    def _rows(self, parts: Sequence[Any]) -> np.ndarray:
-        """The values of all passes, in front of the loop and in it."""
-        alone = [np.asarray(part)[:, None] for part in parts[: self.run.alone]]
-        return np.concatenate([*alone, *map(np.asarray, parts[self.run.alone :])], 1)
+        ends = found[len(self.names) * run.width :] if run.tells_ends else ()
+        if any((over != over[:1]).any() for over in map(np.asarray, ends)):
+            raise NotTogether("evaluations are over after other passes")
+        return run.evaluations(self.names, found, axis=1) if run.width else found
 
     def ended(self, lengths: np.ndarray, limits: Any) -> tuple[np.ndarray, np.ndarray]:
         """The passes of runs, each of which stops after its steps."""
@@ -222,22 +213,22 @@ class WholeGraph(GraphOfRuns):
         read = {*outputs, *(name for node in body.nodes for name in node.reads)}
         self._whole = {node.outputs[0] for node in body.nodes if (node.domain, node.op) == (DOMAIN, "whole")}
         requests = _requests(evaluation, given, run)
-        known = {id(request.node): (request, values) for request, values in requests}
+        known = {id(request.node): request for request in requests}
         for node in body.nodes:
-            self._nodes.append(node if node.loop is None else self._called(node, *known[id(node)], read))
+            self._nodes.append(node if node.loop is None else self._called(node, known[id(node)], read))
         limits = [node.inputs[0] for node in body.nodes if node.loop is not None]
         self._limit = limits[0] if len(limits) == 1 and limits[0] in body.inputs else ""
-        trip_count = requests[0][0].arguments.trip_count
+        trip_count = requests[0].arguments.trip_count
         super().__init__(replace(body, nodes=tuple(self._nodes), outputs=outputs), trip_count, self._limit)
         self.places = evaluation.inputs
 
-    def _called(self, node: Node, request: Request, values: Mapping[str, Any], read: set[str]) -> Node:
+    def _called(self, node: Node, request: Request, read: set[str]) -> Node:
         """A loop as operators have it: what it is called with is made what its body asks for by nodes before it."""
         record, arguments = request.prepared.record, request.arguments
         n, first = record.n_inputs, 2 + len(record.carried) + len(record.scanned)
         names = [*node.inputs[2:first], *node.captures]
         fitted = [*arguments.carried, *arguments.scanned, *arguments.captured]
-        is_typed = record.body.typed
+        is_typed, values = record.body.typed, dict(zip((*node.inputs, *node.captures), request.values, strict=True))
         taken = [self._fitted(name, values[name], x, is_typed) for name, x in zip(names, fitted, strict=True)]
         self._decide += filter(None, node.inputs[:2])
         captures = taken[first - 2 :]
@@ -285,14 +276,21 @@ class WholeGraph(GraphOfRuns):
         return bool(self._limit) and type(values[self.body.inputs.index(self._limit)]) is int
 
 
-def _requests(evaluation: OnceEvaluation, given: Given, run: Run) -> list[tuple[Request, dict[str, Any]]]:
-    """What each loop is asked in one run, with the values of its names; loops before the last one have one iteration then."""
-    env = evaluation.begin(evaluation.values(given), run)
-    steps, count = evaluation.steps(env), sum(node.loop is not None for node in evaluation.body.nodes)
-    found, request = list[tuple[Request, dict[str, Any]]](), next(steps)
-    while True:
-        refuse_other(request, run)
-        found.append((request, {name: evaluation.value(env, name) for name in request.node.reads}))
+def _requests(evaluation: OnceEvaluation, given: Given, run: Run) -> list[Request]:
+    """What each loop is asked in one run; loops before the last one have one iteration then."""
+    found, count = list[Request](), sum(node.loop is not None for node in evaluation.body.nodes)
+
+    def call(request: Request, run: Run) -> Any:
+        refuse_other(request.prepared.endless, request.arguments, run)
+        found.append(request)
         if len(found) == count:
-            return found
-        request = steps.send(results_of(request.prepared, replace(request.arguments, trip_count=1), part_of_model(run)))
+            raise _AllSeen
+        return results_of(request.prepared, replace(request.arguments, trip_count=1), part_of_model(run))
+
+    with contextlib.suppress(_AllSeen):
+        evaluation.evaluate(given, run, call)
+    return found
+
+
+class _AllSeen(Exception):
+    """The last loop of a graph is not run."""

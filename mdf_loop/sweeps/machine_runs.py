@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from mdf_loop.execute.endless import Endless
+from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.specialised import Specialised
 from mdf_loop.options import Options, Run
 from mdf_loop.settings.engines import can_compile
@@ -42,12 +44,11 @@ def pays(options: Options, runs: int, iterations: int | None = None) -> bool:
     return options.how.compiles or runs * ((iterations or UNKNOWN) + AROUND) >= WORTH
 
 
-def refuse_other(request: Any, run: Run) -> None:
-    """See that a request is one that runs can have in common."""
-    given, prepared, record = request.arguments, request.prepared, request.prepared.record
-    prepared.endless.refuse(given, run)
+def refuse_other(endless: Endless, given: Arguments, run: Run) -> None:
+    """See that the arguments of a loop are some that runs can have in common."""
+    endless.refuse(given, run)
     obeyed = given.go is not None or run.options.obey_body_condition
-    is_ignored = record.keep_going and not obeyed and not prepared.endless.goes_on(given, run)
+    is_ignored = endless.loop.keep_going and not obeyed and not endless.goes_on(given, run)
     if given.go is False or (given.trip_count is not None and given.trip_count < 1) or is_ignored:
         raise NotTogether("a loop has no iteration, or ignores its condition")
 

@@ -26,7 +26,7 @@ from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish
 from mdf_loop.models.network import NetworkModel
-from mdf_loop.models.once import BetweenLoops, NotOnce, OnceEvaluation, OnceGraph
+from mdf_loop.models.once import NotOnce, OnceEvaluation, OnceGraph
 from mdf_loop.models.recordings.recorded_names import found_in
 from mdf_loop.models.recordings.recording import rep_with
 from mdf_loop.ops.registry import changes
@@ -246,7 +246,7 @@ class OfPasses(OfMdf):
     def _of_runs(self, kinds: Kinds, wanted: Sequence[int]) -> GraphOfRuns:
         shared = Shared(self.model.graph, [place for place, _ in kinds], self.how)
         run = open_run(shared.lowering, [replace(shared.places[place], number=number) for place, number in kinds])
-        return PassesOfRuns(run, run.places(wanted), kinds)
+        return PassesOfRuns(run, wanted, kinds)
 
     def values(self, inputs: Mapping[str, Any], graph: Any) -> list[Any]:
         """What the graph is run with."""
@@ -278,7 +278,6 @@ class OfOperators(Evaluated):
         self.rep, self.ids, self.outputs, self.body = rep, ids, (*outputs, *recorded), rep.body
         self.typed = rep.body.typed
         self.singles = frozenset(label for label, way in recorded.items() if len(way) == 1)
-        self._between = BetweenLoops(rep.graph)
         super().__init__()
 
     def _ready(self, inputs: Mapping[str, Any]) -> tuple[Any, list[Any], Callable[[list[int], Run], GraphOfRuns]]:
@@ -289,9 +288,15 @@ class OfOperators(Evaluated):
         body = replace(self.body, outputs=tuple([self.body.outputs[k] for k in wanted]))
         if self.loops != 1:
             return GraphOfRuns(body, None)
-        request = next(self._between.steps(self._between.begin(values, run)))
-        refuse_other(request, run)
-        return GraphOfRuns(counted(body), request.arguments.trip_count, request.node.inputs[0])
+        program, env = self.rep.graph.program, self.rep.graph.begin(values, (), run)
+        for step in program.steps:
+            if step.bound.loop is not None:
+                break
+            program.keep(env, step, step.call(*step.given(env)))
+        loop: Any = step.bound.call
+        arguments = loop.arguments(*step.given(env))
+        refuse_other(loop.endless, arguments, run)
+        return GraphOfRuns(counted(body), arguments.trip_count, step.node.inputs[0])
 
     def places(self, swept: Sequence[str], _graph: Any) -> list[list[int]]:
         """Where inputs stand among what the graph is run with."""

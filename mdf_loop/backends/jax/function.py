@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mdf_loop.backends.jax.collected_rows import rows_of_evaluations
 from mdf_loop.backends.jax.drawn import Draws, GivenNoise, Keys, NoisePlace, named_draws
 from mdf_loop.backends.jax.jnp_templates import canonical, no_number
 from mdf_loop.backends.jax.static_step import TURN_ON, WIDE, JaxStep, long_number, lowered
@@ -233,12 +232,9 @@ class JaxFunction:
             draws: Draws = Keys(key) if noise is None else _given(step, noise)
             try:
                 found, failed = step.computed([arrays[name] for name in params], draws, **self._how)
-                is_collected = graph.history is not None and graph.history.width
-                results = (
-                    rows_of_evaluations(graph.history, named, found)
-                    if is_collected
-                    else dict(zip(named, map(_array, found), strict=True))
-                )
+                if graph.history is not None and graph.history.width:
+                    found = graph.history.evaluations(named, [x.array if isinstance(x, Padded) else x for x in found], jnp)
+                results = dict(zip(named, map(_array, found), strict=True))
             except NotImplementedError as error:
                 raise self._source.located(error) from error.__cause__
             is_safe = failed is None or self._how.get("flags")  # what has failed is not looked at then
@@ -289,6 +285,10 @@ def _type_of(value: Any, port: Any) -> Type:
     if array.ndim == 0 and array.dtype.kind in PYTHON and is_number:
         return Type(np.dtype(PYTHON[array.dtype.kind]), (), weak=True)
     return Type(np.dtype(array.dtype), array.shape)
+
+
+Function = JaxFunction
+"""What the table of engines knows it by."""
 
 
 class FailsOnDevice(Exception):

@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from mdf_loop.convert.scheduled.first_passes import FirstPasses
 from mdf_loop.convert.scheduled.loops import ScheduledLowering, loop_behind
 from mdf_loop.convert.scheduled.run_order import RunPlan
 from mdf_loop.convert.scheduled.slots import NUMBERS, TRUE, GivenInput, PassBuilder, might_be
+from mdf_loop.errors import UnsupportedOp
 from mdf_loop.ir import Body, Carried, Loop, Node
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, Value, available, literal
 from mdf_loop.readers.onnx.graph import DEFAULT_OPSET
@@ -55,6 +58,45 @@ class OpenRun:
         w = self.width or 1
         ends = range(len(self.names) * w, len(self.names) * w + w * self.tells_ends)
         return [k * w + n for k in chosen for n in range(w)] + [*ends]
+
+    def evaluations(self, names: Sequence[str], found: Sequence[Any], xp: Any = np, axis: int = 0) -> list[Any]:
+        """Outputs in all evaluations: an evaluation without a pass has the values of the one before.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The outputs that are wanted.
+        found : sequence of array
+            What the body gives in their places, and behind them which passes end an evaluation.
+        xp : module
+            numpy, or one that has its functions.
+        axis : int
+            That of the passes.
+
+        Raises
+        ------
+        UnsupportedOp
+            An output changes its shape.
+        """
+        w, ends = self.width, ["ends"] * self.tells_ends
+        columns = [self._passes(name, found[k * w : (k + 1) * w], xp, axis) for k, name in enumerate([*names, *ends])]
+        wanted = xp.arange(self.steps)
+        if self.tells_ends:  # behind how many passes so many evaluations are over; nan in JAX if none ever is
+            over = xp.cumsum(columns.pop()[(0,) * axis])
+            at = xp.searchsorted(over, xp.minimum(wanted + 1, xp.maximum(over[-1], 1)))
+        else:
+            at = xp.minimum(wanted, columns[0].shape[axis] - 1)
+        return [xp.take(column, at, axis=axis) for column in columns]
+
+    def _passes(self, name: str, parts: Sequence[Any], xp: Any, axis: int) -> Any:
+        """The values of an output in all passes, in the type that holds them all."""
+        rows = [xp.expand_dims(xp.asarray(part), axis) for part in parts[: self.alone]]
+        rows += map(xp.asarray, parts[self.alone :])
+        if len({row.shape[axis + 1 :] for row in rows}) > 1:
+            before, behind = ([*row.shape[axis + 1 :]] for row in (rows[0], rows[-1]))
+            raise UnsupportedOp(f"output {name!r} changes its shape, from {before} to {behind}")
+        dtype = np.result_type(*(row.dtype for row in rows))
+        return xp.concatenate([row.astype(dtype) for row in rows], axis)
 
 
 def open_run(lowering: ScheduledLowering, given: Sequence[GivenInput] = ()) -> OpenRun:
