@@ -115,21 +115,8 @@ def said_of(results: Results, arrays: list[np.ndarray], there: Mapping[str, Said
         key: {name: written(value, arrays, name) for name, value in part.items()} for key, part in parts.items()
     }
     said["recorded"] = {**there, **said["recorded"]}
-    rest = {
-        "model": about.model,
-        "iterations": about.iterations,
-        "stop": about.stop,
-        "seed": seed_text(about.seed) if isinstance(about.seed, np.random.SeedSequence) else about.seed,
-        "every": about.every,
-        "options": dict(about.options),
-        "trials": about.trials,
-        "collected": list(about.collected),
-        **({"steps": dict(about.steps)} if about.steps else {}),
-        **({"row": about.row} if about.row != "iteration" else {}),
-        **({"units": dict(about.units)} if about.units else {}),
-        **({"at_start": list(about.at_start)} if about.at_start else {}),
-        **({"may_decide": True} if about.may_decide else {}),
-    }
+    rest = {name: [*value] if isinstance(value, tuple) else value for name, value in vars(about).items() if name not in parts}
+    rest["seed"] = seed_text(about.seed) if isinstance(about.seed, np.random.SeedSequence) else about.seed
     said["about"] = {name: written(value, arrays, name) for name, value in rest.items()}
     return said
 
