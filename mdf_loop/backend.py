@@ -100,8 +100,9 @@ class LoopRep(BackendRep):
         if kwargs:
             _refuse(kwargs)
         run = start_run()
-        if run.options.how.by_jax and run.enclosing is None:
-            warn_user(f"mdf_loop.backend runs {self.body.name} in engine 'numpy', not by JAX; mdf_loop.run(model) does")
+        if run.options.how.device and run.enclosing is None:
+            title = run.options.how.title
+            warn_user(f"mdf_loop.backend runs {self.body.name} in engine 'numpy', not by {title}; mdf_loop.run(model) does")
         return self.run_in(run, inputs)
 
     def run_in(self, run: Run, inputs: Any) -> tuple[Any, ...]:

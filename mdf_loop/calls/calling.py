@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.calls.callables import DOMAIN, Called, branch_body, loop_body, loop_names, name_of, scan_body, scan_names
 from mdf_loop.calls.control_flow import condition, shared_length, trip_count
-from mdf_loop.calls.on_device import loop_by_jax
+from mdf_loop.calls.on_device import loop_on_device
 from mdf_loop.calls.prepared import (
     PreparedBranch,
     PreparedLoop,
@@ -423,7 +423,7 @@ def results_of(prepared: PreparedLoop, arguments: Arguments, run: Run) -> Any:
     if runner is not None:
         with run_by(None):
             return runner(prepared, arguments, run)
-    if run.options.how.by_jax and run.enclosing is None and (found := loop_by_jax(prepared, arguments, run)) is not None:
+    if run.options.how.device and run.enclosing is None and (found := loop_on_device(prepared, arguments, run)) is not None:
         return alone_or_all(handed_out(found))
     run.finish = handed_out_partly
 

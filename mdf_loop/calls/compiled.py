@@ -88,7 +88,7 @@ class Compiled:
         str
             A notebook shows it as tables that you can expand.
         """
-        if current_options().how.by_jax and (function := self._prepared.on_device.latest) is not None:
+        if current_options().how.device and (function := self._prepared.on_device.latest) is not None:
             return Explanations.of([function.watched.explain()])
         return explained(self._prepared.execute, source, steps)
 

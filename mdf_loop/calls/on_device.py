@@ -1,4 +1,4 @@
-"""Engine ``jax``: what JAX runs of a model or a loop, a loop as a graph that runs once, a warning where another engine has to."""
+"""What an engine on a device runs of a model or a loop, a loop as a graph that runs once, a warning where another one has to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdf_loop.calls.callables import Called, name_of
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, NotLowered, UnsupportedOp, did_you_mean, warn_user
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.ir import Body, Loop, Node
-from mdf_loop.options import Run
+from mdf_loop.options import Run, current_options
 from mdf_loop.readers.expressions.equations import EQUATIONS
 from mdf_loop.settings.random_streams import Seed
 from mdf_loop.system.threads import Recent
@@ -21,7 +21,6 @@ from mdf_loop.types.ports import Input, Output, Ports, numbered
 from mdf_loop.types.required import Asked, asked_types
 
 if TYPE_CHECKING:
-    from mdf_loop.backends.jax.function import JaxFunction
     from mdf_loop.calls.prepared import PreparedLoop
 
 T = TypeVar("T")
@@ -31,51 +30,52 @@ MOST = 64
 
 
 class OnDevice:
-    """What JAX runs of a model or a loop.
+    """What an engine on a device runs of a model or a loop.
 
     Parameters
     ----------
     name : str
         What warnings call it.
-    make : callable
-        ``make(**wanted)`` is the function for what is wanted: outputs, and in which steps.
+    source : callable
+        ``source(**how)`` is what a function is made of; ``how`` says in which steps a model is evaluated.
 
     Attributes
     ----------
-    latest : JaxFunction or None
+    latest : Function or None
         What ran last; None if another engine ran last.
     """
 
-    latest: JaxFunction | None = None
+    latest: Any = None
 
-    def __init__(self, name: str, make: Callable[..., JaxFunction]) -> None:
-        self.name, self._make = name, make
-        self._functions = Recent["JaxFunction"](MOST)
+    def __init__(self, name: str, source: Callable[..., Any]) -> None:
+        self.name, self._source = name, source
+        self._functions = Recent[Any](MOST)
         self._refused, self._warned = Recent[str](MOST), Recent[bool](MOST)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without what was compiled."""
-        return type(self), (self.name, self._make)
+        return type(self), (self.name, self._source)
 
-    def found(self, inputs: Mapping[str, Any], call: Callable[[JaxFunction], T], **wanted: Hashable) -> T | None:
-        """What a call of the function gives; None, with a warning, if it has no form in JAX; None as well if the run is an error.
+    def found(
+        self, inputs: Mapping[str, Any], call: Callable[[Any], T], outputs: Sequence[str] | None = None, **how: Hashable
+    ) -> T | None:
+        """What a call of the function gives; None, with a warning, if it has no form there; None as well if the run is an error.
 
         Raises
         ------
         ArgumentError
-            The call is wrong, or JAX has 32 bits where the model needs 64.
+            The call is wrong, or the back end has 32 bits where the model needs 64.
         """
-        from mdf_loop.backends.jax.function import FailsOnDevice
-
-        self.latest, key = None, tuple(wanted.items())
+        backend = current_options().how.on_device
+        self.latest, key = None, (backend.__name__, outputs, *how.items())
         kind = (key, *((name, *_kind_of(value)) for name, value in inputs.items()))
         if (known := self._refused.get(kind)) is not None:
             self.left(known)
             return None
         try:
-            function = self._functions.of(key, lambda: self._make(**wanted))
+            function = self._functions.of(key, lambda: backend.Function(self._source(**how), outputs))
             result = call(function)
-        except FailsOnDevice:
+        except backend.FailsOnDevice:
             return None
         except (UnsupportedOp, NotLowered, MalformedBody) as reason:
             said = str(reason)
@@ -85,7 +85,7 @@ class OnDevice:
         return result
 
     def is_left(self, run: Run) -> bool:
-        """Whether options ask for what JAX cannot do, whatever it runs; warns if so."""
+        """Whether options ask for what no back end on a device can do, whatever it runs; warns if so."""
         ends = {
             "options(max_iterations=)": run.options.max_iterations is not None,
             "options(timeout=)": run.deadline is not None,
@@ -93,7 +93,9 @@ class OnDevice:
         }
         asked = [name for name, is_asked in ends.items() if is_asked]
         if asked:
-            self.left(f"{' and '.join(asked)} needs a look at the loop while it runs, and JAX runs it as a whole")
+            self.left(
+                f"{' and '.join(asked)} needs a look at the loop while it runs, and {run.options.how.title} runs it as a whole"
+            )
         return bool(asked)
 
     def left(self, reason: str) -> None:
@@ -101,7 +103,7 @@ class OnDevice:
         self.latest = None
         if self._warned.get(reason) is None:
             self._warned.of(reason, lambda: True)
-            warn_user(f"{self.name} runs in engine 'numpy', not by JAX: {reason}")
+            warn_user(f"{self.name} runs in engine 'numpy', not by {current_options().how.title}: {reason}")
 
 
 def _kind_of(value: Any) -> tuple[Any, ...]:
@@ -111,11 +113,13 @@ def _kind_of(value: Any) -> tuple[Any, ...]:
     return type(value), str(dtype), shape, int(value) if is_whole else None
 
 
-def loop_by_jax(prepared: PreparedLoop, arguments: Arguments, run: Run) -> list[Any] | None:
-    """The results of a loop that was called by itself; None, with a warning, if it has no form in JAX."""
-    record, device = prepared.record, prepared.on_device
+def loop_on_device(prepared: PreparedLoop, arguments: Arguments, run: Run) -> list[Any] | None:
+    """The results of a loop that was called by itself; None, with a warning, if it has no form there."""
+    record, device, engine = prepared.record, prepared.on_device, run.options.how
     if called := next((value.function for value in arguments.captured if isinstance(value, Called)), None):
-        device.left(f"{name_of(called)!r} is called in each iteration; @mdf_loop.body makes it a body that JAX can run")
+        device.left(
+            f"{name_of(called)!r} is called in each iteration; @mdf_loop.body makes it a body that {engine.title} can run"
+        )
         return None
     named = [*prepared.names, *record.body.captures]
     if not {"M", "cond"}.isdisjoint(named):
@@ -123,24 +127,22 @@ def loop_by_jax(prepared: PreparedLoop, arguments: Arguments, run: Run) -> list[
         return None
     if device.is_left(run):
         return None
-    from mdf_loop.backends.jax.function import run_alone, traced
-
     limits = {} if record.scanned else {"M": arguments.trip_count, "cond": arguments.go}
-    values = [*map(traced, [*arguments.carried, *arguments.scanned]), *arguments.captured]
+    values = [*map(engine.on_device.traced, [*arguments.carried, *arguments.scanned]), *arguments.captured]
     inputs = {**limits, **dict(zip(named, values, strict=True))}
     key = key_of(run.stream.seed)
-    found = device.found(inputs, lambda function: run_alone(function, key, inputs))
+    found = device.found(inputs, lambda function: engine.on_device.run_alone(function, key, inputs))
     return None if found is None else [row for row, _ in in_rows(found, ()).values()]
 
 
 def key_of(seed: Seed) -> int:
-    """A number that begins a key of JAX, from a seed of ours."""
+    """A number that begins the random numbers on a device, from a seed of ours."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(int(seed))
     return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def in_rows(found: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, tuple[np.ndarray, np.ndarray | None]]:
-    """What :meth:`JaxFunction.rows` gives as numpy's arrays, each with the lengths of its rows; of one run cut to its length."""
+    """What a function gives on a device as numpy's arrays, each with the lengths of its rows; of one run cut to its length."""
     made: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
     for name, value in found.items():
         array, lengths = value if isinstance(value, tuple) else (value, None)
@@ -226,13 +228,6 @@ class LoopAlone:
     def located(self, error: Exception) -> Exception:
         """The error itself."""
         return error
-
-
-def function_of_loop(record: Loop) -> JaxFunction:
-    """A loop as a function of JAX."""
-    from mdf_loop.backends.jax.function import JaxFunction
-
-    return JaxFunction(LoopAlone(record))
 
 
 def fitted_to(asked: Asked | None, name: str, value: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mdf_loop.calls.content_cache import Cache, fingerprint
 from mdf_loop.calls.control_flow import condition, refuse_call, shared_length, trip_count
-from mdf_loop.calls.on_device import OnDevice, function_of_loop
+from mdf_loop.calls.on_device import LoopAlone, OnDevice
 from mdf_loop.errors import ArgumentError, KindError, MalformedBody, MissingCapture, UnsupportedOp, close_to, did_you_mean
 from mdf_loop.execute.endless import Endless
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
@@ -54,7 +54,7 @@ class PreparedLoop:
     @cached_property
     def on_device(self) -> OnDevice:
         """What JAX runs of it."""
-        return OnDevice(f"the loop over {self.record.body.name!r}", partial(function_of_loop, self.record))
+        return OnDevice(f"the loop over {self.record.body.name!r}", partial(LoopAlone, self.record))
 
     @cached_property
     def names(self) -> list[str]:

@@ -169,7 +169,7 @@ class Simulator:
             raise ArgumentError("theta has no row")
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
-        is_left = run.watch is not None or run.options.how.by_jax or any(map(has_nan, batch.columns.values()))  # a sweep warns
+        is_left = run.watch is not None or run.options.how.device or any(map(has_nan, batch.columns.values()))  # a sweep warns
         program = None if is_left else self._program(batch, run)
         if program is not None:
             found = self._by_columns(program, batch, streams, run)

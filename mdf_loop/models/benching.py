@@ -11,7 +11,7 @@ from typing import Any
 from mdf_loop.backend import prepare
 from mdf_loop.errors import let_through
 from mdf_loop.models.opening import run
-from mdf_loop.models.verifying import ONNXRUNTIME, by_jax, ending_if_endless, onnxruntime_session, opened
+from mdf_loop.models.verifying import ONNXRUNTIME, ending_if_endless, on_device, onnxruntime_session, opened
 from mdf_loop.options import options
 from mdf_loop.readers.onnx.file import load_onnx
 from mdf_loop.settings.engines import DEFINITION, ENGINES
@@ -76,7 +76,7 @@ def bench(
     model, inputs = opened(path, given, seed)
     call = _call(path, model, {**inputs, **how})
     places = [DEFINITION, *(name for name in ENGINES if name != DEFINITION)]
-    calls = {name: by_jax(model, inputs, how, seed) if ENGINES[name].by_jax else call for name in places}
+    calls = {name: on_device(model, inputs, how, seed) if ENGINES[name].device else call for name in places}
     invented = {name: value for name, value in inputs.items() if name not in given}
     found = [_timed(name, calls[name], seconds, seed, invented if name == DEFINITION else {}, engine=name) for name in places]
     return [*found, _in_onnxruntime(path, model, inputs, how, seconds)]

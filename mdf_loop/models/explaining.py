@@ -58,9 +58,9 @@ def explain_model(
     model = prepare(model)
     with watched_programs() as graphs:
         loops = loops_of(model, inputs or {})
-    by_jax = vars(model).get("_on_device") if current_options().how.by_jax else None
-    if by_jax is not None and by_jax.latest is not None:
-        return [by_jax.latest.watched.explain()]
+    on_device = vars(model).get("_on_device") if current_options().how.device else None
+    if on_device is not None and on_device.latest is not None:
+        return [on_device.latest.watched.explain()]
     of_loops = {id(loop.last_program) for loop in loops}
     whole = [explained_graph(graph, source, show_steps) for graph in graphs if id(graph.latest) not in of_loops]
     written = [] if operators or source or show_steps else [_as_written(model, loop) for loop in loops]

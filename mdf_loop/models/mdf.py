@@ -332,7 +332,7 @@ class MdfModel(Model):
             refuse_nothing(inputs)
             self.refuse_missing(inputs)
             self._warnings.warn(inputs, run)
-        if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
+        if (found := self.on_device(inputs, run, wish)) is not None:
             return found
         if wish.record:
             return recorded_run(self, inputs, run, wish)

@@ -232,11 +232,13 @@ class Model:
         """What a run gives; the run has begun."""
         raise NotImplementedError
 
-    def by_jax(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
-        """What a run by JAX gives; None if it has no form there."""
-        from mdf_loop.models.to_jax import run_by_jax
+    def on_device(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
+        """What a run on a device gives; None if that is not asked for, or has no form there."""
+        if not run.options.how.device:
+            return None
+        from mdf_loop.models.to_jax import run_on_device
 
-        return run_by_jax(self, inputs, run, wish)
+        return run_on_device(self, inputs, run, wish)
 
     def collected(self, wish: Wish) -> tuple[str, ...]:
         """The outputs that have a row for each iteration of a loop, or for each step, as far as is known after a run."""

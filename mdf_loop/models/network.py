@@ -80,7 +80,7 @@ class NetworkModel(Model):
     def found_by(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What a run gives; what the variables of an OpenVINO model keep begins again."""
         refuse_options(inputs, self.inputs)
-        if run.options.how.by_jax and (found := self.by_jax(inputs, run, wish)) is not None:
+        if (found := self.on_device(inputs, run, wish)) is not None:
             return found
         if wish.record:
             return recorded_rep(self.prepared, self, inputs, run, wish)

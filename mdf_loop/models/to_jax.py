@@ -273,26 +273,24 @@ def _line_in(path: Path, error: Exception) -> int | None:
 
 
 def device_of(model: Model) -> OnDevice:
-    """What JAX runs of a model; it is kept with the model."""
-    made: OnDevice = vars(model).setdefault("_on_device", OnDevice(model.name, lambda **wanted: to_jax(model, **wanted)))
+    """What engines on devices run of a model; it is kept with the model."""
+    made: OnDevice = vars(model).setdefault("_on_device", OnDevice(model.name, lambda **how: source_of(model, how)))
     return made
 
 
-def run_by_jax(model: Model, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
-    """What a run gives; None, with a warning, if the model has no form in JAX or is to be recorded."""
-    from mdf_loop.backends.jax.function import run_alone
-
-    key = key_of(run.stream.seed)
-    found = found_by_jax(model, inputs, run, wish, lambda function: run_alone(function, key, inputs), wish.outputs)
+def run_on_device(model: Model, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found | None:
+    """What a run gives; None, with a warning, if the model has no form there or is to be recorded."""
+    key, backend = key_of(run.stream.seed), run.options.how.on_device
+    found = found_on_device(model, inputs, run, wish, lambda function: backend.run_alone(function, key, inputs), wish.outputs)
     return None if found is None else Found({name: row for name, (row, _) in in_rows(found, ()).items()})
 
 
-def found_by_jax(
+def found_on_device(
     model: Model,
     inputs: Mapping[str, Any],
     run: Run,
     wish: Wish,
-    call: Callable[[JaxFunction], T],
+    call: Callable[[Any], T],
     outputs: Collection[str] | None,
 ) -> T | None:
     """What a call of the model as a function gives; None, with a warning, if what is asked for has none."""
@@ -303,5 +301,5 @@ def found_by_jax(
     if device.is_left(run):
         return None
     names = None if outputs is None else tuple(sorted(outputs))
-    in_steps = {} if wish.steps is None else {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect}
-    return device.found(inputs, call, outputs=names, **in_steps)
+    how = {"steps": wish.steps, "time_increment": wish.time_increment, "collect": wish.collect or None}
+    return device.found(inputs, call, names, **{name: value for name, value in how.items() if value is not None})

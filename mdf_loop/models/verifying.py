@@ -29,13 +29,13 @@ from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare as prepared
 from mdf_loop.models.opening import run
-from mdf_loop.models.to_jax import to_jax
+from mdf_loop.models.to_jax import source_of
 from mdf_loop.options import current_options, options
 from mdf_loop.readers.mdf.typed import has_conditions, is_typed
-from mdf_loop.settings.engines import DEFINITION, agreeing_engines
+from mdf_loop.settings.engines import DEFINITION, ENGINES, agreeing_engines
 from mdf_loop.types.elements import DTYPES, kind_of
 
-MDF, JAX, ONNXRUNTIME = "MDF", "jax", "onnxruntime"
+MDF, ONNXRUNTIME = "MDF", "onnxruntime"
 
 SLOW, PATIENCE = 10.0, 60.0
 """Seconds of a run with inputs that were drawn after which a warning says what may be wrong with them, and it is ended."""
@@ -132,7 +132,8 @@ def verify(
     others = [_engine(name, source, asked, seed) for name in engines]
     if not is_random:  # the scheduler may draw in another order
         others += _mdf(model, inputs, how, seed)
-    others += [_jax(model, inputs, how, seed, is_random), _onnxruntime(path, model, inputs, how, is_random)]
+    others += [_device(name, model, inputs, how, seed, is_random) for name in ENGINES if ENGINES[name].device]
+    others.append(_onnxruntime(path, model, inputs, how, is_random))
     report = Verification(reference, others, inputs)
     for place in others:
         _compare(report, place, rtol, atol)
@@ -223,25 +224,24 @@ def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Eval
     return _attempt(name, lambda: run(model, **inputs), seed, engine=name)
 
 
-def by_jax(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> Callable[[], dict[str, Any]]:
-    """A run by JAX; what has no form there is an error, not a run in another engine."""
+def on_device(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> Callable[[], dict[str, Any]]:
+    """A run by the engine, which is one on a device; what has no form there is an error, not a run in another engine."""
     made: list[Any] = []
 
     def call() -> dict[str, Any]:
+        backend = current_options().how.on_device
         if not made:
-            made.append(to_jax(model, **how))
-        from mdf_loop.backends.jax.function import run_alone
-
-        return {name: rows for name, (rows, _) in in_rows(run_alone(made[0], key_of(seed), inputs), ()).items()}
+            made.append(backend.Function(source_of(prepared(model), how)))
+        return {name: rows for name, (rows, _) in in_rows(backend.run_alone(made[0], key_of(seed), inputs), ()).items()}
 
     return call
 
 
-def _jax(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int, is_random: bool) -> Evaluator:
-    """The outputs by JAX, where the model has a form there."""
+def _device(name: str, model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int, is_random: bool) -> Evaluator:
+    """The outputs by an engine on a device, where the model has a form there."""
     if is_random:
-        return Evaluator(JAX, None, "the model draws random numbers, and JAX draws others")
-    return replace(_attempt(JAX, by_jax(model, inputs, how, seed), seed), is_failure=False)
+        return Evaluator(name, None, f"the model draws random numbers, and {ENGINES[name].title} draws others")
+    return replace(_attempt(name, on_device(model, inputs, how, seed), seed, engine=name), is_failure=False)
 
 
 def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int, **chosen: Any) -> Evaluator:

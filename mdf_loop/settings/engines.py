@@ -28,8 +28,10 @@ class Engine:
         Whether loops that are over before they are planned are run node by node.
     interprets_first_calls : bool
         Whether a program is written only for what is called again.
-    by_jax : bool
-        Whether what has a form in JAX is run by it, on the device that it finds.
+    device : str
+        The module of a back end that runs what has a form in it as a whole, on the device that it finds; empty if there is none.
+    title : str
+        What messages call that back end.
     needs : str
         The package that it needs, if any.
     """
@@ -39,8 +41,14 @@ class Engine:
     compiles_what_pays: bool = False
     interprets_short_loops: bool = False
     interprets_first_calls: bool = False
-    by_jax: bool = False
+    device: str = ""
+    title: str = ""
     needs: str = ""
+
+    @functools.cached_property
+    def on_device(self) -> Any:
+        """The module: its ``Function`` of a source, what runs one (``run_alone``, ``vmapped``), and what they need."""
+        return importlib.import_module(self.device)
 
 
 ENGINES = {
@@ -48,7 +56,7 @@ ENGINES = {
     "interpret": Engine(plans=False),
     "numpy": Engine(),
     "jit": Engine(compiles=True, interprets_short_loops=True, needs="llvmlite"),
-    "jax": Engine(by_jax=True, needs="jax"),
+    "jax": Engine(device="mdf_loop.backends.jax.function", title="JAX", needs="jax"),
 }
 """The engines by name; no other module names them."""
 
@@ -63,8 +71,8 @@ def available_engines() -> tuple[str, ...]:
 
 
 def agreeing_engines() -> tuple[str, ...]:
-    """The engines that run here and give the same results, random numbers included: all but JAX, which draws its own."""
-    return tuple(name for name in available_engines() if not ENGINES[name].by_jax)
+    """The engines that run here and give the same results, random numbers included: those on devices draw their own."""
+    return tuple(name for name in available_engines() if not ENGINES[name].device)
 
 
 def settled_engine(compiles: bool) -> str:

@@ -36,7 +36,7 @@ from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, c
 from mdf_loop.sweeps.seeds import seed_of, streams_of
 from mdf_loop.sweeps.side_by_side import run_together
 from mdf_loop.sweeps.sources import engine_of, stepping
-from mdf_loop.sweeps.vmapped import runs_at_once, runs_by_jax
+from mdf_loop.sweeps.vmapped import runs_at_once, runs_on_device
 from mdf_loop.sweeps.workers import here, in_parts
 
 log = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class Task:
 
     def length(self, given: int | None = None) -> int | None:
         """How many runs a piece has: what the caller says, all that JAX runs at once, or None where the clock decides."""
-        if given is not None or self.recorded or not ENGINES[self.engine].by_jax:
+        if given is not None or self.recorded or not ENGINES[self.engine].device:
             return given
         with self.chosen():
             return runs_at_once(self, start_run())
@@ -226,8 +226,8 @@ class Task:
 
     def _run(self, start: int, stop: int, run: Run, seconds: float) -> tuple[Chunk, int]:
         """What some runs gave, and how many of them are done."""
-        if run.options.how.by_jax and not self.recorded:  # JAX does not record, which each run says
-            on_device = runs_by_jax(self, start, stop, run)
+        if run.options.how.device and not self.recorded:  # devices do not record, which each run says
+            on_device = runs_on_device(self, start, stop, run)
             if on_device is not None:
                 return self._watched(on_device, start, stop)
         try:
@@ -285,7 +285,7 @@ class Task:
 
     def _first_warnings(self, suspects: Mapping[str, int]) -> tuple[int, list[str]]:
         """Run suspects again, one by one, until one warns, for at most :data:`AGAIN` seconds."""
-        engine = DEFAULT if ENGINES[self.engine].by_jax else self.engine
+        engine = DEFAULT if ENGINES[self.engine].device else self.engine
         alone = replace(self, options={**self.options, "engine": engine}, stops=False)
         try:
             with alone.chosen(), options(timeout=AGAIN):
