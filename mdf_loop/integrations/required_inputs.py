@@ -38,10 +38,8 @@ def open_ports(graph: Any) -> list[tuple[str, Any]]:
     """Ports and parameters that are read and have no value: no edge, default, function; each with its node."""
     fed = {(edge.receiver, edge.receiver_port) for edge in graph.edges}
     ports = [(node, port) for node in graph.nodes for port in node.input_ports if (node.id, port.id) not in fed]
-    found = [(node, port) for node, port in ports if default_value_of(port) is None and _is_read(port.id, node)]
-    found += [(node, port) for node, port in ports if default_value_of(port) is None and is_required(port)]
-    found += [(n, p) for n in graph.nodes for p in n.parameters if _is_nothing(p) and _is_read(p.id, n)]
-    return list({(node.id, place.id): (node.id, place) for node, place in found}.values())
+    found = [(n.id, p) for n, p in ports if default_value_of(p) is None and (is_required(p) or _is_read(p.id, n))]
+    return found + [(n.id, p) for n in graph.nodes for p in n.parameters if _is_nothing(p) and _is_read(p.id, n)]
 
 
 def _is_nothing(parameter: Any) -> bool:
