@@ -11,7 +11,6 @@ import os
 import pickle
 import sys
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 
 from mdf_loop.errors import let_through
 from mdf_loop.ir import Body
-from mdf_loop.system.threads import lock
+from mdf_loop.system.threads import KeptBySize, Recent
 
 T = TypeVar("T")
 
@@ -60,12 +59,17 @@ def fingerprint(source: Any) -> Hashable | None:
 def _of_string(source: str | os.PathLike) -> Hashable:
     if isinstance(source, str) and ("{" in source or "=>" in source or "\n" in source):
         return source
+    return stamp(os.fspath(source)) or str(source)
+
+
+def stamp(path: str) -> tuple[str, int, int] | None:
+    """A file as it is now: its path, size and time of change; None if there is none."""
     try:
-        found = os.stat(source)
+        found = os.stat(path)
     except (OSError, ValueError) as error:
         let_through(error)
-        return str(source)
-    return os.path.abspath(source), found.st_size, found.st_mtime_ns
+        return None
+    return path if os.path.isabs(path) else os.path.abspath(path), found.st_size, found.st_mtime_ns
 
 
 class _Identity:
@@ -82,81 +86,35 @@ class _Identity:
         return self is other or (isinstance(other, _Identity) and found is not None and other.source() is found)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Entry:
-    """A body, what it takes, and what was made of it."""
+    """A body, and what was made of it."""
 
-    key: Hashable
     body: Body
-    size: int
-    made: dict[Hashable, Any] = field(default_factory=dict)
+    made: Recent[Any] = field(default_factory=lambda: Recent(WAYS))
 
 
-class Cache:
-    """The bodies used last, by key, and what was made of them; safe to use from several threads.
-
-    Parameters
-    ----------
-    most : int
-        How many bodies are kept.
-    most_bytes : int
-        How many bytes they may have together; one that has more alone is not kept.
-    """
+class Cache(KeptBySize[_Entry]):
+    """The bodies used last, by key, and what was made of them; safe to use from several threads."""
 
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        self.most, self.most_bytes, self.size = most, most_bytes, 0
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._of_body: dict[int, _Entry] = {}
-        self._lock = lock()
+        super().__init__(most, most_bytes)
+        self._of_body = weakref.WeakValueDictionary[int, _Entry]()
 
     def body(self, key: Hashable | None, make: Callable[[], Body]) -> Body:
         """The body of this key, made now if there is none; without a key it is made each time."""
-        with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-                return self._entries[key].body
-        body = make()
-        if key is not None:
-            self._keep(_Entry(key, body, size_of((key, body))))
-        return body
+        if key is None:
+            return make()
+        if (found := self.get(key)) is None:
+            body = make()
+            found = self._of_body[id(body)] = _Entry(body)
+            self.keep(key, found, size_of((key, body)))
+        return found.body
 
     def prepared(self, body: Body, way: Hashable, make: Callable[[], T]) -> T:
         """What is made of a body in some way; kept as long as the body is."""
-        with self._lock:
-            entry = self._of_body.get(id(body))
-            if entry is not None and way in entry.made:
-                return entry.made[way]
-        made = make()
-        with self._lock:
-            if entry is not None:
-                if len(entry.made) >= WAYS:
-                    entry.made.clear()
-                entry.made[way] = made
-        return made
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._entries.clear()
-            self._of_body.clear()
-            self.size = 0
-
-    def _keep(self, entry: _Entry) -> None:
-        if entry.size > self.most_bytes:
-            return
-        with self._lock:
-            self._drop(entry.key)
-            self._entries[entry.key] = self._of_body[id(entry.body)] = entry
-            self.size += entry.size
-            while len(self._entries) > self.most or self.size > self.most_bytes:
-                self._drop(next(iter(self._entries)))
-
-    def _drop(self, key: Hashable) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self.size -= entry.size
-            if self._of_body.get(id(entry.body)) is entry:
-                del self._of_body[id(entry.body)]
+        entry = self._of_body.get(id(body))
+        return make() if entry is None else entry.made.of(way, make)
 
 
 def size_of(value: Any) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from mdf_loop.backend import LoopRep
 from mdf_loop.backend import prepare as prepare_onnx
-from mdf_loop.calls.content_cache import fingerprint, size_of
+from mdf_loop.calls.content_cache import fingerprint, size_of, stamp
 from mdf_loop.convert.loading import load, only_graph
 from mdf_loop.errors import KindError, let_through, warn_user
 from mdf_loop.models.mdf import MdfModel
@@ -27,12 +26,10 @@ from mdf_loop.readers.mdf.graph_objects import check_structure
 from mdf_loop.readers.model_files import noted_files
 from mdf_loop.readers.onnx.file import load_onnx
 from mdf_loop.settings.random_streams import Seed
-from mdf_loop.system.threads import lock
+from mdf_loop.system.threads import KeptBySize
 
 MOST, MOST_BYTES = 64, 1 << 28
 """How many models are kept, and how many bytes they may have together."""
-
-Stamp = tuple[str, int, int] | None
 
 
 @public
@@ -82,13 +79,13 @@ def prepare(model: Any, /) -> Model:
 
 def _prepared(model: Any) -> Model:
     if isinstance(model, str | os.PathLike):
-        return _kept.file(model)
+        return _of_file(model)
     if hasattr(model, "SerializeToString") and hasattr(model, "graph"):
-        return _kept.object(model, lambda: NetworkModel(prepare_onnx(model)))
+        return _of_object(model, lambda: NetworkModel(prepare_onnx(model)))
     if not hasattr(model, "graphs") and not hasattr(model, "nodes"):
         raise KindError(f"run takes a path, an MDF model or graph, or an ONNX model; got {type(model).__name__}")
     check_structure(model)
-    return _kept.object(model, lambda: _of_mdf(copy.deepcopy(model)))
+    return _of_object(model, lambda: _of_mdf(copy.deepcopy(model)))
 
 
 def _of_mdf(model: Any, source: str = "") -> MdfModel:
@@ -108,68 +105,41 @@ def _read(path: Path) -> Model:
     return made
 
 
-class KeptModels:
-    """The models used last, by content; a file with the stamps of all files that were read for it."""
+_kept = KeptBySize[tuple[Model, list[Any]]](MOST, MOST_BYTES)
+"""The models used last, by content; a file with the stamps of all files that were read for it."""
 
-    def __init__(self) -> None:
-        self._entries: OrderedDict[Hashable, tuple[Model, list[tuple[str, Stamp]], int]] = OrderedDict()
-        self._lock, self._size = lock(), 0
 
-    def file(self, path: str | os.PathLike[str]) -> Model:
-        """The model in a file, read again if that or a file it names has changed."""
-        place, said = os.path.abspath(path), os.fspath(path)
-        key = ("file", place, said, current_options().trusted)
-        if (found := self._current(key)) is not None:
-            return found
-        before = _stamp(place)
-        with noted_files() as files:
-            model = _read(Path(said))
-        stamps = [(each, _stamp(each)) for each in dict.fromkeys((place, *map(os.path.abspath, files), *_bodies_in(model)))]
-        if before == stamps[0][1]:  # it was not written meanwhile
-            self._keep(key, model, stamps)
-        return model
+def _of_file(path: str | os.PathLike[str]) -> Model:
+    """The model in a file, read again if that or a file it names has changed."""
+    place, said = os.path.abspath(path), os.fspath(path)
+    key = ("file", place, said, current_options().trusted)
+    if (found := _current(key)) is not None:
+        return found
+    before = stamp(place)
+    with noted_files() as files:
+        model = _read(Path(said))
+    stamps = [(each, stamp(each)) for each in dict.fromkeys((place, *map(os.path.abspath, files), *_bodies_in(model)))]
+    if before == stamps[0][1]:  # it was not written meanwhile
+        _kept.keep(key, (model, stamps), _size(model))
+    return model
 
-    def object(self, source: Any, make: Callable[[], Model]) -> Model:
-        """The model that an object is."""
-        key = fingerprint(source)
-        if key is None:
-            return make()
-        if (found := self._current(key)) is not None:
-            return found
-        model = make()
-        self._keep(key, model, [(place, _stamp(place)) for place in _bodies_in(model)])
-        return model
 
-    def _current(self, key: Hashable) -> Model | None:
-        """What is kept, unless a file that was read for it has changed."""
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None or any(_stamp(place) != stamp for place, stamp in entry[1]):
-                return None
-            self._entries.move_to_end(key)
-            return entry[0]
+def _of_object(source: Any, make: Callable[[], Model]) -> Model:
+    """The model that an object is."""
+    key = fingerprint(source)
+    if key is None:
+        return make()
+    if (found := _current(key)) is not None:
+        return found
+    model = make()
+    _kept.keep(key, (model, [(place, stamp(place)) for place in _bodies_in(model)]), _size(model))
+    return model
 
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._entries.clear()
-            self._size = 0
 
-    def _keep(self, key: Hashable, model: Model, stamps: list[tuple[str, Stamp]]) -> None:
-        size = _size(model)
-        if size > MOST_BYTES:
-            return
-        with self._lock:
-            self._drop(key)
-            self._entries[key] = model, stamps, size
-            self._size += size
-            while len(self._entries) > MOST or self._size > MOST_BYTES:
-                self._drop(next(iter(self._entries)))
-
-    def _drop(self, key: Hashable) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._size -= entry[2]
+def _current(key: Hashable) -> Model | None:
+    """What is kept, unless a file that was read for it has changed."""
+    model, stamps = _kept.get(key) or (None, [])
+    return None if any(stamp(place) != was for place, was in stamps) else model
 
 
 def _size(model: Model) -> int:
@@ -204,18 +174,6 @@ def _bodies_in(model: Model) -> Iterator[str]:
                 for thing in (*node.parameters, *node.functions)
                 for part in (thing.value, thing.args)
             ]
-
-
-def _stamp(path: str) -> Stamp:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError) as error:
-        let_through(error)
-        return None
-    return path if os.path.isabs(path) else os.path.abspath(path), found.st_size, found.st_mtime_ns
-
-
-_kept = KeptModels()
 
 
 @public

@@ -11,6 +11,7 @@ import contextlib
 import os
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from typing import Generic, TypeVar
@@ -96,3 +97,49 @@ class Recent(Generic[T]):
     def all(self) -> list[T]:
         """All that is kept."""
         return list(self._found.values())
+
+
+class KeptBySize(Generic[T]):
+    """What was used last, by key, up to so many bytes; several threads may use it at once.
+
+    Parameters
+    ----------
+    most : int
+        How many are kept.
+    most_bytes : int
+        How many bytes they may have together; one that has more alone is not kept.
+    """
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self.most, self.most_bytes, self.size = most, most_bytes, 0
+        self._entries: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._lock = lock()
+
+    def get(self, key: Hashable) -> T | None:
+        """What is kept; None if nothing is."""
+        with self._lock:
+            if key not in self._entries:
+                return None
+            self._entries.move_to_end(key)
+            return self._entries[key][0]
+
+    def keep(self, key: Hashable, value: T, size: int) -> None:
+        """Keep something of so many bytes, in the place of what has this key."""
+        if size > self.most_bytes:
+            return
+        with self._lock:
+            self._drop(key)
+            self._entries[key] = value, size
+            self.size += size
+            while len(self._entries) > self.most or self.size > self.most_bytes:
+                self._drop(next(iter(self._entries)))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self.size = 0
+
+    def _drop(self, key: Hashable) -> None:
+        _, size = self._entries.pop(key, (None, 0))
+        self.size -= size
