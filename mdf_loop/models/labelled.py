@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.models.results import About, Results, times
-from mdf_loop.models.written import widened
+from mdf_loop.models.written import holding, widened
 from mdf_loop.settings.engines import needed
 from mdf_loop.version import __version__
 
@@ -238,15 +238,9 @@ def padded(rows: Sequence[np.ndarray], fill: Any) -> tuple[np.ndarray, np.ndarra
     rank = max(row.ndim for row in rows)
     rows = [row.reshape(row.shape + (1,) * (rank - row.ndim)) if row.ndim < rank else row for row in rows]
     shape = tuple(max(row.shape[k] for row in rows) for k in range(rank))
-    dtype = np.result_type(*[widened(row).dtype for row in rows])
-    if dtype.kind in "biu" and not _fits(fill, dtype):
-        dtype = np.result_type(dtype, np.float64)
+    dtype = holding(np.result_type(*[widened(row).dtype for row in rows]), fill)
     out = np.full((len(rows), *shape), fill, dtype)
     for k, row in enumerate(rows):
         place: Any = (k, *map(slice, row.shape))
         out[place] = row
     return out, np.array([row.shape[0] if row.ndim else 1 for row in rows])
-
-
-def _fits(fill: Any, dtype: np.dtype) -> bool:
-    return bool(np.isfinite(fill)) and np.array(fill).astype(dtype) == fill

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.convert.weights import open_archive
-from mdf_loop.errors import FileError, LoopError, MalformedBody, MissingFile, let_through, warn_user
+from mdf_loop.errors import LoopError, MalformedBody, MissingFile, let_through, warn_user
 from mdf_loop.models.labelled import dataset, labels_of, named_arrays, seed_text, xarray
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.strangers import refuse_strange, zarr_attributes
 from mdf_loop.models.written import Said, read_again, written
 from mdf_loop.readers.model_files import as_path, like_file, shortened
 from mdf_loop.settings.engines import needed
-from mdf_loop.writers.atomic_files import replacing, sync_folder, write_npz
+from mdf_loop.writers.atomic_files import naming, replacing, sync_folder, write_npz
 
 SAID, VALUE, VALUES = "mdf_loop", "mdf_loop_value_{}", "mdf_loop_values"
 """Names in a file: what there is, as JSON, the arrays, and the group of arrays beside what was recorded to a folder."""
@@ -142,7 +142,7 @@ def _of_recording(place: Path, said: dict[str, Any]) -> Results:
     """Results of a run that was recorded to a folder; what was recorded is read when asked for."""
     import zarr
 
-    with _told(place):
+    with naming(place):
         group = zarr.open_group(place, mode="r", zarr_format=3, use_consolidated=False)
         held = group.get(VALUES, {})
         arrays = _arrays({"recorded": {}, "outputs": {}}, held, lambda name: np.asarray(held[name][...]))
@@ -156,7 +156,7 @@ def _of_recording(place: Path, said: dict[str, Any]) -> Results:
 
 def _of_dataset(place: Path) -> Any:
     """Results, or a labelled Dataset, in memory."""
-    with _told(place), _opened(place) as found:
+    with naming(place), _opened(place) as found:
         if SAID not in found.attrs:
             raise MalformedBody(f"{os.fspath(place)!r} holds no results of a run")
         if not str(found.attrs[SAID]).startswith("{"):  # the version, of what was not written by save
@@ -242,7 +242,7 @@ def write_dataset(made: Any, place: Path) -> None:
     package = _need(place)
     target = Path(os.path.realpath(place))
     beside = target.with_name(f".mdf-loop-{os.urandom(8).hex()}{place.suffix}")
-    with _told(place):
+    with naming(place):
         try:
             if package == "zarr":
                 with warnings.catch_warnings():
@@ -277,14 +277,3 @@ def _put(beside: Path, target: Path) -> None:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-@contextlib.contextmanager
-def _told(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except LoopError:
-        raise
-    except OSError as error:
-        let_through(error)
-        raise FileError(f"{os.fspath(place)!r} cannot be written or read: {error}") from error

@@ -119,6 +119,13 @@ FIRST_FOREIGN = 16
 """From this code on element types are not numpy's own."""
 
 
+def holding(dtype: np.dtype, fill: Any) -> np.dtype:
+    """A type that holds the filling as well."""
+    if dtype.kind in "biu" and not (np.isfinite(fill) and np.array(fill).astype(dtype) == fill):
+        return np.result_type(dtype, np.float64)
+    return dtype
+
+
 def widened(array: np.ndarray) -> np.ndarray:
     """An array of a type that other programs have: bfloat16 and float8 as float32, small integers as int8."""
     if array.dtype == object:

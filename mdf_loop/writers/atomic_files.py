@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from mdf_loop.errors import FileError, let_through
+from mdf_loop.errors import FileError, LoopError, let_through
 
 
 @contextlib.contextmanager
@@ -119,6 +119,23 @@ class NewFile:
             reason = f"{error.strerror or error}; what was there is unchanged"
             reason = reason if os.path.isdir(folder) else f"there is no folder {folder!r}"
             raise FileError(f"{self.path!r} cannot be written: {reason}") from error
+
+
+@contextlib.contextmanager
+def naming(place: Any, kinds: type[Exception] = OSError, what: str = "written or read") -> Iterator[None]:
+    """Errors of some kinds become one of ours, which names the place.
+
+    Raises
+    ------
+    FileError
+    """
+    try:
+        yield
+    except LoopError:
+        raise
+    except kinds as error:
+        let_through(error)
+        raise FileError(f"{str(place)!r} cannot be {what}: {error or type(error).__name__}") from error
 
 
 def second_name(path: str | os.PathLike, other: str | os.PathLike) -> None:

@@ -17,10 +17,11 @@ from mdf_loop.execute.interpret import Arguments, Session
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.ir import Collected
-from mdf_loop.models.recordings.zarr_folder import Folder, writing
+from mdf_loop.models.recordings.zarr_folder import Folder
 from mdf_loop.models.written import widened
 from mdf_loop.options import Run
 from mdf_loop.types.fitting import handed_out, handed_out_partly
+from mdf_loop.writers.atomic_files import naming
 
 FIRST, BYTES = 16, 1 << 21
 """Iterations of the first stretch, and bytes that a stretch may record."""
@@ -77,7 +78,7 @@ class ZarrRows(KeptRows):
         FileError
         """
         rows = widened(rows)
-        with writing(self._folder.place):
+        with naming(self._folder.place, what="written"):
             if self._array is None:
                 self._array = self._new(rows)
             elif (dtype := np.result_type(self._array.dtype, rows.dtype)) != self._array.dtype:  # whole numbers came first

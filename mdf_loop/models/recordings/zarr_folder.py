@@ -6,22 +6,22 @@ in the attributes, so that a folder of which the run was killed can be opened as
 
 from __future__ import annotations
 
-import contextlib
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mdf_loop.errors import FileError, LoopError, MalformedBody, let_through, warn_user
+from mdf_loop.errors import LoopError, MalformedBody, warn_user
 from mdf_loop.models.results import About, Results
 from mdf_loop.models.saving import IN_FOLDER, IN_ZARR, SAID, VALUE, VALUES, said_of
 from mdf_loop.models.strangers import zarr_attributes
 from mdf_loop.models.written import NotWritable
 from mdf_loop.settings.engines import needed
+from mdf_loop.writers.atomic_files import naming
 
 
 class Folder:
@@ -58,7 +58,7 @@ class Folder:
     @cached_property
     def group(self) -> Any:
         """The group of zarr; what was there is gone."""
-        with writing(self.place):
+        with naming(self.place, what="written"):
             group = self._zarr.open_group(self.place, mode="w", zarr_format=3)
         self._write(group, Results({}, self.about), {name: {"kind": IN_ZARR} for name in self.names})
         return group
@@ -77,25 +77,10 @@ class Folder:
         except NotWritable as error:
             warn_user(f"{str(self.place)!r} has what is recorded, and nothing else of the run: {error}")
             return
-        with warnings.catch_warnings(), writing(self.place):
+        with warnings.catch_warnings(), naming(self.place, what="written"):
             warnings.simplefilter("ignore")  # zarr's, about texts in other programs
             for k, array in enumerate(arrays):
                 axes = [f"{k}_{axis}" for axis in range(array.ndim)]
                 name = f"{VALUES}/{VALUE.format(k)}"
                 group.create_array(name, data=np.asarray(array), dimension_names=axes, overwrite=True)
             group.attrs[SAID] = json.dumps(said)
-
-
-@contextlib.contextmanager
-def writing(place: Any) -> Iterator[None]:
-    """Errors of writing name the folder.
-
-    Raises
-    ------
-    FileError
-    """
-    try:
-        yield
-    except OSError as error:
-        let_through(error)
-        raise FileError(f"{str(place)!r} cannot be written: {error}") from error

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mdf_loop.errors import FileError, KindError, LoopError, let_through
 from mdf_loop.readers.model_files import as_path, read_bytes, shortened
-from mdf_loop.writers.atomic_files import second_name
+from mdf_loop.writers.atomic_files import naming, second_name
 
 UNFINISHED = ".tmp-"
 """How the name of a part begins while it is written."""
@@ -44,18 +43,6 @@ def place_of(path: Any, what: str = "checkpoint") -> LocalPlace | RemotePlace:
     return RemotePlace(text.rstrip("/"))
 
 
-@contextlib.contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Errors name the place."""
-    try:
-        yield
-    except LoopError:
-        raise
-    except Exception as error:  # each kind of storage has its own
-        let_through(error)
-        raise FileError(f"{where!r} cannot be written or read: {error or type(error).__name__}") from error
-
-
 class LocalPlace:
     """A folder.
 
@@ -73,7 +60,7 @@ class LocalPlace:
 
     def names(self, within: str = "") -> list[str]:
         """What is there, or in a folder of it."""
-        with _told(str(self)):
+        with naming(self, Exception):
             try:
                 return os.listdir(self.folder / within)
             except FileNotFoundError:
@@ -81,7 +68,7 @@ class LocalPlace:
 
     def has(self, name: str) -> bool:
         """Whether a part is there."""
-        with _told(str(self)):
+        with naming(self, Exception):
             return (self.folder / name).exists()
 
     def read(self, name: str) -> bytes:
@@ -96,7 +83,7 @@ class LocalPlace:
 
     def write(self, name: str, content: bytes, is_new: bool = False) -> bool:
         """Write a part, in place of what is there; one that is to be new is not written where there is one, which is False."""
-        with _told(str(self)):
+        with naming(self, Exception):
             self.folder.mkdir(exist_ok=True)
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             for _ in range(TRIES):
@@ -126,13 +113,13 @@ class LocalPlace:
 
     def rename(self, name: str, other: str) -> None:
         """Let a part have another name, as far as it is there."""
-        with _told(str(self)), contextlib.suppress(FileNotFoundError):
+        with naming(self, Exception), contextlib.suppress(FileNotFoundError):
             self._remove(other)
             os.replace(self.folder / name, self.folder / other)
 
     def remove(self, name: str) -> None:
         """Remove a part, as far as it is there."""
-        with _told(str(self)):
+        with naming(self, Exception):
             self._remove(name)
 
     def _remove(self, name: str) -> None:
@@ -168,7 +155,7 @@ class RemotePlace:
 
     def names(self, within: str = "") -> list[str]:
         """What is there, or in a folder of it."""
-        with _told(self.address):
+        with naming(self, Exception):
             folder = f"{self._root}/{within}".rstrip("/")
             self._system.invalidate_cache(folder)
             try:
@@ -178,17 +165,17 @@ class RemotePlace:
 
     def has(self, name: str) -> bool:
         """Whether a part is there."""
-        with _told(self.address):
+        with naming(self, Exception):
             return bool(self._system.exists(f"{self._root}/{name}"))
 
     def read(self, name: str) -> bytes:
         """A part."""
-        with _told(self.address):
+        with naming(self, Exception):
             return bytes(self._system.cat_file(f"{self._root}/{name}"))
 
     def write(self, name: str, content: bytes, is_new: bool = False) -> bool:
         """Write a part, in place of what is there; one that is to be new is not written where there is one, which is False."""
-        with _told(self.address):
+        with naming(self, Exception):
             if is_new and self._system.exists(f"{self._root}/{name}"):
                 return False
             self._system.pipe_file(f"{self._root}/{name}", content)
@@ -196,10 +183,10 @@ class RemotePlace:
 
     def rename(self, name: str, other: str) -> None:
         """Let a part have another name, as far as it is there."""
-        with _told(self.address), contextlib.suppress(FileNotFoundError):
+        with naming(self, Exception), contextlib.suppress(FileNotFoundError):
             self._system.mv(f"{self._root}/{name}", f"{self._root}/{other}")
 
     def remove(self, name: str) -> None:
         """Remove a part, as far as it is there."""
-        with _told(self.address), contextlib.suppress(FileNotFoundError):
+        with naming(self, Exception), contextlib.suppress(FileNotFoundError):
             self._system.rm(f"{self._root}/{name}", recursive=True)

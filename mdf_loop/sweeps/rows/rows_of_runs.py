@@ -12,7 +12,7 @@ import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, PartialResults, in_words
 from mdf_loop.models.labelled import padded, rectangular
-from mdf_loop.models.written import widened
+from mdf_loop.models.written import holding, widened
 from mdf_loop.options import Run, part_of
 from mdf_loop.progress import Tally
 
@@ -116,15 +116,6 @@ def filled_up(rows: np.ndarray, lengths: np.ndarray, fill: Any) -> np.ndarray:
     for row, length in zip(wide, lengths.tolist(), strict=True):
         row[length:] = fill
     return wide
-
-
-def holding(dtype: np.dtype, fill: Any) -> np.dtype:
-    """A type that holds the filling as well."""
-    if dtype.kind in "US":
-        return dtype
-    if dtype.kind in "biu" and not (np.isfinite(fill) and np.array(fill).astype(dtype) == fill):
-        return np.result_type(dtype, np.float64)
-    return dtype
 
 
 def _filling(fill: Any, dtype: np.dtype) -> Any:

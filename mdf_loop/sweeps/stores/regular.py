@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import LoopError
+from mdf_loop.models.written import holding
 from mdf_loop.settings.engines import needed
-from mdf_loop.sweeps.rows.rows_of_runs import Span, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Span
 
 KINDS = "biufc"
 """Kinds of numbers that an array of a store may hold."""

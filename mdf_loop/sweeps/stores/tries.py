@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mdf_loop.errors import LoopError
+from mdf_loop.models.written import holding
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.labels import Labels
-from mdf_loop.sweeps.rows.rows_of_runs import Ran, holding
+from mdf_loop.sweeps.rows.rows_of_runs import Ran
 from mdf_loop.sweeps.stores.regular import KINDS, RowForm, RowLayout, chunk_shape
 from mdf_loop.sweeps.task import Task
 
