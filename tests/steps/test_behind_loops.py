@@ -13,6 +13,7 @@ import mdf_loop
 from mdf_loop.options import start_run
 from mdf_loop.settings.engines import can_compile
 from mdf_loop.sweeps import machine_runs, side_by_side, vectors
+from mdf_loop.sweeps.task import Task
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="without llvmlite each run is run by itself")
 OVER, TRIALS = {"drift": [-0.5, 0.25, 1.5]}, 23  # more runs than LANES
@@ -134,8 +135,9 @@ def test_loops_without_a_condition_run_together_unless_theirs_would_say_somethin
     text += " <double d = {0.1}, double most = {0.4}, int64 one = {1}>"
     body = {"onnx": text + " { y = Add (x, d) n = Add (k, one) more = Less (x, most) path = Identity (x) }"}
     alone, made = [], model("run[0]", draws=False, body=body if cond else None)
-    plain = type(made).evaluate
-    monkeypatch.setattr(type(made), "evaluate", lambda *args: alone.append(0) or plain(*args))
+    plain = type(made).found_by
+    monkeypatch.setattr(Task, "warn_of_loops", lambda _: None)  # which looks at the first run
+    monkeypatch.setattr(type(made), "found_by", lambda *args: alone.append(0) or plain(*args))
     with mdf_loop.options(engine="jit"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         mdf_loop.sweep(made, {"x0": np.linspace(0, 1, 50)}, seed=5)
@@ -147,7 +149,8 @@ def test_loops_without_a_condition_run_together_unless_theirs_would_say_somethin
 def test_what_is_swept_need_not_be_read(draws, monkeypatch):
     made, alone = model("run.x", draws=draws), []
     expected = mdf_loop.sweep(made, {"later": [1, 2, 3]}, trials=4, seed=1)
-    monkeypatch.setattr(type(made), "evaluate", lambda *args: alone.append(0))
+    monkeypatch.setattr(Task, "warn_of_loops", lambda _: None)  # which looks at the first run
+    monkeypatch.setattr(type(made), "found_by", lambda *args: alone.append(0))
     with mdf_loop.options(engine="jit"):
         found = mdf_loop.sweep(made, {"later": [1, 2, 3]}, trials=4, seed=1)
     np.testing.assert_array_equal(found["out0"], expected["out0"])
