@@ -78,6 +78,7 @@ INSTRUCTIONS = {
     "sub": {"f": "fsub", "iu": "sub"},
     "mul": {"f": "fmul", "iu": "mul", "b": "and"},
     "div": {"f": "fdiv"},
+    "quotient": {"f": "fdiv"},
     "and_": {"iub": "and"},
     "or_": {"iub": "or"},
     "xor": {"iub": "xor"},
@@ -105,16 +106,17 @@ for _name, _by_kind in INSTRUCTIONS.items():
         writes(_kinds, _name)(_called(_instruction.removeprefix("llvm.")) if _is_function else _plain(_instruction))
 
 
+writes("f", "neg")(lambda lanes, dtype, x: lanes.text.new(f"fneg {lanes.register(dtype)} {x}"))
+writes("f", "reciprocal")(lambda lanes, dtype, x: written(lanes, "div", dtype, [lanes.number(dtype, 1.0), x]))
+writes("iu", "floor", "ceil", "trunc")(lambda lanes, dtype, x: x)
+writes("u", "abs")(lambda lanes, dtype, x: x)
+
+
 @writes("f", "signbit")
 def _signbit(lanes: Lanes, dtype: np.dtype, x: str) -> str:
     bits = lanes.of(f"i{8 * dtype.itemsize}")
     cast = lanes.text.new(f"bitcast {lanes.register(dtype)} {x} to {bits}")
     return lanes.text.new(f"icmp slt {bits} {cast}, {lanes.all(f'i{8 * dtype.itemsize}', '0')}")
-
-
-@writes("f", "neg")
-def _neg(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    return lanes.text.new(f"fneg {lanes.register(dtype)} {x}")
 
 
 @writes("iu", "neg")
@@ -127,12 +129,6 @@ def _abs_whole(lanes: Lanes, dtype: np.dtype, x: str) -> str:
     type = lanes.register(dtype)
     call = lanes.text.declare(f"llvm.abs.{lanes.suffix(dtype)}", type, type, "i1")
     return lanes.text.new(f"{call}({type} {x}, i1 false)")
-
-
-@writes("u", "abs", "floor", "ceil", "trunc")
-@writes("i", "floor", "ceil", "trunc")
-def _same(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    return x
 
 
 @writes("iub", "not_")
@@ -174,11 +170,6 @@ def _sign_whole(lanes: Lanes, dtype: np.dtype, x: str) -> str:
         below = lanes.text.new(f"icmp slt {type} {x}, {zero}")
         found = lanes.select(dtype, below, lanes.number(dtype, -1), found)
     return lanes.select(dtype, lanes.text.new(f"icmp eq {type} {x}, {zero}"), zero, found)
-
-
-@writes("f", "reciprocal")
-def _reciprocal(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    return lanes.text.new(f"fdiv {lanes.register(dtype)} {lanes.number(dtype, 1.0)}, {x}")
 
 
 # Division of whole numbers: by zero it gives 0, the lowest number by -1 itself
@@ -238,19 +229,8 @@ def _known(x: str) -> int | None:
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-@writes("iu", "quotient")
-def _quotient(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return _Division(lanes, dtype, a, b).quotient()
-
-
-@writes("f", "quotient")
-def _quotient_of_floats(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return written(lanes, "div", dtype, [a, b])
-
-
-@writes("iu", "fmod")
-def _fmod_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return _Division(lanes, dtype, a, b).remainder()
+writes("iu", "quotient")(lambda lanes, dtype, a, b: _Division(lanes, dtype, a, b).quotient())
+writes("iu", "fmod")(lambda lanes, dtype, a, b: _Division(lanes, dtype, a, b).remainder())
 
 
 @writes("iu", "mod")
