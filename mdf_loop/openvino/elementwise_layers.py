@@ -10,50 +10,24 @@ from mdf_loop.openvino.layer_nodes import Nodes, Values, converts
 from mdf_loop.openvino.xml import Layer
 from mdf_loop.types.elements import kind_of
 
-_OF_ONE = {
-    "Abs": "Abs",
-    "Acos": "Acos",
-    "Acosh": "Acosh",
-    "Asin": "Asin",
-    "Asinh": "Asinh",
-    "Atan": "Atan",
-    "Atanh": "Atanh",
-    "BitwiseNot": "BitwiseNot",
+_SAME_OF_ONE = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cos Cosh Erf Exp Floor Identity IsNaN Log Mish Sigmoid Sign Sin Sinh Sqrt",
+    "Tan Tanh",
+)
+
+_OF_ONE = {name: name for names in _SAME_OF_ONE for name in names.split()} | {
     "Ceiling": "Ceil",
-    "Cos": "Cos",
-    "Cosh": "Cosh",
-    "Erf": "Erf",
-    "Exp": "Exp",
-    "Floor": "Floor",
     "HSwish": "HardSwish",
-    "Identity": "Identity",
-    "IsNaN": "IsNaN",
-    "Log": "Log",
     "LogicalNot": "Not",
-    "Mish": "Mish",
     "Negative": "Neg",
     "ReLU": "Relu",
-    "Sigmoid": "Sigmoid",
-    "Sign": "Sign",
-    "Sin": "Sin",
-    "Sinh": "Sinh",
     "SoftPlus": "Softplus",
     "SoftSign": "Softsign",
-    "Sqrt": "Sqrt",
-    "Tan": "Tan",
-    "Tanh": "Tanh",
 }
 """Types of one input whose meaning is that of an ONNX operator."""
 
-_OF_TWO = {
-    "Add": "Add",
-    "BitwiseAnd": "BitwiseAnd",
-    "BitwiseOr": "BitwiseOr",
-    "BitwiseXor": "BitwiseXor",
-    "Equal": "Equal",
-    "Greater": "Greater",
+_OF_TWO = {name: name for name in ["Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "Less"]} | {
     "GreaterEqual": "GreaterOrEqual",
-    "Less": "Less",
     "LessEqual": "LessOrEqual",
     "LogicalAnd": "And",
     "LogicalOr": "Or",
@@ -140,7 +114,7 @@ def floor_mod(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
     broadcast(layer, nodes, inputs)
     if _are_whole(nodes, inputs):
         return nodes.node("Mod", *inputs, fmod=0)
-    return nodes.own("FloorMod", *inputs)
+    return nodes.node("remainder", *inputs, domain="mdf")
 
 
 @converts("SquaredDifference", takes=2)
@@ -153,9 +127,9 @@ def squared_difference(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Val
 
 @converts("BitwiseLeftShift", "BitwiseRightShift", takes=2)
 def shift(layer: Layer, nodes: Nodes, inputs: Sequence[str]) -> Values:
-    """Bits moved; ONNX has it for numbers without a sign only."""
+    """Bits moved, the sign stays; ONNX has it for numbers without a sign only."""
     broadcast(layer, nodes, inputs)
-    return nodes.own(layer.type, *inputs)
+    return nodes.node("left_shift" if layer.type == "BitwiseLeftShift" else "right_shift", *inputs, domain="mdf")
 
 
 @converts("Select", takes=3)

@@ -9,7 +9,7 @@ import numpy as np
 from mdf_loop.kernels.arrays.axes import numbers, place, places
 from mdf_loop.kernels.arrays.bounds import shape_for
 from mdf_loop.kernels.arrays.indexing import element_places
-from mdf_loop.ops.batching import all_stacked, by_step, elementwise
+from mdf_loop.ops.batching import by_step, elementwise
 from mdf_loop.ops.registry import definition, kernel, say
 from mdf_loop.types.elements import DTYPES, kind_of
 
@@ -33,41 +33,11 @@ def divide(a, b):
     return a / b if a.dtype.kind not in "iu" else a // b
 
 
-@kernel("FloorMod", domain=DOMAIN, batch=elementwise)
-def floor_mod(a, b):
-    """The remainder with the sign of the divisor."""
-    return np.mod(a, b)
-
-
 @kernel("RoundAway", domain=DOMAIN, batch=elementwise)
 def round_away(x):
     """To the nearest whole number, halves away from zero."""
     near = np.trunc(x)
     return np.where(np.abs(x - near) >= 0.5, near + np.sign(x), near).astype(x.dtype)
-
-
-@kernel("BitwiseLeftShift", domain=DOMAIN, batch=elementwise)
-def left_shift(a, b):
-    """Bits moved up."""
-    return np.left_shift(a, b)
-
-
-@kernel("BitwiseRightShift", domain=DOMAIN, batch=elementwise)
-def right_shift(a, b):
-    """Bits moved down; the sign stays."""
-    return np.right_shift(a, b)
-
-
-def _with_axis(run, args, stacked, attrs):
-    """A scalar of each iteration becomes one element of each."""
-    (x,) = args
-    return all_stacked(x.reshape(-1, 1) if x.ndim == 1 else x)
-
-
-@kernel("AtLeast1D", domain=DOMAIN, batch=_with_axis)
-def at_least_1d(x):
-    """A scalar as one element, anything else as it is."""
-    return np.atleast_1d(x)
 
 
 @kernel("Span", domain=DOMAIN)
@@ -418,7 +388,7 @@ def random_uniform(shape, low, high, *, dtype=1, rng):
 say("Gather", domain=DOMAIN, light=True, traced=True)
 
 ARRANGED = (
-    *("AtLeast1D", "DepthToSpace", "Roll", "ShuffleChannels"),
+    *("DepthToSpace", "Roll", "ShuffleChannels"),
     *("SpaceToDepth", "Split", "SqueezeWhereOne", "StridedSlice", "Tile", "Transpose", "VariadicSplit"),
 )
 """Kernels of which types and constants decide what they do: they are traced."""

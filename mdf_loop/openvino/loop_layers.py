@@ -181,7 +181,7 @@ def _whole_part(layer: Layer, inner: Nodes, net: Net, result: int, results: dict
     inner.begin(net.layers[result])
     kind = inner.kind(name)
     if not kind.shape:
-        return inner.typed(inner.own("AtLeast1D", name), kind.dtype)
+        return inner.typed(inner.node("numpy.atleast_1d", name, domain="mdf"), kind.dtype)
     title = net.layers[result].name
     size = _part_of(layer, title, kind, slices)
     if size is not None and size < slices.part:

@@ -44,7 +44,6 @@ REASONS = {
     "values": "what it does depends on values, and is known nevertheless, or looked at when it runs",
     "open lengths": "lengths that only the run can tell",
     "lists": "lists, which are no arrays",
-    "recurrent": "a loop over time",
     "speed": "the kernel is written for the interpreter, and its Step would be slower than this one",
 }
 """Why a definition is written beside a kernel, where tracing the kernel does not give it."""

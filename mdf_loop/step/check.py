@@ -13,7 +13,7 @@ from typing import Any
 from mdf_loop.step.primitives import BOOL, INT64, PRIMITIVES, either_kind, type_of_result
 from mdf_loop.step.python_values import row_of
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Shape, Type, Value
-from mdf_loop.step.structure import regions_of
+from mdf_loop.step.structure import definition_of, regions_of
 
 Rule = Callable[[Value], bool]
 
@@ -179,17 +179,12 @@ def _check_region(region: Region, outside: frozenset[Value]) -> None:
         for x in value.args:
             _require(x in there or x.op == "const", value, f"reads {x!r} before it is there")
         _check_value(value)
-        for inner in (*regions_of(value), *_definition_of(value)):
+        for inner in (*regions_of(value), *definition_of(value)):
             _check_region(inner, frozenset(there))
         there.add(value)
     for x in region.results:
         if x not in there and x.op != "const":
             raise IllegalStep(f"a region gives {x!r}, which is not there")
-
-
-def _definition_of(value: Value) -> tuple[Region, ...]:
-    """What an operator as a whole says of itself in primitives."""
-    return (value.attr.definition,) if isinstance(value.attr, Apply) and value.attr.definition is not None else ()
 
 
 def _check_value(value: Value) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from mdf_loop.ops.registry import facts
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Region, Type, Value
-from mdf_loop.step.structure import Liveness, Looks, is_one_of_two, may_be_memory_of_another, read_by
+from mdf_loop.step.structure import Liveness, Looks, is_one_of_two, may_be_memory_of_another, read_by, read_in
 
 
 @dataclass
@@ -245,7 +245,7 @@ class Updates:
         (_, _, initial, *_), states, ends = attr.split(value.args), attr.states, attr.ends
         changing = {state for state, end in zip(states, ends, strict=True) if end is not state}
         over = Updates(attr.body, changing, self._looks, self.copied).over
-        inside = {x for inner in attr.body.values for x in read_by(inner)} | set(attr.body.results)
+        inside = set(read_in(attr.body))
         for item in self._items_of(value):
             if item.attr < attr.n_carried and (state := states[item.attr]) in changing and not state.type.is_static:
                 x, end = initial[item.attr], ends[item.attr]

@@ -45,6 +45,11 @@ def regions_of(value: Value) -> tuple[Region, ...]:
     return (value.attr.then, value.attr.other) if value.op == "branch" else ()
 
 
+def definition_of(value: Value) -> tuple[Region, ...]:
+    """What an operator as a whole is in primitives, where it says so."""
+    return (value.attr.definition,) if isinstance(value.attr, Apply) and value.attr.definition is not None else ()
+
+
 def is_always_true(value: Value) -> bool:
     """Whether a condition is a constant: one boolean, and true."""
     return value.op == "const" and value.type.dtype == BOOL and value.type.size == 1 and bool(value.attr)
@@ -151,10 +156,15 @@ def is_one_of_two(value: Value) -> bool:
 def read_by(value: Value) -> Iterator[Value]:
     """What a value reads, inside its regions as well."""
     yield from value.args
-    for region in regions_of(value):
-        yield from region.results
-        for inner in region.values:
-            yield from read_by(inner)
+    for region in (*regions_of(value), *definition_of(value)):
+        yield from read_in(region)
+
+
+def read_in(region: Region) -> Iterator[Value]:
+    """All values that a region and those inside it read."""
+    yield from region.results
+    for value in region.values:
+        yield from read_by(value)
 
 
 class Liveness:
@@ -246,5 +256,5 @@ def _values_of(region: Region) -> Iterator[Value]:
     """The values of a Step, those of its operators as a whole among them."""
     for value in values_in(region):
         yield value
-        if isinstance(value.attr, Apply) and value.attr.definition is not None:
-            yield from _values_of(value.attr.definition)
+        for definition in definition_of(value):
+            yield from _values_of(definition)

@@ -279,6 +279,19 @@ class TracedArray(Traced):
     def __round__(self, digits: int = 0) -> Any:
         raise self._refused("rounds to a number of Python's")
 
+    def scanned(self, step: Callable[..., Sequence[Any]], states: Sequence[Any], backwards: bool) -> tuple[Any, ...]:
+        """All first states, and the last ones, of a loop over the rows, ``step(row, states) -> states``, where it is compiled."""
+        trace, b = self.trace, self.trace.builder
+        if not b.guesses:
+            raise self._refused("loops over time")
+        turned = [slice(None, None, -1) if backwards else slice(None), *[slice(None)] * (self.ndim - 1)]
+
+        def once(row: Value, *now: Value) -> list[Value]:
+            return [trace.value(x) for x in step(trace.wrap(row), tuple(map(trace.wrap, now)))]
+
+        *last, outputs = b.scan(b.slice(self.value, turned), [*map(trace.value, states)], once)
+        return trace.wrap(b.slice(outputs, turned)), *map(trace.wrap, last)
+
     def copy(self, order: str = "C") -> Any:
         """An array of its own."""
         found = TracedArray(self.value, self.trace, is_fresh=not self.is_array)

@@ -66,6 +66,7 @@ def test_every_direction_is_that_of_the_kernel(op, attrs, direction, dtype):
 RARE = [
     ("LSTM", {"input_forget": 1}),
     ("LSTM", {"clip": 0.3}),
+    ("LSTM", {"activations": ["Softsign", "Affine", "Elu"]}),
     ("GRU", {"activations": ["HardSigmoid", "Relu"]}),
     ("RNN", {"layout": 1}),
     ("RNN", {"activations": ["Relu"]}),
@@ -73,13 +74,15 @@ RARE = [
 
 
 @pytest.mark.parametrize(("op", "attrs"), RARE)
-def test_what_few_write_is_left_to_the_kernel(op, attrs):
+def test_what_few_write_is_machine_code_as_well(op, attrs):
     names, given = inputs(op, 1, np.float32, True, True)
     if attrs.get("layout"):
         given |= {name: np.ascontiguousarray(given[name].swapaxes(0, 1)) for name in ("x", "h")}
     whole = model(op, names, given, {"hidden_size": HIDDEN, **attrs})
-    for a, b in zip(ran(whole, given, "jit")[0], ran(whole, given, "interpret")[0], strict=True):
+    found, prepared = ran(whole, given, "jit")
+    for a, b in zip(found, ran(whole, given, "interpret")[0], strict=True):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
+    assert prepared.graph._programs.latest.is_alone
 
 
 def test_a_cell_in_a_loop():

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import jax
 import numpy as np
+from jax import enable_x64
 
 from mdf_loop.backends.jax import traced_loops
 from mdf_loop.backends.jax.drawn import Draws
@@ -31,12 +32,7 @@ from mdf_loop.step.loop_types import is_no_limit
 from mdf_loop.step.lower import Names
 from mdf_loop.step.primitives import PRIMITIVES
 from mdf_loop.step.records import Apply, Region, Type, Value
-from mdf_loop.step.structure import Uses, is_always_true, regions_of, uses_of, values_in
-
-try:
-    from jax import enable_x64
-except ImportError:  # before JAX 0.8
-    from jax.experimental import enable_x64  # type: ignore[attr-defined, no-redef]
+from mdf_loop.step.structure import Uses, is_always_true, read_by, uses_of, values_in
 
 TURN_ON = 'JAX has 32 bits until one says jax.config.update("jax_enable_x64", True), once, before anything else of JAX'
 """What to do where 64 bits are needed."""
@@ -164,8 +160,7 @@ def _is_elementwise(region: Region, param: Value) -> bool:
     """Whether a region works on the elements of a value one by one, so that it need not be known how many there are."""
     seen = {param}
     for value in region.values:
-        inside = {x for inner in regions_of(value) for each in values_in(inner) for x in each.args}
-        if not seen.isdisjoint({*value.args, *inside}):
+        if not seen.isdisjoint(read_by(value)):
             if value.op not in PRIMITIVES and value.op not in ("select", "cast"):
                 return False
             seen.add(value)

@@ -20,8 +20,8 @@ from jax.custom_derivatives import linear_call
 from mdf_loop.backends.jax.jnp_templates import canonical, jax_dtype, no_number
 from mdf_loop.backends.jax.walked import GROWS, STRUCTURE, Padded, Walk, as_typed, manual_axes, varying
 from mdf_loop.errors import UnsupportedOp
-from mdf_loop.step.records import Apply, LoopRegion, Region, Value
-from mdf_loop.step.structure import is_always_true, may_end, regions_of
+from mdf_loop.step.records import LoopRegion, Region, Value
+from mdf_loop.step.structure import is_always_true, may_end, read_in, regions_of
 
 
 def unlimited() -> int:
@@ -72,7 +72,7 @@ class TracedLoop:
     def __post_init__(self) -> None:
         self.loop: LoopRegion = self.v.attr
         self.draws = self.w.draws.of_loop(self.v)
-        self.outer = [x for x in dict.fromkeys(_read_in(self.loop.body)) if x in self.w.known]
+        self.outer = [x for x in dict.fromkeys(read_in(self.loop.body)) if x in self.w.known]
         for x in self.outer:
             self.w.plain(x, self.w.known[x], self.v)
         read = {place for place, _ in self.w.how.uses.items_of(self.v)}
@@ -320,13 +320,3 @@ def loops_in(region: Region, depth: int = 0) -> Iterator[tuple[Value, int]]:
             yield value, depth
         for inner in regions_of(value):
             yield from loops_in(inner, depth + is_loop)
-
-
-def _read_in(region: Region) -> Iterator[Value]:
-    """All values that a region and those inside it read."""
-    yield from region.results
-    for value in region.values:
-        yield from value.args
-        inside = (value.attr.definition,) if isinstance(value.attr, Apply) and value.attr.definition is not None else ()
-        for inner in (*regions_of(value), *inside):
-            yield from _read_in(inner)

@@ -224,8 +224,6 @@ class Walk:
 
 def manual_axes(tree: Any) -> frozenset[str]:
     """The axes of a ``shard_map`` around over which some of these values differ from device to device."""
-    if not hasattr(jax, "typeof"):  # before such values had types of their own
-        return frozenset()
     types = [jax.typeof(x) for x in jax.tree.leaves(tree)]
     found: list[Any] = [getattr(getattr(t, "mat", None), "varying", None) or getattr(t, "vma", ()) for t in types]
     return frozenset().union(*found)

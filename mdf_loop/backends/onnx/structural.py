@@ -15,7 +15,7 @@ from mdf_loop.ir import Body, Carried, Collected, Loop, Node, Scanned, ValueType
 from mdf_loop.ir.fresh_names import rename_captures
 from mdf_loop.step.primitives import BOOL, INT64
 from mdf_loop.step.records import Apply, BranchRegion, LoopRegion, Reduction, Region, Size, Type, Value
-from mdf_loop.step.structure import why_no_condition
+from mdf_loop.step.structure import read_in, why_no_condition
 
 
 def _cast(p: GraphPrinter, v: Value) -> str:
@@ -154,7 +154,7 @@ def written_loop(p: GraphPrinter, v: Value) -> list[str]:
     count, condition, carried, scanned, _ = loop.split(v.args)
     inner = p.inside(p.origin(v))
     is_scan = bool(scanned) and not (loop.has_count or loop.has_condition) and _always_goes_on(loop)
-    is_scan = is_scan and not _is_read(loop.body, loop.index)
+    is_scan = is_scan and loop.index not in set(read_in(loop.body))
     record = _scan(inner, loop) if is_scan else _loop(p, inner, loop, scanned)
     initial = [p.of(x, dtype_of(state.type)) for x, state in zip(carried, loop.states, strict=True)]
     initial += [p.e.constant(_nothing(x.type)) for x in loop.last]
@@ -183,15 +183,6 @@ def _arranged(p: GraphPrinter, name: str, what: Collected, rank: int) -> str:
 
 def _always_goes_on(loop: LoopRegion) -> bool:
     return not loop.obeyed or loop.stays is loop.going or (loop.stays.op == "const" and bool(loop.stays.attr))
-
-
-def _is_read(region: Region, value: Value) -> bool:
-    """Whether a region or one in it reads a value."""
-    inside: list[Any] = [value.attr for value in region.values]
-    regions = [attr.body for attr in inside if isinstance(attr, LoopRegion)]
-    regions += [region for attr in inside if isinstance(attr, BranchRegion) for region in (attr.then, attr.other)]
-    here = any(value in x.args for x in region.values) or value in region.results
-    return here or any(_is_read(inner, value) for inner in regions)
 
 
 def _nothing(type: Type) -> np.ndarray:

@@ -55,22 +55,6 @@ def _count(data: Any, total: Any) -> int:
     return data.size // total.size if total.size else 0
 
 
-def _sum_of_sizes(data: Any, axes: Axes, keepdims: bool) -> Any:
-    return _sum(np.absolute(data), axes, keepdims)
-
-
-def _sum_of_squares(data: Any, axes: Axes, keepdims: bool) -> Any:
-    return _sum(np.square(data), axes, keepdims)
-
-
-def _length(data: Any, axes: Axes, keepdims: bool) -> Any:
-    return np.sqrt(_sum_of_squares(data, axes, keepdims))
-
-
-def _log_sum(data: Any, axes: Axes, keepdims: bool) -> Any:
-    return np.log(_sum(data, axes, keepdims))
-
-
 def _log_sum_exp(data: Any, axes: Axes, keepdims: bool) -> Any:
     """The largest element is taken off first so that exp cannot overflow."""
     peak = _largest(data, axes, True)
@@ -121,10 +105,10 @@ _register("ReduceProd", _widened(_product))
 _register("ReduceMean", _widened(_mean))
 _register("ReduceMax", _largest)
 _register("ReduceMin", _smallest)
-_register("ReduceL1", _widened(_sum_of_sizes))
-_register("ReduceL2", _widened(_length, integers=True))
-_register("ReduceSumSquare", _widened(_sum_of_squares))
-_register("ReduceLogSum", _widened(_log_sum, integers=True))
+_register("ReduceL1", _widened(lambda data, *how: _sum(np.absolute(data), *how)))
+_register("ReduceL2", _widened(lambda data, *how: np.sqrt(_sum(np.square(data), *how)), integers=True))
+_register("ReduceSumSquare", _widened(lambda data, *how: _sum(np.square(data), *how)))
+_register("ReduceLogSum", _widened(lambda *given: np.log(_sum(*given)), integers=True))
 _register("ReduceLogSumExp", _widened(_log_sum_exp, integers=True))
 
 

@@ -45,6 +45,8 @@ def has_formula(b: Any, dtype: np.dtype, *inputs: Any) -> bool:
 
 formula("fabs")(lambda b, x: b.abs(x))
 formula("float_power")(lambda b, x, y: b.pow(x, y))
+formula("fmax")(lambda b, x, y: b.select(b.or_(b.ge(x, y), b.ne(y, y)), x, y))  # if both are numbers
+formula("fmin")(lambda b, x, y: b.select(b.or_(b.le(x, y), b.ne(y, y)), x, y))
 
 
 @numpys("numpy.square")
@@ -97,18 +99,6 @@ def heaviside(b, x, half):
     """0 below zero, 1 above it; what is said at zero."""
     side = b.select(b.lt(x, 0), b.number(0, x), b.number(1, x))
     return b.select(b.ne(x, x), x, b.select(b.eq(x, 0), half, side))
-
-
-@formula("fmax")
-def fmax(b, x, y):
-    """The larger one, if both are numbers."""
-    return b.select(b.or_(b.ge(x, y), b.ne(y, y)), x, y)
-
-
-@formula("fmin")
-def fmin(b, x, y):
-    """The smaller one, if both are numbers."""
-    return b.select(b.or_(b.le(x, y), b.ne(y, y)), x, y)
 
 
 def _sum_of_powers(b: Any, x: Any, y: Any, exp: Any, log1p: Any, twice: Any) -> Any:

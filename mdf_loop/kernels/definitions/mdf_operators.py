@@ -114,28 +114,11 @@ def one_of(b: Any, condition: Any, x: Any, y: Any) -> Any:
     return b.as_array(found) if x.type.is_array else found
 
 
-@of_python("choose")
-def choose(b, condition, x, y):
-    """``x if condition else y``."""
-    return one_of(b, truth(b, condition), x, y)
-
-
-@of_python("and")
-def and_(b, x, y):
-    """``x and y``."""
-    return one_of(b, truth(b, x), y, x)
-
-
-@of_python("or")
-def or_(b, x, y):
-    """``x or y``."""
-    return one_of(b, truth(b, x), x, y)
-
-
-@of_python("not")
-def not_(b, x):
-    """``not x``."""
-    return b.eq(truth(b, x), b.const(False))
+of_python("choose")(lambda b, condition, x, y: one_of(b, truth(b, condition), x, y))
+of_python("and")(lambda b, x, y: one_of(b, truth(b, x), y, x))
+of_python("or")(lambda b, x, y: one_of(b, truth(b, x), x, y))
+of_python("not")(lambda b, x: b.eq(truth(b, x), b.const(False)))
+of_python("builtins.bool")(truth)
 
 
 def _extreme(kind: str, primitive: str) -> Call:
@@ -174,12 +157,6 @@ def where(b, condition, x, y):
     dtype = b.common_type(x, y)
     found = b.select(condition, b.strong(x, dtype), b.strong(y, dtype))
     return b.as_array(found) if is_number(found) and not b.traces else found
-
-
-@of_python("builtins.bool")
-def bool_(b, x):
-    """Python's ``bool``."""
-    return truth(b, x)
 
 
 def _python(kind: type) -> Call:

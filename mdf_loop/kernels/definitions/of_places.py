@@ -149,7 +149,7 @@ def scatter_nd(b, data, indices, updates, *, reduction="none"):
     return b.put_in("put", (data, b.reshape(updates, data.type.shape[width:]), *where), data.type)
 
 
-@definition("GatherND", since=12, why="values")
+@definition("GatherND", why="values")
 def gather_nd(b, data, indices, *, batch_dims=0):
     """Entries of the first axis, or one entry of several axes."""
     shape = indices.type.shape
@@ -165,12 +165,6 @@ def gather_nd(b, data, indices, *, batch_dims=0):
     if not all(isinstance(n, int) for n in rest):
         raise ValueError("an open length")
     return b.reshape(b.put_in("place", (data, *where), data.type.__class__(data.type.dtype, rest)), (*shape[:-1], *rest))
-
-
-@definition("GatherND", until=12, why="values")
-def gather_nd_11(b, data, indices):
-    """Entries of the first axis, or one entry of several axes."""
-    return gather_nd(b, data, indices)
 
 
 @definition("GatherElements", since=11, why="values")

@@ -115,13 +115,7 @@ def expand(b, data, shape):
     return b.broadcast(data, target)
 
 
-@definition("Shape", until=15, why="open lengths")
-def shape_1(b, data):
-    """The dimensions."""
-    return shape(b, data)
-
-
-@definition("Shape", since=15, why="open lengths")
+@definition("Shape", why="open lengths")
 def shape(b, data, *, start=0, end=None):
     """The dimensions from ``start`` up to ``end``."""
     axes = range(rank_of(data))[start:end]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_elements, refuse_shape
-from mdf_loop.kernels.mdf.expression_functions import size_of
+from mdf_loop.kernels.mdf.expression_functions import own_functions, size_of
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
 from mdf_loop.ops.batching import Result, all_stacked, by_step, elementwise, of_shape
 from mdf_loop.ops.registry import kernel, say
@@ -116,12 +116,6 @@ for _name in ("array", "asarray"):
     _made(_name)
 
 
-@kernel("numpy.atleast_1d", domain=DOMAIN)
-def atleast_1d(x):
-    """Numbers as arrays of one element; arrays as they are."""
-    return np.atleast_1d(x)
-
-
 def filled(name: str) -> None:
     """numpy's ``zeros`` and ``ones``."""
     function = getattr(np, name)
@@ -145,12 +139,6 @@ for _name in ("zeros", "ones"):
 def full(shape, fill_value, *, dtype=None):
     """An array of this shape, one value in all places."""
     return np.full(bounded(shape, "numpy.full"), fill_value, dtype)
-
-
-@kernel("numpy.full_like", domain=DOMAIN)
-def full_like(a, fill_value, *, dtype=None):
-    """An array of the same shape and type, one value in all places."""
-    return np.full_like(a, fill_value, dtype)
 
 
 @kernel("numpy.eye", domain=DOMAIN)
@@ -182,18 +170,6 @@ def linspace(start, stop, *, num=50, endpoint=True):
     return np.linspace(start, stop, num, endpoint)
 
 
-@kernel("numpy.shape", domain=DOMAIN)
-def shape(a):
-    """The length of each axis."""
-    return np.array(np.shape(a), np.int64)
-
-
-@kernel("numpy.size", domain=DOMAIN)
-def size(a):
-    """The number of elements."""
-    return int(np.size(a))
-
-
 operation("numpy.ndim", np.ndim, None)
 
 
@@ -201,23 +177,16 @@ def _of_matrices(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence
     return all_stacked(run(*args, **attrs)) if args[0].ndim > 2 else None
 
 
-@kernel("numpy.linalg.inv", domain=DOMAIN, batch=_of_matrices)
-def inv(a):
-    """The inverse of a square matrix."""
-    return np.linalg.inv(a)
-
-
-@kernel("numpy.linalg.det", domain=DOMAIN, batch=_of_matrices)
-def det(a):
-    """The determinant of a square matrix."""
-    return np.linalg.det(a)
-
-
-@kernel("numpy.linalg.solve", domain=DOMAIN)
-def solve(a, b):
-    """The x for which a @ x is b."""
-    return np.linalg.solve(a, b)
-
-
+own_functions(_of_matrices, {"linalg.inv": lambda a: np.linalg.inv(a), "linalg.det": lambda a: np.linalg.det(a)})
+own_functions(
+    None,
+    {
+        "linalg.solve": lambda a, b: np.linalg.solve(a, b),
+        "atleast_1d": lambda x: np.atleast_1d(x),
+        "full_like": lambda a, fill_value, *, dtype=None: np.full_like(a, fill_value, dtype),
+        "shape": lambda a: np.array(np.shape(a), np.int64),
+        "size": lambda a: int(np.size(a)),
+    },
+)
 for _name in ("inv", "det", "solve"):
     say(f"numpy.linalg.{_name}", domain=DOMAIN, factorises=True)

@@ -15,7 +15,7 @@ import numpy as np
 from mdf_loop.kernels.arrays.bounds import elements_of, refuse_digits, refuse_elements, refuse_product, refuse_unbounded
 from mdf_loop.kernels.mdf.expression_operators import DOMAIN, operation
 from mdf_loop.kernels.numbers.transcendental import error_function
-from mdf_loop.ops.batching import Result, all_stacked, along, by_step, elementwise
+from mdf_loop.ops.batching import Result, Rule, all_stacked, along, by_step, elementwise
 from mdf_loop.ops.registry import kernel, say
 
 Attributes = Mapping[str, Any]
@@ -32,6 +32,12 @@ universal_functions("sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arc
 universal_functions("degrees radians deg2rad rad2deg floor ceil trunc rint copysign nextafter heaviside")
 universal_functions("maximum minimum fmax fmin fmod float_power logaddexp logaddexp2 gcd ldexp")
 universal_functions("isnan isinf isfinite signbit logical_and logical_or logical_xor logical_not")
+
+
+def own_functions(batch: Rule | None, functions: Mapping[str, Callable[..., Any]]) -> None:
+    """Functions that only call numpy's: what stands behind ``*`` has to be known when the body is read."""
+    for name, run in functions.items():
+        kernel(f"numpy.{name}", domain=DOMAIN, batch=batch)(run)
 
 
 @kernel("numpy.square", domain=DOMAIN, batch=elementwise)
@@ -75,18 +81,15 @@ for _op in OF_MATH:
     _by_math(_op)
 
 
-@kernel("numpy.clip", domain=DOMAIN, batch=elementwise)
-def clip(a, a_min=None, a_max=None):
-    """Values below a_min become a_min, those above a_max a_max."""
-    return np.clip(a, a_min, a_max)
-
-
-@kernel("numpy.where", domain=DOMAIN, batch=elementwise)
-def where(condition, x, y):
-    """x where the condition is true, y elsewhere."""
-    return np.where(condition, x, y)
-
-
+own_functions(
+    elementwise,
+    {
+        "clip": lambda a, a_min=None, a_max=None: np.clip(a, a_min, a_max),
+        "where": lambda condition, x, y: np.where(condition, x, y),
+        "sinc": lambda x: np.sinc(x),
+        "nan_to_num": lambda x, *, nan=0.0, posinf=None, neginf=None: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf),
+    },
+)
 say("numpy.where", domain=DOMAIN, selects=True)
 
 
@@ -100,18 +103,6 @@ def _rounding(op: str) -> None:
 
 for _op in ("numpy.round", "numpy.around"):
     _rounding(_op)
-
-
-@kernel("numpy.nan_to_num", domain=DOMAIN, batch=elementwise)
-def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
-    """Numbers in place of nan and the infinities."""
-    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
-
-
-@kernel("numpy.sinc", domain=DOMAIN, batch=elementwise)
-def sinc(x):
-    """sin(pi x) / (pi x)."""
-    return np.sinc(x)
 
 
 def _one_curve(run: Callable[..., Any], args: Sequence[Any], stacked: Sequence[bool], attrs: Attributes) -> Result:
@@ -182,22 +173,13 @@ for _name in ("nansum", "nanprod", "nanmean", "nanmin", "nanmax"):
     reduction(_name)
 
 
-@kernel("numpy.count_nonzero", domain=DOMAIN)
-def count_nonzero(a, *, axis=None, keepdims=False):
-    """How many elements are not zero."""
-    return np.count_nonzero(a, axis, keepdims=keepdims)
-
-
-@kernel("numpy.std", domain=DOMAIN, batch=_reducing)
-def std(a, *, axis=None, ddof=0, keepdims=False):
-    """The standard deviation."""
-    return np.std(a, axis=axis, ddof=ddof, keepdims=keepdims)
-
-
-@kernel("numpy.var", domain=DOMAIN, batch=_reducing)
-def var(a, *, axis=None, ddof=0, keepdims=False):
-    """The variance."""
-    return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
+own_functions(
+    _reducing,
+    {
+        "std": lambda a, *, axis=None, ddof=0, keepdims=False: np.std(a, axis=axis, ddof=ddof, keepdims=keepdims),
+        "var": lambda a, *, axis=None, ddof=0, keepdims=False: np.var(a, axis=axis, ddof=ddof, keepdims=keepdims),
+    },
+)
 
 
 def along_one_axis(name: str) -> None:
@@ -301,72 +283,30 @@ def tensordot(a, b, *, axes=2):
     return np.tensordot(a, b, axes)
 
 
-@kernel("numpy.trace", domain=DOMAIN)
-def trace(a):
-    """The sum of the diagonal."""
-    return np.trace(a)
-
-
-@kernel("numpy.linalg.norm", domain=DOMAIN)
-def norm(x, *, ord=None, axis=None, keepdims=False):
-    """The norm of a vector or matrix."""
-    return np.linalg.norm(x, ord, axis, keepdims)
-
-
 def size_of(shape: Any) -> Any:
     """A shape that came as a value: a number or a row of them."""
     return tuple(np.asarray(shape).tolist()) if np.ndim(shape) else int(shape)
 
 
-@kernel("numpy.reshape", domain=DOMAIN, batch=by_step)
-def reshape(a, shape):
-    """The same elements in another shape; -1 is what is left."""
-    return np.reshape(a, size_of(shape))
-
-
-@kernel("numpy.ravel", domain=DOMAIN, batch=by_step)
-def ravel(a):
-    """All elements in a row."""
-    return np.ravel(a)
-
-
-@kernel("numpy.transpose", domain=DOMAIN, batch=by_step)
-def transpose(a, *, axes=None):
-    """The axes in another order; reversed if none is said."""
-    return np.transpose(a, axes)
-
-
-@kernel("numpy.swapaxes", domain=DOMAIN, batch=by_step)
-def swapaxes(a, *, axis1, axis2):
-    """Two axes change places."""
-    return np.swapaxes(a, axis1, axis2)
-
-
-@kernel("numpy.moveaxis", domain=DOMAIN, batch=by_step)
-def moveaxis(a, *, source, destination):
-    """Axes moved to other places."""
-    return np.moveaxis(a, source, destination)
-
-
-@kernel("numpy.expand_dims", domain=DOMAIN, batch=by_step)
-def expand_dims(a, *, axis):
-    """New axes of length 1."""
-    return np.expand_dims(a, axis)
-
-
-@kernel("numpy.squeeze", domain=DOMAIN, batch=by_step)
-def squeeze(a, *, axis=None):
-    """Without axes of length 1."""
-    return np.squeeze(a, axis)
-
-
-@kernel("numpy.flip", domain=DOMAIN, batch=by_step)
-def flip(m, *, axis=None):
-    """The elements in reversed order."""
-    return np.flip(m, axis)
-
-
-@kernel("numpy.roll", domain=DOMAIN, batch=by_step)
-def roll(a, shift, *, axis=None):
-    """Elements moved on, those that fall off at the end come in at the start."""
-    return np.roll(a, size_of(shift), axis)
+own_functions(
+    by_step,
+    {
+        "reshape": lambda a, shape: np.reshape(a, size_of(shape)),
+        "ravel": lambda a: np.ravel(a),
+        "transpose": lambda a, *, axes=None: np.transpose(a, axes),
+        "swapaxes": lambda a, *, axis1, axis2: np.swapaxes(a, axis1, axis2),
+        "moveaxis": lambda a, *, source, destination: np.moveaxis(a, source, destination),
+        "expand_dims": lambda a, *, axis: np.expand_dims(a, axis),
+        "squeeze": lambda a, *, axis=None: np.squeeze(a, axis),
+        "flip": lambda m, *, axis=None: np.flip(m, axis),
+        "roll": lambda a, shift, *, axis=None: np.roll(a, size_of(shift), axis),
+    },
+)
+own_functions(
+    None,
+    {
+        "count_nonzero": lambda a, *, axis=None, keepdims=False: np.count_nonzero(a, axis, keepdims=keepdims),
+        "trace": lambda a: np.trace(a),
+        "linalg.norm": lambda x, *, ord=None, axis=None, keepdims=False: np.linalg.norm(x, ord, axis, keepdims),
+    },
+)

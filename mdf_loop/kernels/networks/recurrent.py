@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.ops.batching import Result, folding
-from mdf_loop.ops.registry import kernel
+from mdf_loop.ops.registry import kernel, say
 
 Function = Callable[[np.ndarray], np.ndarray]
 State = tuple[np.ndarray, ...]
@@ -82,9 +82,9 @@ def run_directions(
     tuple
         Y, then the last of each state.
     """
-    n_directions, _, hidden = np.shape(weights[1])
+    n_directions, _, hidden = shape = weights[1].shape
     if hidden_size not in (None, hidden):
-        raise ValueError(f"hidden_size is {hidden_size}, but R has shape {list(np.shape(weights[1]))}")
+        raise ValueError(f"hidden_size is {hidden_size}, but R has shape {list(shape)}")
     if layout:
         x, states = x.swapaxes(0, 1), [None if s is None else s.swapaxes(0, 1) for s in states]
     wide = np.dtype(np.float32) if x.itemsize < 4 else x.dtype
@@ -93,7 +93,8 @@ def run_directions(
         w, r, b, p = (None if a is None else a[d].astype(wide, copy=False) for a in weights)
         start = tuple(np.zeros((x.shape[1], hidden), wide) if s is None else s[d].astype(wide, copy=False) for s in states)
         bias, step = cell(r, b, p, functions(n_directions)[d])
-        ran.append(_over_time(step, x.astype(wide, copy=False) @ w.T + bias, start, lengths, backwards))
+        gates = x.astype(wide, copy=False).reshape(x.shape[0] * x.shape[1], x.shape[2]) @ w.T + bias
+        ran.append(_over_time(step, gates.reshape(*x.shape[:2], w.shape[0]), start, lengths, backwards))
     y, *last = (np.stack(parts).astype(x.dtype, copy=False) for parts in zip(*ran, strict=True))
     if layout:
         return y.transpose(2, 1, 0, 3), *(state.swapaxes(0, 1) for state in last)
@@ -141,6 +142,8 @@ def _over_time(
     step: Step, gates: np.ndarray, state: State, lengths: np.ndarray | None, backwards: bool
 ) -> tuple[np.ndarray, ...]:
     """Every output of one direction, zero behind a sequence's end, and the last states."""
+    if lengths is None and (scanned := getattr(type(gates), "scanned", None)) is not None:  # a kernel is traced
+        return scanned(gates, step, state, backwards)
     y = np.zeros_like(gates, order="C", shape=(len(gates), *state[0].shape))
     for t in range(len(gates))[:: -1 if backwards else 1]:
         new = step(gates[t], state)
@@ -304,3 +307,7 @@ def lstm(
     functions = activated(("Sigmoid", "Tanh", "Tanh"), activations, activation_alpha, activation_beta, clip, n_gates=2)
     weights, states = (w, r, b, p), (initial_h, initial_c)
     return run_directions(cell, x, weights, sequence_lens, states, functions, direction, layout, hidden_size)
+
+
+for _op in ("RNN", "GRU", "LSTM"):
+    say(_op, traced=True)

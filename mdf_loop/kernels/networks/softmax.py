@@ -64,25 +64,17 @@ def hardmax(x, *, axis=-1):
     return (numbers == np.expand_dims(x.argmax(axis), axis)).astype(x.dtype)
 
 
-@kernel("Softmax", since=1, batch=along("axis", 1))
-def softmax_1(x, *, axis=1):
-    """Softmax over all axes from ``axis`` on, taken as one."""
-    return softmax(_matrix(x, axis)).reshape(x.shape)
+def _from_axis_on(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The same over all axes from ``axis`` on, taken as one."""
+
+    def of_matrix(x, *, axis=1):
+        return run(_matrix(x, axis)).reshape(x.shape)
+
+    return of_matrix
 
 
-@kernel("LogSoftmax", since=1, batch=along("axis", 1))
-def log_softmax_1(x, *, axis=1):
-    """LogSoftmax over all axes from ``axis`` on, taken as one."""
-    return log_softmax(_matrix(x, axis)).reshape(x.shape)
-
-
-@kernel("Hardmax", since=1, batch=along("axis", 1))
-def hardmax_1(x, *, axis=1):
-    """Hardmax over all axes from ``axis`` on, taken as one."""
-    return hardmax(_matrix(x, axis)).reshape(x.shape)
-
-
-for _op in ("Softmax", "LogSoftmax", "Hardmax"):
+for _op, _run in (("Softmax", softmax), ("LogSoftmax", log_softmax), ("Hardmax", hardmax)):
+    kernel(_op, since=1, batch=along("axis", 1))(_from_axis_on(_run))
     say(_op, traced=True)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from mdf_loop.backends.llvm.lanes.element_types import BOOL, FLOAT32, CannotCompile, element
 from mdf_loop.backends.llvm.lanes.vector_lanes import Lanes
 from mdf_loop.backends.llvm.mathematics import library
+from mdf_loop.backends.llvm.mathematics.elementary import Real
 from mdf_loop.step.primitives import PRIMITIVES
 
 Write = Callable[..., str]
@@ -78,6 +79,7 @@ INSTRUCTIONS = {
     "sub": {"f": "fsub", "iu": "sub"},
     "mul": {"f": "fmul", "iu": "mul", "b": "and"},
     "div": {"f": "fdiv"},
+    "quotient": {"f": "fdiv"},
     "and_": {"iub": "and"},
     "or_": {"iub": "or"},
     "xor": {"iub": "xor"},
@@ -105,16 +107,16 @@ for _name, _by_kind in INSTRUCTIONS.items():
         writes(_kinds, _name)(_called(_instruction.removeprefix("llvm.")) if _is_function else _plain(_instruction))
 
 
+writes("f", "neg")(lambda lanes, dtype, x: lanes.text.new(f"fneg {lanes.register(dtype)} {x}"))
+writes("f", "reciprocal")(lambda lanes, dtype, x: written(lanes, "div", dtype, [lanes.number(dtype, 1.0), x]))
+writes("iu", "floor", "ceil", "trunc")(lambda lanes, dtype, x: x)
+writes("u", "abs")(lambda lanes, dtype, x: x)
+
+
 @writes("f", "signbit")
 def _signbit(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    bits = lanes.of(f"i{8 * dtype.itemsize}")
-    cast = lanes.text.new(f"bitcast {lanes.register(dtype)} {x} to {bits}")
-    return lanes.text.new(f"icmp slt {bits} {cast}, {lanes.all(f'i{8 * dtype.itemsize}', '0')}")
-
-
-@writes("f", "neg")
-def _neg(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    return lanes.text.new(f"fneg {lanes.register(dtype)} {x}")
+    f = Real(lanes, dtype)
+    return f.whole("icmp slt", f.to_bits(x), f.n(0))
 
 
 @writes("iu", "neg")
@@ -129,12 +131,6 @@ def _abs_whole(lanes: Lanes, dtype: np.dtype, x: str) -> str:
     return lanes.text.new(f"{call}({type} {x}, i1 false)")
 
 
-@writes("u", "abs", "floor", "ceil", "trunc")
-@writes("i", "floor", "ceil", "trunc")
-def _same(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    return x
-
-
 @writes("iub", "not_")
 def _not(lanes: Lanes, dtype: np.dtype, x: str) -> str:
     ones = lanes.number(dtype, True if dtype == BOOL else -1)
@@ -145,9 +141,9 @@ def _extreme(question: str) -> Write:
     """nan where one is nan; of equal numbers, which zeros of two signs are, the second, as x86's instructions have it."""
 
     def write(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-        type = lanes.register(dtype)
-        found = lanes.select(dtype, lanes.text.new(f"fcmp {question} {type} {a}, {b}"), a, b)
-        return lanes.select(dtype, lanes.text.new(f"fcmp uno {type} {a}, {a}"), a, found)
+        f = Real(lanes, dtype)
+        found = f.select(f.is_(question, a, b), a, b)
+        return f.select(f.is_("uno", a, a), a, found)
 
     return write
 
@@ -158,12 +154,10 @@ writes("f", "min")(_extreme("olt"))
 
 @writes("f", "sign")
 def _sign(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    type, zero = lanes.register(dtype), lanes.number(dtype, 0.0)
-    below = lanes.text.new(f"fcmp olt {type} {x}, {zero}")
-    at = lanes.text.new(f"fcmp oeq {type} {x}, {zero}")
-    found = lanes.select(dtype, below, lanes.number(dtype, -1.0), lanes.number(dtype, 1.0))
-    found = lanes.select(dtype, at, zero, found)
-    return lanes.select(dtype, lanes.text.new(f"fcmp uno {type} {x}, {x}"), x, found)
+    f = Real(lanes, dtype)
+    found = f.select(f.is_("olt", x, f.k(0)), f.k(-1), f.k(1))
+    found = f.select(f.is_("oeq", x, f.k(0)), f.k(0), found)
+    return f.select(f.is_("uno", x, x), x, found)
 
 
 @writes("iu", "sign")
@@ -174,11 +168,6 @@ def _sign_whole(lanes: Lanes, dtype: np.dtype, x: str) -> str:
         below = lanes.text.new(f"icmp slt {type} {x}, {zero}")
         found = lanes.select(dtype, below, lanes.number(dtype, -1), found)
     return lanes.select(dtype, lanes.text.new(f"icmp eq {type} {x}, {zero}"), zero, found)
-
-
-@writes("f", "reciprocal")
-def _reciprocal(lanes: Lanes, dtype: np.dtype, x: str) -> str:
-    return lanes.text.new(f"fdiv {lanes.register(dtype)} {lanes.number(dtype, 1.0)}, {x}")
 
 
 # Division of whole numbers: by zero it gives 0, the lowest number by -1 itself
@@ -238,19 +227,8 @@ def _known(x: str) -> int | None:
     return int(text) if text.lstrip("-").isdigit() else None
 
 
-@writes("iu", "quotient")
-def _quotient(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return _Division(lanes, dtype, a, b).quotient()
-
-
-@writes("f", "quotient")
-def _quotient_of_floats(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return written(lanes, "div", dtype, [a, b])
-
-
-@writes("iu", "fmod")
-def _fmod_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    return _Division(lanes, dtype, a, b).remainder()
+writes("iu", "quotient")(lambda lanes, dtype, a, b: _Division(lanes, dtype, a, b).quotient())
+writes("iu", "fmod")(lambda lanes, dtype, a, b: _Division(lanes, dtype, a, b).remainder())
 
 
 @writes("iu", "mod")
@@ -277,36 +255,36 @@ def _floordiv_whole(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
     return lanes.select(dtype, parts.has_other_sign(parts.remainder()), less, found)
 
 
+def _rest(f: Real, a: str, b: str) -> tuple[str, str]:
+    """What a division of floats leaves, with the sign of ``a``, and whether that is neither zero nor of the sign of ``b``."""
+    left = written(f.lanes, "fmod", f.dtype, [a, b])
+    signs = [f.is_("olt", x, f.k(0)) for x in (left, b)]
+    truth = f.lanes.of("i1")
+    differ = f.new(f"xor {truth} {signs[0]}, {signs[1]}")
+    return left, f.new(f"and {truth} {differ}, {f.is_('une', left, f.k(0))}")
+
+
 @writes("f", "mod")
 def _mod(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
     """The remainder with the sign of the divisor."""
-    new, type, zero = lanes.text.new, lanes.register(dtype), lanes.number(dtype, 0.0)
-    left = written(lanes, "fmod", dtype, [a, b])
-    is_left = new(f"fcmp une {type} {left}, {zero}")
-    signs = [new(f"fcmp olt {type} {x}, {zero}") for x in (left, b)]
-    differ = new(f"xor {lanes.of('i1')} {signs[0]}, {signs[1]}")
-    found = lanes.select(dtype, differ, new(f"fadd {type} {left}, {b}"), left)
-    found = lanes.select(dtype, is_left, found, lanes.call("copysign", dtype, zero, b))
-    by_zero = new(f"fcmp oeq {type} {b}, {zero}")
-    return lanes.select(dtype, by_zero, left, found)
+    f = Real(lanes, dtype)
+    left, is_other = _rest(f, a, b)
+    found = f.select(is_other, f.add(left, b), left)
+    found = f.select(f.is_("oeq", left, f.k(0)), f.call("copysign", f.k(0), b), found)
+    return f.select(f.is_("oeq", b, f.k(0)), left, found)
 
 
 @writes("f", "floordiv")
 def _floordiv(lanes: Lanes, dtype: np.dtype, a: str, b: str) -> str:
-    new, type, zero = lanes.text.new, lanes.register(dtype), lanes.number(dtype, 0.0)
-    left = written(lanes, "fmod", dtype, [a, b])
-    whole = new(f"fdiv {type} {new(f'fsub {type} {a}, {left}')}, {b}")
-    signs = [new(f"fcmp olt {type} {x}, {zero}") for x in (left, b)]
-    differ = new(f"xor {lanes.of('i1')} {signs[0]}, {signs[1]}")
-    is_less = new(f"and {lanes.of('i1')} {differ}, {new(f'fcmp une {type} {left}, {zero}')}")
-    whole = lanes.select(dtype, is_less, new(f"fsub {type} {whole}, {lanes.number(dtype, 1.0)}"), whole)
-    down = lanes.call("floor", dtype, whole)
-    is_more = new(f"fcmp ogt {type} {new(f'fsub {type} {whole}, {down}')}, {lanes.number(dtype, 0.5)}")
-    down = lanes.select(dtype, is_more, new(f"fadd {type} {down}, {lanes.number(dtype, 1.0)}"), down)
-    quotient = new(f"fdiv {type} {a}, {b}")
-    at_zero = new(f"fcmp oeq {type} {whole}, {zero}")
-    found = lanes.select(dtype, at_zero, lanes.call("copysign", dtype, zero, quotient), down)
-    return lanes.select(dtype, new(f"fcmp oeq {type} {b}, {zero}"), quotient, found)
+    f = Real(lanes, dtype)
+    left, is_other = _rest(f, a, b)
+    whole = f.div(f.sub(a, left), b)
+    whole = f.select(is_other, f.sub(whole, f.k(1)), whole)
+    down = f.call("floor", whole)
+    down = f.select(f.is_("ogt", f.sub(whole, down), f.k(0.5)), f.add(down, f.k(1)), down)
+    quotient = f.div(a, b)
+    found = f.select(f.is_("oeq", whole, f.k(0)), f.call("copysign", f.k(0), quotient), down)
+    return f.select(f.is_("oeq", b, f.k(0)), quotient, found)
 
 
 # Shifts: all bits are gone where it is as far as the number is wide
