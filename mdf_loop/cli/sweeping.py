@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import sys
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +27,7 @@ from mdf_loop.cli.console import (
     table,
 )
 from mdf_loop.cli.problems import at_work
-from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults, warn_user
+from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
@@ -42,31 +44,55 @@ def axis(text: str) -> tuple[str, list[Any]]:
     try:
         if said.startswith("["):
             return name, list(json.loads(said))
-        if said.count(":") == 2:
-            return name, _spaced(text, *said.split(":"))
-        return name, [parameters.value_in(value) for value in said.split(",")]
+        if said.count(":") != 2:
+            return name, [parameters.value_in(value) for value in said.split(",")]
+        start, stop, count = said.split(":")
+        first, last, many = map(_finite, (start, stop, count.removeprefix("count=")))
     except (ValueError, RecursionError) as error:
         raise MalformedBody(
             f"--over {name}: {said!r} is not a list of values, such as 0:2:100 (from, to, count), 1,1.5 or [1, 2]"
         ) from error
-
-
-def _spaced(text: str, start: str, stop: str, count: str) -> list[float]:
-    """So many values from one to another; a warning where they look like those of another language: from, step, to."""
+    if cure := _of_steps(first, last, many, count[0] == "c"):
+        shown = dict(zip(("start", "stop", "count"), said.split(":"), strict=True))
+        raise MalformedBody(f"--over {text} is FROM:TO:COUNT; {cure.format(**shown)}")
     import numpy as np
 
-    values = np.linspace(float(start), float(stop), int(count)).tolist()
-    if len(values) > 0 and (len(values) == 1) != (float(start) == float(stop)):
-        between = (int(count) - float(start)) / float(stop) if float(stop) else 0.0
-        is_step = between > 0 and abs(between - round(between)) < 1e-9
-        cure = f"; for steps of {stop} from {start} to {count} write {start}:{count}:{round(between) + 1}" if is_step else ""
-        warn_user(f"--over {text} is FROM:TO:COUNT, and gives only the value {values[0]:g}{cure}")
-    return values
+    return name, np.linspace(first, last, int(many)).tolist()
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"{text} is no end of a range")
+    return number
+
+
+def _of_steps(first: float, last: float, many: float, is_count: bool) -> str:
+    """What to write where from, step, to is the likelier meaning, as in other languages, or where all values are the same.
+
+    Such a range has a whole number of steps below 1; as a count its values are no round number apart, as those of 0:0.5:6 are.
+    """
+    steps = round((many - first) / last) if last else 0
+    is_step = steps > 0 and not is_count and abs((many - first) / last - steps) < 1e-9
+    apart = (last - first) / max(many - 1, 1)
+    is_round = many > 3 and math.isclose(apart, float(f"{apart:.0e}"))
+    wrong = many < 1 or many % 1 or (many == 1) != (first == last)
+    if not wrong and (is_count or is_round or not is_step or last >= 1):
+        return ""
+    cure = f"for steps of {{stop}} from {{start}} to {{count}} write {{start}}:{{count}}:{steps + 1}; " if is_step else ""
+    return cure + (
+        "for one value write {start}" if wrong else "for {count} values up to {stop} write {start}:{stop}:count={count}"
+    )
+
+
+def values_said(over: Mapping[str, list[Any]]) -> str:
+    """What is swept over, in a line: the first value of each name, its last one, and how many there are."""
+    shown = {name: [f"{value:g}" if isinstance(value, float) else value for value in values] for name, values in over.items()}
+    return "; ".join(f"{name} from {values[0]} to {values[-1]}, {len(values)} values" for name, values in shown.items())
 
 
 def run_sweep(
     file: Path,
-    over: list[str],
+    over: dict[str, list[Any]],
     inputs: dict[str, Any],
     output: Path | None,
     plot: Path | None,
@@ -97,7 +123,7 @@ def run_sweep(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", FAILED, LoopWarning)  # the command says it itself
-            found = over_grid(file, parameters.each_once("--over", map(axis, over)) or None, **said, **inputs)
+            found = over_grid(file, over or None, **said, **inputs)
     except (PartialResults, LoopError) as error:
         if output is not None and error.results is not None:
             write_dataset(writable(error.results), output)
@@ -223,7 +249,10 @@ def sweep(
     opts["progress"] = parameters.listener(progress)
     opts |= parameters.asked_for(engine=engine)
     with at_work(file, **opts):
-        found = run_sweep(file, over or [], parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)
+        swept = parameters.each_once("--over", map(axis, over or []))
+        if swept and not json_ and progress is not False:
+            print(f"mdf-loop: {values_said(swept)}", file=sys.stderr)
+        found = run_sweep(file, swept, parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)
     _say(file, found, json_, store, output, plot)
 
 

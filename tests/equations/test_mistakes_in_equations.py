@@ -72,7 +72,7 @@ OTHER_LANGUAGES = [
     (T, "t: None", "is no value"),
     (T, "t: sum(x for x in t)", "write functions of whole arrays"),
     (T, "t: v.sum()", "write numpy.sum(v)"),
-    (T, "t: v.shape[0]", "write shape(v)"),
+    (T, "t: v.shape[0]", "write numpy.shape(v)"),
     (T, "t: [t + dt]", "write an array of expressions as one text, in quotes: '[t + dt]'"),
     (T, "t:", "it is an expression; got nothing"),
     (T, "t: t + np.random.choice([1, 2])", "write where(uniform() < 0.5, a, b)"),
