@@ -7,7 +7,6 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,10 +83,14 @@ def _of_steps(first: float, last: float, many: float, is_count: bool) -> str:
     )
 
 
-def values_said(over: Mapping[str, list[Any]]) -> str:
-    """What is swept over, in a line: the first value of each name, its last one, and how many there are."""
-    shown = {name: [f"{value:g}" if isinstance(value, float) else value for value in values] for name, values in over.items()}
-    return "; ".join(f"{name} from {values[0]} to {values[-1]}, {len(values)} values" for name, values in shown.items())
+def _swept(over: list[str], is_silent: bool) -> dict[str, list[Any]]:
+    """The values of each name; a line says the first one, the last one, and how many there are."""
+    found = parameters.each_once("--over", map(axis, over))
+    shown = {name: [f"{value:g}" if isinstance(value, float) else value for value in values] for name, values in found.items()}
+    said = [f"{name} from {values[0]} to {values[-1]}, {len(values)} values" for name, values in shown.items() if values]
+    if said and not is_silent:
+        print(f"mdf-loop: {'; '.join(said)}", file=sys.stderr)
+    return found
 
 
 def run_sweep(
@@ -249,9 +252,7 @@ def sweep(
     opts["progress"] = parameters.listener(progress)
     opts |= parameters.asked_for(engine=engine)
     with at_work(file, **opts):
-        swept = parameters.each_once("--over", map(axis, over or []))
-        if swept and not json_ and progress is not False:
-            print(f"mdf-loop: {values_said(swept)}", file=sys.stderr)
+        swept = _swept(over or [], is_silent=json_ or progress is False)
         found = run_sweep(file, swept, parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)
     _say(file, found, json_, store, output, plot)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mdf_loop
+from mdf_loop.checks.model_file import check
 from mdf_loop.errors import LoopError, MalformedBody
 from mdf_loop.readers.python.instead import CALLS, OF_ONE
 from tests.equations.test_words_of_equations import written
@@ -219,3 +220,43 @@ def test_a_range_over_the_length_of_a_value_is_a_loop_of_that_length(tmp_path, n
         return go, mdf_loop.loop(eval(count), True, x, body=lambda k, g, y: (g, y + k))
 
     assert np.array_equal(mdf_loop.loop(1, True, X[0], body=outer), X[0] + sum(range(eval(count, {"np": np, "x": X[0]}))))
+
+
+@pytest.mark.parametrize(
+    ("text", "cure", "written", "meant"),
+    [
+        ("where(-s[i], 1, 0)", "write 1 * x for x", "where(-(1 * s[i]), 1, 0)", 1),
+        ("s[i] - s[i]", "write 1 * x for x", "1 * s[i] - 1 * s[i]", 0),
+        ("heaviside(x[0, 1])", "the value at 0 comes second: heaviside(x, 0.5)", "heaviside(x[0, 1], 0.5)", 0),
+        ("(1 - v)/2 : 1", "write it without the unit; metadata has that", "(1 - v)/2", 0.5),
+        ("(1 - v)/2 : volt (constant)", "write it without the unit; metadata has that", "(1 - v)/2", 0.5),
+    ],
+)
+def test_small_mistakes_have_cures_that_run(text, cure, written, meant):
+    def run(text):
+        return mdf_loop.loop(1, True, v=0.0, x=X, s=np.array([True]), body=f"v: v + 0 * s[0] * sum(x)\ncollect y: {text}")[1][0]
+
+    with pytest.raises(LoopError, match=re.escape(cure)):
+        run(text)
+    assert run(written) == meant
+
+
+def test_a_sparse_matrix_is_made_an_array():
+    sparse = pytest.importorskip("scipy.sparse").csr_matrix(X)
+    with pytest.raises(LoopError, match=r"got csr_matrix; write \.toarray\(\) behind a sparse matrix"):
+        mdf_loop.loop(1, True, v=0.0, w=sparse, body="v: v + sum(w)")
+    assert mdf_loop.loop(1, True, v=0.0, w=sparse.toarray(), body="v: v + sum(w)") == X.sum()
+
+
+@pytest.mark.parametrize("more", ["", "\n                  k: k + 1"])
+def test_an_assignment_in_yaml_is_named_with_its_line(tmp_path, more):
+    lines = ["m:", "  graphs:", "    g:", "      nodes:", "        n:", "          parameters:", "            x: {value: 1}"]
+    lines += ["            run:", "              function: onnx::Loop", "              args: {M: 2, v: 0, k: 0, body: body}"]
+    lines += ["            body:", "              value:", "                carried:", "                  v = v + x"]
+    path = tmp_path / "m.yaml"
+    path.write_text("\n".join(lines) + more)
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.run(path)
+    assert str(caught.value).endswith(f"{'in line 14, ' if more else ''}an equation has a colon: v: v + x")
+    path.write_text(path.read_text().replace("v = v + x", "v: v + x").removesuffix(more) + "\n                  k: k + 1")
+    assert not [found for found in check(path) if found.kind == "error"]

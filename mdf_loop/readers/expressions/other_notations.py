@@ -372,6 +372,7 @@ _SIGNS = {
     r"%\s*[^\W\d]\w*\s+[^\W\d]": "write a comment behind #",
     r"\\": "write solve(A, b), which is A \\ b there",
     r"^\s*[\w.]+\s*:\s*[\w.]+(?:\s*:\s*[\w.]+)?\s*$": "arange(first, last + 1)",
+    r"^[^:\[{]*[^\s:]\s*:\s*(?:1|[^\W\d]\w*)(?:\s*\(\w+\))?\s*$": "write it without the unit; metadata has that: {units: {x: V}}",
     r"[^\W\d]\w*\$[^\W\d]\w*": "write a column of a table as a value of its own, with a name without $",
     "&&": "and",
     r"\|\|": "or",
