@@ -126,10 +126,7 @@ def listener(asked: bool | None) -> Any:
 class _Lines:
     """Progress in a file, such as the log of a job in a queue: a line now and then."""
 
-    SECONDS = 5.0
-
-    def __init__(self) -> None:
-        self._next = 0.0
+    SECONDS, _next = 5.0, 0.0
 
     def __call__(self, report: Any) -> None:
         """Write a report if it is time."""

@@ -43,44 +43,39 @@ def axis(text: str) -> tuple[str, list[Any]]:
     try:
         if said.startswith("["):
             return name, list(json.loads(said))
-        if said.count(":") != 2:
-            return name, [parameters.value_in(value) for value in said.split(",")]
-        start, stop, count = said.split(":")
-        first, last, many = map(_finite, (start, stop, count.removeprefix("count=")))
+        if said.count(":") == 2:
+            return name, _spaced(text, *said.split(":"))
+        return name, [parameters.value_in(value) for value in said.split(",")]
+    except MalformedBody:
+        raise
     except (ValueError, RecursionError) as error:
         raise MalformedBody(
             f"--over {name}: {said!r} is not a list of values, such as 0:2:100 (from, to, count), 1,1.5 or [1, 2]"
         ) from error
-    if cure := _of_steps(first, last, many, count[0] == "c"):
-        shown = dict(zip(("start", "stop", "count"), said.split(":"), strict=True))
-        raise MalformedBody(f"--over {text} is FROM:TO:COUNT; {cure.format(**shown)}")
+
+
+def _spaced(text: str, start: str, stop: str, count: str) -> list[float]:
+    """So many values from one to another.
+
+    From, step, to is the likelier meaning, as in other languages, where that is a whole number of steps below 1, and the values
+    would be no round number apart, as those of 0:0.5:6 are.
+
+    Raises
+    ------
+    MalformedBody
+        It probably means steps, or all values are the same.
+    """
     import numpy as np
 
-    return name, np.linspace(first, last, int(many)).tolist()
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text} is no end of a range")
-    return number
-
-
-def _of_steps(first: float, last: float, many: float, is_count: bool) -> str:
-    """What to write where from, step, to is the likelier meaning, as in other languages, or where all values are the same.
-
-    Such a range has a whole number of steps below 1; as a count its values are no round number apart, as those of 0:0.5:6 are.
-    """
-    steps = round((many - first) / last) if last else 0
-    is_step = steps > 0 and not is_count and abs((many - first) / last - steps) < 1e-9
-    apart = (last - first) / max(many - 1, 1)
-    is_round = many > 3 and math.isclose(apart, float(f"{apart:.0e}"))
-    wrong = many < 1 or many % 1 or (many == 1) != (first == last)
-    if not wrong and (is_count or is_round or not is_step or last >= 1):
-        return ""
-    cure = f"for steps of {{stop}} from {{start}} to {{count}} write {{start}}:{{count}}:{steps + 1}; " if is_step else ""
-    return cure + (
-        "for one value write {start}" if wrong else "for {count} values up to {stop} write {start}:{stop}:count={count}"
-    )
+    first, last, many = map(float, (start, stop, count.removeprefix("count=")))
+    steps, apart = (many - first) / (last or np.inf), (last - first) / max(many - 1, 1)
+    is_step = count[0] != "c" and steps > 0 and min(steps % 1, 1 - steps % 1) < 1e-9
+    wrong = not many.is_integer() or many < 1 or (many == 1) != (first == last)
+    if wrong or (is_step and last < 1 and not (many > 3 and math.isclose(apart, float(f"{apart:.0e}")))):
+        cure = f"for steps of {stop} from {start} to {count} write {start}:{count}:{round(steps) + 1}; " if is_step else ""
+        cure += f"for one value write {start}" if wrong else f"for {count} values up to {stop} write {start}:{stop}:count={count}"
+        raise MalformedBody(f"--over {text} is FROM:TO:COUNT; {cure}")
+    return np.linspace(first, last, int(many)).tolist()
 
 
 def _swept(over: list[str], is_silent: bool) -> dict[str, list[Any]]:

@@ -158,9 +158,9 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
         meant = "it is a tab: YAML is indented by spaces" if is_tab else MEANT.get(str(error.problem).partition(" for ")[0], "")
-        before = text.split("\n")[mark.line - 1] if mark and mark.line and "mapping values" in str(error.problem) else ""
-        if cure := as_equation(before.strip())[2:]:
-            meant = f"in line {mark.line}, {cure}"
+        before = "".join(text.split("\n")[mark.line - 1 : mark.line]).strip() if mark else ""
+        if mark and "mapping values" in str(error.problem) and (cure := as_equation(before)):
+            meant = f"in line {mark.line}, {cure[2:]}"
         said = ", ".join(filter(None, (error.context, error.problem)))
         raise ValueError(f"{where}{said}{'; ' if meant else ''}{meant}") from error
     except yaml.reader.ReaderError as error:  # which knows no line

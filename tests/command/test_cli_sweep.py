@@ -70,7 +70,7 @@ def test_other_ranges_are_as_many_values(values):
     assert np.array_equal(axis(f"drift={values}")[1], np.linspace(first, last, int(count)))
 
 
-@pytest.mark.parametrize("values", ["0:inf:3", "0:1:nan", "a:1:2", "0:1:"])
+@pytest.mark.parametrize("values", ["a:1:2", "0:1:", "0::3", "0:1:2:3"])
 def test_ends_of_a_range_are_numbers(values):
     with pytest.raises(MalformedBody, match="is not a list of values"):
         axis(f"drift={values}")

@@ -24,22 +24,15 @@ def without_list(node: ast.AST) -> str:
     >>> without_list(ast.parse("[2 * x for x in run.v]", mode="eval").body)
     '; write 2 * run.v'
     """
-    match node:
-        case ast.ListComp(elt=made, generators=[ast.comprehension(target=ast.Name(id=name), iter=of, ifs=[])]):
-            parts = [part for part in ast.walk(made) if isinstance(part, ast.expr)]
-            names = {part.id for part in parts if isinstance(part, ast.Name)}
-            is_plain = all(isinstance(part, ast.BinOp | ast.UnaryOp | ast.Name | ast.Constant) for part in parts)
-            if is_plain and names == {name} and isinstance(of, ast.Name | ast.Attribute):
-                return "; write " + re.sub(rf"\b{name}\b", ast.unparse(of), ast.unparse(made))
-    return ""
+    found = re.fullmatch(r"\[([^\[\]]+) for (\w+) in ([\w.]+)\]", ast.unparse(node))
+    if found is None or {*re.findall(r"[^\W\d]\w*", found[1])} != {found[2]}:
+        return ""
+    return "; write " + re.sub(rf"\b{found[2]}\b", found[3], found[1])
 
 
 def is_of_library(function: ast.Attribute) -> bool:
     """Whether a function belongs to a library that expressions do not have: ``torch.exp``."""
-    return ast.unparse(function).partition(".")[0] in _LIBRARIES
-
-
-_LIBRARIES = {"torch", "jax", "jnp", "tf", "tensorflow", "scipy", "special", "cupy", "stats", "statistics"}
+    return ast.unparse(function).partition(".")[0] in ("torch", "jax", "jnp", "tf", "tensorflow", "scipy", "special", "cupy")
 
 
 def bare_function(node: ast.AST) -> str:
