@@ -232,7 +232,8 @@ class Search:
         found = optimize.minimize(lambda x: self.losses(x[None])[0], best, method="Nelder-Mead", bounds=bounds, options=near)
         x, least = found.x, found.fun
         values = dict(zip(self.bounds, map(float, x), strict=True))
-        if said := self._unseen(x, "; ".join(self._at_bounds(values).values())):
+        if said := self._unseen(x):
+            self._warn_of(values, dict.fromkeys(values, 0.0))  # bounds that leave the true values out may be why
             warn_user(f"the estimates and their errors mean nothing: {said}")
             return Estimates(values, dict.fromkeys(values, float("nan")), float(least), self)
         errors = dict(zip(self.bounds, map(float, self._errors(x)), strict=True))
@@ -288,29 +289,20 @@ class Search:
 
     def _warn_of(self, values: Mapping[str, float], errors: Mapping[str, float]) -> None:
         """Say which estimates the data do not decide."""
-        at_bounds = self._at_bounds(values)
-        for name in values:
+        for name, value in values.items():
+            low, high = self.bounds[name]
             if np.isinf(errors[name]):
                 why = "the compared numbers do not change with it, change only in jumps, or change as with another parameter"
                 warn_user(f"the data do not decide {name}: {why}")
-            elif name in at_bounds:
-                warn_user(at_bounds[name])
-
-    def _at_bounds(self, values: Mapping[str, float]) -> dict[str, str]:
-        """What to say of estimates that are at their bounds."""
-        found = dict[str, str]()
-        for name, value in values.items():
-            low, high = self.bounds[name]
-            if min(value - low, high - value) <= 1e-3 * (high - low):
+            elif min(value - low, high - value) <= 1e-3 * (high - low):
                 bounds = f"over[{name!r}] = ({low:g}, {high:g})"
-                found[name] = f"the estimate of {name}, {value:.4g}, is at its bound: {bounds} may be too narrow"
-        return found
+                warn_user(f"the estimate of {name}, {value:.4g}, is at its bound: {bounds} may be too narrow")
 
-    def _unseen(self, x: np.ndarray, at_bounds: str) -> str:
+    def _unseen(self, x: np.ndarray) -> str:
         """What the data have and the model does not, whatever the parameters; empty for nothing."""
         if not isinstance(self.objective, Distance) or not self._has_squares:
             return ""
-        return self.objective.unseen.said(self.simulator.by_name(np.array([x, (self.low + self.high) / 2]), 0), at_bounds)
+        return self.objective.unseen.said(self.simulator.by_name(np.array([x, (self.low + self.high) / 2]), 0))
 
     def _warn_of_misfit(self, x: np.ndarray) -> None:
         """Say that even the best simulations are unlike the data."""

@@ -135,21 +135,16 @@ class Unseen:
             if each.within(simulated[name]).mean(axis=1).max() < RARE * each.within(self._data[name]).mean()
         ]
 
-    def said(self, simulated: Trials, at_bounds: str = "") -> str:
-        """What the observations have and the simulations do not, with the cure; empty for nothing.
-
-        Estimates ``at_bounds`` may be why: surely where simulations have no codes but those of the data.
-        """
+    def said(self, simulated: Trials) -> str:
+        """What the observations have and the simulations do not, with the cure; empty for nothing."""
         for name, each in self._ranges:
             values = self._data[name]
             said = f"{each.within(values).sum()} of {len(values)} observations of {name} are {each.words}"
             if np.isinf([each.low, each.high]).any():
                 cure = f"if the sign means the choice, give np.abs(...) as {name!r}, and the choices as another output"
-                return f"{said}, and almost no simulation is: {'; or '.join(filter(None, (at_bounds, cure)))}"
+                return f"{said}, and almost no simulation is: {cure}"
             codes = [*dict.fromkeys(f"{value:.2g}" for value in np.unique(simulated[name]))][:MOST_CODES]
-            is_coded = at_bounds and np.isin(simulated[name], values).all()
-            cure = at_bounds if is_coded else "give each choice the number that the model has for it"
-            cure = f"{at_bounds}; or {cure}" if at_bounds and not is_coded else cure
+            cure = "give each choice the number that the model has for it, or bounds of parameters with which it is made"
             return f"{said}, and almost no simulation is (these have {', '.join(codes)}): {cure}"
         return ""
 
