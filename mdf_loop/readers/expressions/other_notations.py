@@ -372,7 +372,6 @@ _SIGNS = {
     r"%\s*[^\W\d]\w*\s+[^\W\d]": "write a comment behind #",
     r"\\": "write solve(A, b), which is A \\ b there",
     r"^\s*[\w.]+\s*:\s*[\w.]+(?:\s*:\s*[\w.]+)?\s*$": "arange(first, last + 1)",
-    r"^[^:\[{]*[^\s:]\s*:\s*(?:1|[^\W\d]\w*)(?:\s*\(\w+\))?\s*$": "write it without the unit; metadata has that: {units: {x: V}}",
     r"[^\W\d]\w*\$[^\W\d]\w*": "write a column of a table as a value of its own, with a name without $",
     "&&": "and",
     r"\|\|": "or",
@@ -396,6 +395,7 @@ _SIGNS = {
     r"\$": "write the name without $",
     r"\b(?:AND|OR|NOT)\b": "and, or, not",
     r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
+    r"^[^:\[{]*[^\s:]\s*:\s*(?:1|[^\W\d]\w*)(?:\s*\(\w+\))?\s*$": "write it without the unit; metadata has that: {units: {x: V}}",
 }
 """Signs and words of other languages that Python cannot read in an expression, and what is written in their place, or how."""
 
