@@ -225,7 +225,7 @@ def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Eval
 
 
 def on_device(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
-    """A run by the engine, which is one on a device, with the seed of the options; what has no form there is an error, not a run in another engine."""
+    """A run by the engine, one on a device, with the seed of the options; what has no form there is an error."""
     made: list[Any] = []
 
     def call() -> dict[str, Any]:

@@ -200,14 +200,14 @@ def test_bench_takes_the_median_of_runs_with_noise_of_their_own(monkeypatch):
     assert ended[0] == ended[1]
 
 
-def test_bench_by_jax_has_noise_of_its_own_in_each_run():
+def test_bench_on_a_device_has_noise_of_its_own_in_each_run():
     pytest.importorskip("jax")
-    from mdf_loop.models.verifying import by_jax
+    from mdf_loop.models.verifying import on_device
 
-    call = by_jax(mdf_loop.load(EXAMPLES / "drift_diffusion.yaml"), {}, {})
+    call = on_device(mdf_loop.load(EXAMPLES / "drift_diffusion.yaml"), {}, {})
     found = []
     for seed in (0, 1, 0):
-        with mdf_loop.options(seed=seed):
+        with mdf_loop.options(seed=seed, engine="jax"):
             found.append(float(call()["reaction_time"]))
     assert found[0] == found[2] != found[1]
 
