@@ -95,9 +95,10 @@ def bench(
     json_: parameters.Json = False,
     debug: parameters.Debug = False,
 ) -> None:
-    """Time a model in every engine, with JAX and in onnxruntime: the shortest of many runs, as bars.
+    """Time a model in every engine, with JAX and in onnxruntime: the median of many runs, as bars.
 
-    The first run of each, which plans and compiles, has a column of its own and does not count.
+    The first run of each, which plans and compiles, has a column of its own and does not count. Each of the
+    others has its own random numbers: noise may end a loop early in one run and late in another.
     """
     from mdf_loop.models.benching import bench as measure
 

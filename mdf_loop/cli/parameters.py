@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+import time
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
@@ -114,12 +115,24 @@ def recording(trials: int | None, record: list[str] | None, every: int, record_t
 
 
 def listener(asked: bool | None) -> Any:
-    """What ``--progress`` asks for: a bar at once, by default one after two seconds on a terminal, or nothing."""
+    """What ``--progress`` asks for: a bar at once, or lines where no terminal is; by default a bar after two seconds."""
     from mdf_loop.progress import Bar
 
-    if asked is None:
-        return Bar(after=2.0) if sys.stderr.isatty() else None
-    return asked
+    if sys.stderr.isatty():
+        return Bar(after=2.0) if asked is None else asked
+    return _Lines() if asked else None
+
+
+class _Lines:
+    """Progress in a file, such as the log of a job in a queue: a line now and then."""
+
+    SECONDS, _next = 5.0, 0.0
+
+    def __call__(self, report: Any) -> None:
+        """Write a report if it is time."""
+        if (now := time.monotonic()) >= self._next:
+            self._next = now + self.SECONDS
+            print(report, file=sys.stderr, flush=True)
 
 
 def _assignment(text: str) -> tuple[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -25,7 +26,7 @@ from mdf_loop.cli.console import (
     table,
 )
 from mdf_loop.cli.problems import at_work
-from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults, warn_user
+from mdf_loop.errors import LoopError, LoopWarning, MalformedBody, PartialResults
 
 
 def axis(text: str) -> tuple[str, list[Any]]:
@@ -45,6 +46,8 @@ def axis(text: str) -> tuple[str, list[Any]]:
         if said.count(":") == 2:
             return name, _spaced(text, *said.split(":"))
         return name, [parameters.value_in(value) for value in said.split(",")]
+    except MalformedBody:
+        raise
     except (ValueError, RecursionError) as error:
         raise MalformedBody(
             f"--over {name}: {said!r} is not a list of values, such as 0:2:100 (from, to, count), 1,1.5 or [1, 2]"
@@ -52,21 +55,42 @@ def axis(text: str) -> tuple[str, list[Any]]:
 
 
 def _spaced(text: str, start: str, stop: str, count: str) -> list[float]:
-    """So many values from one to another; a warning where they look like those of another language: from, step, to."""
+    """So many values from one to another.
+
+    From, step, to is the likelier meaning, as in other languages, where that is a whole number of steps below 1, and the values
+    would be no round number apart, as those of 0:0.5:6 are.
+
+    Raises
+    ------
+    MalformedBody
+        It probably means steps, or all values are the same.
+    """
     import numpy as np
 
-    values = np.linspace(float(start), float(stop), int(count)).tolist()
-    if len(values) > 0 and (len(values) == 1) != (float(start) == float(stop)):
-        between = (int(count) - float(start)) / float(stop) if float(stop) else 0.0
-        is_step = between > 0 and abs(between - round(between)) < 1e-9
-        cure = f"; for steps of {stop} from {start} to {count} write {start}:{count}:{round(between) + 1}" if is_step else ""
-        warn_user(f"--over {text} is FROM:TO:COUNT, and gives only the value {values[0]:g}{cure}")
-    return values
+    first, last, many = map(float, (start, stop, count.removeprefix("count=")))
+    steps, apart = (many - first) / (last or np.inf), (last - first) / max(many - 1, 1)
+    is_step = count[0] != "c" and steps > 0 and min(steps % 1, 1 - steps % 1) < 1e-9
+    wrong = not many.is_integer() or many < 1 or (many == 1) != (first == last)
+    if wrong or (is_step and last < 1 and not (many > 3 and math.isclose(apart, float(f"{apart:.0e}")))):
+        cure = f"for steps of {stop} from {start} to {count} write {start}:{count}:{round(steps) + 1}; " if is_step else ""
+        cure += f"for one value write {start}" if wrong else f"for {count} values up to {stop} write {start}:{stop}:count={count}"
+        raise MalformedBody(f"--over {text} is FROM:TO:COUNT; {cure}")
+    return np.linspace(first, last, int(many)).tolist()
+
+
+def _swept(over: list[str], is_silent: bool) -> dict[str, list[Any]]:
+    """The values of each name; a line says the first one, the last one, and how many there are."""
+    found = parameters.each_once("--over", map(axis, over))
+    shown = {name: [f"{value:g}" if isinstance(value, float) else value for value in values] for name, values in found.items()}
+    said = [f"{name} from {values[0]} to {values[-1]}, {len(values)} values" for name, values in shown.items() if values]
+    if said and not is_silent:
+        print(f"mdf-loop: {'; '.join(said)}", file=sys.stderr)
+    return found
 
 
 def run_sweep(
     file: Path,
-    over: list[str],
+    over: dict[str, list[Any]],
     inputs: dict[str, Any],
     output: Path | None,
     plot: Path | None,
@@ -97,7 +121,7 @@ def run_sweep(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", FAILED, LoopWarning)  # the command says it itself
-            found = over_grid(file, parameters.each_once("--over", map(axis, over)) or None, **said, **inputs)
+            found = over_grid(file, over or None, **said, **inputs)
     except (PartialResults, LoopError) as error:
         if output is not None and error.results is not None:
             write_dataset(writable(error.results), output)
@@ -223,7 +247,8 @@ def sweep(
     opts["progress"] = parameters.listener(progress)
     opts |= parameters.asked_for(engine=engine)
     with at_work(file, **opts):
-        found = run_sweep(file, over or [], parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)
+        swept = _swept(over or [], is_silent=json_ or progress is False)
+        found = run_sweep(file, swept, parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)
     _say(file, found, json_, store, output, plot)
 
 

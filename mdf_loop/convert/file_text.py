@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from mdf_loop.convert.yaml_readings import LONGEST_NUMBER, NUMBER, TEXT, Told, plain_parts, tell_of
+from mdf_loop.readers.expressions.other_notations import as_equation
 
 SOME_VALUES, VALUES_PER_CHARACTER = 50_000, 10
 """A file may hold so many values, with each one counted that an alias (``*name``) of YAML repeats."""
@@ -157,6 +158,9 @@ def _parse_yaml(text: str, most: int, tell: Told | None) -> Any:
         line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
         is_tab = mark is not None and line[mark.column : mark.column + 1] == "\t"
         meant = "it is a tab: YAML is indented by spaces" if is_tab else MEANT.get(str(error.problem).partition(" for ")[0], "")
+        before = "".join(text.split("\n")[mark.line - 1 : mark.line]).strip() if mark else ""
+        if mark and "mapping values" in str(error.problem) and (cure := as_equation(before)):
+            meant = f"in line {mark.line}, {cure[2:]}"
         said = ", ".join(filter(None, (error.context, error.problem)))
         raise ValueError(f"{where}{said}{'; ' if meant else ''}{meant}") from error
     except yaml.reader.ReaderError as error:  # which knows no line

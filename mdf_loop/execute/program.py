@@ -236,6 +236,8 @@ def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str
         return f"; {node.inputs[0]!r} is one number, without an index{one}"
     if isinstance(error, IndexError) and any(map(_is_fraction, values[1:])):
         return "; an index is a whole number: write int(...) around it in equations, or begin with whole numbers"
+    if "numpy boolean" in str(error):
+        return "; to compute with 0 and 1 write 1 * x for x"
     if "negative integer power" in str(error):
         return "; a whole number to a negative power is a fraction: begin with 2.0, not 2"
     for name, value in zip(node.inputs, values, strict=False):

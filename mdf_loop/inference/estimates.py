@@ -233,6 +233,7 @@ class Search:
         x, least = found.x, found.fun
         values = dict(zip(self.bounds, map(float, x), strict=True))
         if said := self._unseen(x):
+            self._warn_of(values, dict.fromkeys(values, 0.0))  # bounds that leave the true values out may be why
             warn_user(f"the estimates and their errors mean nothing: {said}")
             return Estimates(values, dict.fromkeys(values, float("nan")), float(least), self)
         errors = dict(zip(self.bounds, map(float, self._errors(x)), strict=True))

@@ -144,7 +144,7 @@ class Unseen:
                 cure = f"if the sign means the choice, give np.abs(...) as {name!r}, and the choices as another output"
                 return f"{said}, and almost no simulation is: {cure}"
             codes = [*dict.fromkeys(f"{value:.2g}" for value in np.unique(simulated[name]))][:MOST_CODES]
-            cure = "give each choice the number that the model has for it"
+            cure = "give each choice the number that the model has for it, or bounds of parameters with which it is made"
             return f"{said}, and almost no simulation is (these have {', '.join(codes)}): {cure}"
         return ""
 

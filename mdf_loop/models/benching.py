@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Timing:
     name : str
         The engine.
     seconds : float or None
-        The shortest run; None if it did not run.
+        The median run; None if it did not run.
     runs : int
         How many there were after the first, which reads, plans and compiles.
     first : float or None
@@ -47,7 +48,7 @@ class Timing:
 def bench(
     path: Path, given: Mapping[str, Any], seconds: float = 1.0, seed: int = 0, how: Mapping[str, Any] | None = None
 ) -> list[Timing]:
-    """Run a model again and again at each place, and take the shortest time.
+    """Run a model again and again at each place, and take the median: noise may end a loop early in one run, and late in another.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def bench(
     model, inputs = opened(path, given, seed)
     call = _call(path, model, {**inputs, **how})
     places = [DEFINITION, *(name for name in ENGINES if name != DEFINITION)]
-    calls = {name: on_device(model, inputs, how, seed) if ENGINES[name].device else call for name in places}
+    calls = {name: on_device(model, inputs, how) if ENGINES[name].device else call for name in places}
     invented = {name: value for name, value in inputs.items() if name not in given}
     found = [_timed(name, calls[name], seconds, seed, invented if name == DEFINITION else {}, engine=name) for name in places]
     return [*found, _in_onnxruntime(path, model, inputs, how, seconds)]
@@ -103,19 +104,19 @@ def _in_onnxruntime(path: Path, model: Any, inputs: Mapping[str, Any], how: Mapp
 
 
 def _timed(name: str, call: Callable[[], Any], seconds: float, seed: int, invented: Mapping[str, Any], **chosen: Any) -> Timing:
-    """The shortest of as many runs as there is time for."""
-    shortest, runs = float("inf"), 0
+    """The median of as many runs as there is time for, each with random numbers of its own."""
+    times = list[float]()
     try:
-        with options(seed=seed, **chosen):
-            with ending_if_endless(invented):
-                first = _seconds(call)
-            end = time.perf_counter() + seconds
-            while runs < AT_MOST_RUNS and (not runs or time.perf_counter() < end):
-                shortest, runs = min(shortest, _seconds(call)), runs + 1
+        with options(seed=seed, **chosen), ending_if_endless(invented):
+            first = _seconds(call)
+        end = time.perf_counter() + seconds
+        while len(times) < AT_MOST_RUNS and (not times or time.perf_counter() < end):
+            with options(seed=seed + len(times), **chosen):
+                times.append(_seconds(call))
     except Exception as error:
         let_through(error)
         return Timing(name, reason=" ".join(str(error).split()) or type(error).__name__)
-    return Timing(name, shortest, runs, first)
+    return Timing(name, statistics.median(times), len(times), first)
 
 
 def _seconds(call: Callable[[], Any]) -> float:

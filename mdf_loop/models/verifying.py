@@ -224,15 +224,16 @@ def _engine(name: str, model: Any, inputs: Mapping[str, Any], seed: int) -> Eval
     return _attempt(name, lambda: run(model, **inputs), seed, engine=name)
 
 
-def on_device(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any], seed: int) -> Callable[[], dict[str, Any]]:
-    """A run by the engine, which is one on a device; what has no form there is an error, not a run in another engine."""
+def on_device(model: Any, inputs: Mapping[str, Any], how: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:
+    """A run by the engine, one on a device, with the seed of the options; what has no form there is an error."""
     made: list[Any] = []
 
     def call() -> dict[str, Any]:
         backend = current_options().how.on_device
         if not made:
             made.append(backend.Function(source_of(prepared(model), how)))
-        return {name: rows for name, (rows, _) in in_rows(backend.run_alone(made[0], key_of(seed), inputs), ()).items()}
+        found = backend.run_alone(made[0], key_of(current_options().seed or 0), inputs)
+        return {name: rows for name, (rows, _) in in_rows(found, ()).items()}
 
     return call
 
@@ -241,7 +242,7 @@ def _device(name: str, model: Any, inputs: Mapping[str, Any], how: Mapping[str, 
     """The outputs by an engine on a device, where the model has a form there."""
     if is_random:
         return Evaluator(name, None, f"the model draws random numbers, and {ENGINES[name].title} draws others")
-    return replace(_attempt(name, on_device(model, inputs, how, seed), seed, engine=name), is_failure=False)
+    return replace(_attempt(name, on_device(model, inputs, how), seed, engine=name), is_failure=False)
 
 
 def _attempt(name: str, call: Callable[[], Mapping[str, Any]], seed: int, **chosen: Any) -> Evaluator:

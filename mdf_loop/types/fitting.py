@@ -87,7 +87,8 @@ def as_tensor(value: Any, what: str) -> np.ndarray:
         others = [item for item in array.flat if not isinstance(item, str | bytes)] if is_other else [value]
         item = next((item for item in others if not isinstance(item, _NUMBER)), "numbers among texts")
         got = str(array.dtype) if isinstance(item, np.ndarray) else item if isinstance(item, str) else type(item).__name__
-        raise KindError(f"{what} must be numbers, booleans or strings; got {got}")
+        meant = "; write .toarray() behind a sparse matrix" if hasattr(item, "toarray") else ""
+        raise KindError(f"{what} must be numbers, booleans or strings; got {got}{meant}")
     return array
 
 

@@ -1,7 +1,7 @@
 """``mdf-loop sweep``, and trials and recordings of ``mdf-loop run``."""
 
 import json
-import warnings
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +9,10 @@ import pytest
 from commands import run_main
 
 import mdf_loop
+from mdf_loop.cli import parameters
 from mdf_loop.cli.parameters import given_inputs, value_in
 from mdf_loop.cli.sweeping import axis
-from mdf_loop.errors import ArgumentError, LoopInterrupted, LoopWarning
+from mdf_loop.errors import ArgumentError, LoopInterrupted, MalformedBody
 from mdf_loop.sweeps import pieces
 from mdf_loop.sweeps.pieces import FIRST
 from mdf_loop.sweeps.rows.rows_of_runs import Table
@@ -34,30 +35,66 @@ def test_a_sweep_says_how_many_runs_ended_at_m(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("values", "cure"),
+    ("values", "cure", "meant"),
     [
-        ("0:0.1:1", "only the value 0; for steps of 0.1 from 0 to 1 write 0:1:11"),
-        ("0.5:0.5:2", "only the value 0.5; for steps of 0.5 from 0.5 to 2 write 0.5:2:4"),
-        ("1:1:3", "only the value 1; for steps of 1 from 1 to 3 write 1:3:3"),
-        ("0:0:3", "only the value 0"),
-        ("5:1:1", "only the value 5"),
+        ("0:0.1:1", "for steps of 0.1 from 0 to 1 write 0:1:11; for one value write 0", [np.arange(11) / 10, [0]]),
+        ("0.5:0.5:2", "for steps of 0.5 from 0.5 to 2 write 0.5:2:4; for one value write 0.5", [[0.5, 1, 1.5, 2], [0.5]]),
+        ("1:1:3", "for steps of 1 from 1 to 3 write 1:3:3; for one value write 1", [[1, 2, 3], [1]]),
+        (
+            "0:0.1:2",
+            "for steps of 0.1 from 0 to 2 write 0:2:21; for 2 values up to 0.1 write 0:0.1:count=2",
+            [np.arange(21) / 10, [0, 0.1]],
+        ),
+        (
+            "0:0.5:10",
+            "for steps of 0.5 from 0 to 10 write 0:10:21; for 10 values up to 0.5 write 0:0.5:count=10",
+            [np.arange(21) / 2, np.linspace(0, 0.5, 10)],
+        ),
+        ("0:0.1:0.5", "for steps of 0.1 from 0 to 0.5 write 0:0.5:6; for one value write 0", [np.arange(6) / 10, [0]]),
+        ("0:0:3", "for one value write 0", [[0]]),
+        ("5:1:1", "for one value write 5", [[5]]),
+        ("0:1:2.5", "for one value write 0", [[0]]),
     ],
 )
-def test_values_that_are_all_the_same_are_warned_of(values, cure):
-    with pytest.warns(LoopWarning) as said:
-        _, found = axis(f"drift={values}")
-    (message,) = [str(each.message) for each in said]
-    assert message == f"--over drift={values} is FROM:TO:COUNT, and gives {cure}"
-    assert len({*found}) == 1
-    if "write " in cure:
-        assert axis(f"drift={cure.partition('write ')[2]}")[1][0] == found[0]
-
-
-@pytest.mark.parametrize("values", ["0:1:11", "1:1:1", "2:0:3", "0:1:2"])
-def test_other_values_are_not(values):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+def test_ranges_of_other_languages_are_refused_with_both_meanings(values, cure, meant):
+    with pytest.raises(MalformedBody) as said:
         axis(f"drift={values}")
+    assert str(said.value) == f"--over drift={values} is FROM:TO:COUNT; {cure}"
+    for text, wanted in zip(re.findall(r"write ([^;]+)", cure), meant, strict=True):
+        assert np.allclose(axis(f"drift={text}")[1], wanted)
+
+
+@pytest.mark.parametrize("values", ["0:1:11", "1:1:1", "2:0:3", "0:1:2", "0:2:100", "0:0.5:6", "0:0.3:100", "0:-1:5"])
+def test_other_ranges_are_as_many_values(values):
+    first, last, count = map(float, values.split(":"))
+    assert np.array_equal(axis(f"drift={values}")[1], np.linspace(first, last, int(count)))
+
+
+@pytest.mark.parametrize("values", ["a:1:2", "0:1:", "0::3", "0:1:2:3"])
+def test_ends_of_a_range_are_numbers(values):
+    with pytest.raises(MalformedBody, match="is not a list of values"):
+        axis(f"drift={values}")
+
+
+def test_a_sweep_says_first_what_it_goes_over(capsys):
+    given = "--over", "drift=0:2:3", "--over", "bound=0.1,0.5", "--trials", "2", "--outputs", "reaction_time"
+    assert run_main("sweep", MODEL, *given) == 0
+    assert capsys.readouterr().err.splitlines()[0] == "mdf-loop: drift from 0 to 2, 3 values; bound from 0.1 to 0.5, 2 values"
+    for quiet in ("--json", "--quiet"):
+        assert run_main("sweep", MODEL, *given, quiet) == 0
+        assert not capsys.readouterr().err
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch):
+    given = "--over", "drift=0:2:3", "--trials", "4", "--chunk", "1", "--outputs", "reaction_time"
+    for seconds, lines in ((0.0, 3), (1000.0, 1)):
+        monkeypatch.setattr(parameters._Lines, "SECONDS", seconds)
+        assert run_main("sweep", MODEL, *given, "--progress") == 0
+        said = [line for line in capsys.readouterr().err.splitlines() if " of 12 runs, " in line]
+        assert len(said) >= lines
+        assert seconds == 0 or len(said) == 1
+        assert run_main("sweep", MODEL, *given) == 0
+        assert " of 12 runs, " not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("suffix", ["nc", "zarr"])
@@ -245,7 +282,9 @@ def test_a_terminal_gets_one_bar_with_the_runs(monkeypatch, capsys):
     shown = []
     monkeypatch.setattr(progress, "_display", lambda _: (shown.append, lambda: None))
     said = ["--over", "drift=3", "--trials", "6", "--chunk", "3", "--outputs", "evidence"]
-    assert run_main("sweep", MODEL, *said, "--progress") == 0
+    with monkeypatch.context() as terminal:
+        terminal.setattr(parameters.sys.stderr, "isatty", lambda: True)
+        assert run_main("sweep", MODEL, *said, "--progress") == 0
     assert [(report.iteration, report.total, report.unit) for report in shown] == [(0, 6, "runs"), (3, 6, "runs"), (6, 6, "runs")]
     for quiet in ([], ["--quiet"], ["--no-progress"]):  # stderr is no terminal, where a bar would come after two seconds
         assert run_main("sweep", MODEL, *said, *quiet) == 0
@@ -258,7 +297,7 @@ def test_a_sweep_is_plotted(tmp_path, capsys):
     said = ["--over", "drift=0:2:3", "--trials", "4", "--outputs", "reaction_time", "--seed", "1"]
     assert run_main("sweep", MODEL, *said, "--plot", tmp_path / "s.svg", "-o", tmp_path / "s.nc") == 0
     written = [f"mdf-loop: written to {str(tmp_path / name)!r}\n" for name in ("s.nc", "s.svg")]
-    assert capsys.readouterr().err == "".join(written)
+    assert capsys.readouterr().err == "".join(["mdf-loop: drift from 0 to 2, 3 values\n", *written])
     assert "reaction_time" in (tmp_path / "s.svg").read_text()
     assert run_main("sweep", MODEL, *said, "--plot", tmp_path / "s.txt") == 1
     assert "a picture is written to a .png" in capsys.readouterr().err

@@ -177,7 +177,7 @@ def test_a_syntax_error_names_the_file_and_the_line_once(tmp_path, capsys):
         ("torch.relu(x)", "write relu(x)"),
         ("torch.exp(x)", "write exp(x)"),
         ("jax.numpy.exp(x)", "write exp(x)"),
-        ("xs.dot(x)", "write dot(xs, x)"),
+        ("xs.dot(x)", "write numpy.dot(xs, x)"),
         ("x + [1, 2]", "array([...]) makes an array of a list"),
         ("x + $x", "without $"),
         ("x + 2π", "a product is written 2 * π"),

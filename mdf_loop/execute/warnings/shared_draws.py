@@ -23,7 +23,7 @@ LIKE = "numpy.zeros_like"
 SHARED = "a draw without an array gives one number, which all elements"
 
 CURE = (
-    "noise({0}) and uniform({0}) draw one for each, as normal and poisson do whose arguments have as many elements; "
+    "noise({0}) and uniform({0}) draw one for each; normal and poisson do so if an argument is an array of that length; "
     "noise({0}[0]) and uniform({0}[0]) draw one for all"
 )
 

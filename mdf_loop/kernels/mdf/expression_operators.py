@@ -336,18 +336,24 @@ def dimension(x, *, axis):
     return np.shape(x)[axis]
 
 
-def scalar(x: Any) -> Any:
-    """An array of rank 0 as the number it is: Python's functions do not all take such arrays."""
-    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+def scalar(x: Any, instead: str) -> Any:
+    """An array of rank 0 as the number it is: Python's functions do not all take such arrays, and none takes larger ones."""
+    if not isinstance(x, np.ndarray):
+        return x
+    if x.size > 1:
+        raise TypeError(f"it is Python's function of numbers; {instead}")
+    return x if x.ndim else x[()]
 
 
 def _extreme(of_python: Callable[..., Any], wins: Callable[[Any, Any], Any], args: tuple[Any, ...]) -> Any:
     """Of arrays of one element the result has the common shape and type, whichever it is: what goes on with it has one type."""
-    if len(args) == 1:
-        return of_python(args[0])
-    if all(isinstance(a, np.ndarray) and a.ndim and a.size == 1 for a in args):
+    numpys = f"write numpy.{of_python.__name__}(x), or numpy.{of_python.__name__}imum(a, b), which goes element by element"
+    if len(args) > 1 and all(isinstance(a, np.ndarray) and a.ndim and a.size == 1 for a in args):
         return functools.reduce(lambda x, y: np.where(wins(y, x), y, x), args)
-    return of_python(args)
+    compared = args if len(args) > 1 else args[0] if np.ndim(args[0]) > 1 else ()
+    for each in compared if len(compared) > 1 else ():
+        scalar(each, numpys)
+    return of_python(*args)
 
 
 @kernel("builtins.min", domain=DOMAIN, batch=by_step)
@@ -376,19 +382,19 @@ def sum_(x, start=0):
 def round_(x, digits=None):
     """Python's ``round``: halves go to the even neighbour; without digits the result is an int."""
     refuse_digits(digits)
-    return builtins.round(scalar(x), digits)
+    return builtins.round(scalar(x, "write numpy.round(x, digits)"), digits)
 
 
 @kernel("builtins.int", domain=DOMAIN)
 def int_(x):
     """Python's ``int``: towards zero."""
-    return int(scalar(x))
+    return int(scalar(x, "write numpy.trunc(x)"))
 
 
 @kernel("builtins.float", domain=DOMAIN)
 def float_(x):
     """Python's ``float``, which takes arrays of one element too, as older versions of numpy have it."""
-    return float(x.reshape(()) if isinstance(x, np.ndarray) and x.size == 1 else x)
+    return float(scalar(x.reshape(()) if isinstance(x, np.ndarray) and x.size == 1 else x, "leave float() out: write x"))
 
 
 operation("builtins.bool", _is_true, None)

@@ -261,7 +261,7 @@ def _part(content: Any, key: str, together: Together) -> dict[str, str]:
     if not isinstance(content, Mapping):
         example = {COLLECTED: "{path: x}", DERIVATIVES: "{x: -x}"}.get(key, "{x: x + 1}")
         is_listed = isinstance(content, list) and any(isinstance(part, Mapping) for part in content)
-        meant = "; write it without - and without [ ]" if is_listed else as_derivative(content)
+        meant = "; write it without - and without [ ]" if is_listed else as_derivative(content) or as_equation(str(content))
         got = f"got {in_words(content)[:60]}{meant}"
         together.add(MalformedBody(f"it is a mapping from names to expressions, such as {example}; {got}", ("equations", key)))
         return {}

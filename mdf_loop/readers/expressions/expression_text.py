@@ -21,7 +21,8 @@ from mdf_loop.errors import MalformedBody, UnsupportedOp, shortened
 from mdf_loop.kernels import load_kernels
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DRAWN, DRAWS, MODULES, dotted, op_of
-from mdf_loop.readers.expressions.other_notations import INSTEAD_OF_PARTS, meant_by, meant_by_function, meant_by_list
+from mdf_loop.readers.expressions.other_notations import meant_by, meant_by_function, meant_by_list
+from mdf_loop.readers.expressions.python_parts import INSTEAD_OF_PARTS, as_function, bare_function, is_of_library, without_list
 from mdf_loop.readers.expressions.values import DOMAIN
 
 LONGEST, MOST_PARTS, DEEPEST = 100_000, 20_000, 100
@@ -85,6 +86,7 @@ def parse(text: str, path: tuple[str, ...] = (), change: Callable[[ast.expr], as
     if change is not None:
         refuse_depth(tree, text, path)
         tree = change(tree)
+    load_kernels()
     _check(tree, text, path)
     return tree
 
@@ -236,7 +238,8 @@ def _check(tree: ast.expr, text: str, path: tuple[str, ...]) -> None:
             raise MalformedBody(f"expression {excerpt(text)} is too large or too deeply nested", path)
         for child in _checked_children(node, text, path):
             is_chain = isinstance(node, ast.BinOp) and child is node.left  # a + b + c ... is compiled without recursion
-            todo.append((child, depth + (not is_chain)))
+            place = 0 if isinstance(child, ast.Attribute) else len(todo)  # last: it may be a result that is read by its name
+            todo.insert(place, (child, depth + (not is_chain)))
 
 
 def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterator[ast.AST]:
@@ -265,7 +268,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
                 text,
                 path,
                 f"the attribute .{node.attr} (functions are numpy.<f> or math.<f>, results of a loop run[0], run[1])",
-                _as_function(node),
+                as_function(node),
             )
     elif isinstance(node, ast.Compare) and not all(type(op) in OPERATORS for op in node.ops):
         raise refused(node, text, path, "in, is and their negations")
@@ -276,7 +279,8 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
     elif isinstance(node, PLAIN):
         yield from (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
     else:
-        raise refused(node, text, path, *INSTEAD_OF_PARTS.get(type(node), (type(node).__name__,)))
+        what, meant = INSTEAD_OF_PARTS.get(type(node), (type(node).__name__, ""))
+        raise refused(node, text, path, what, without_list(node) or meant)
 
 
 def _called(node: ast.Call) -> str:
@@ -289,7 +293,7 @@ def _called(node: ast.Call) -> str:
         plain = ast.Call(ast.Name(node.func.attr, ast.Load()), node.args, node.keywords)
         return _called(plain) if bare_function(plain) else ""
     if isinstance(node.func, ast.Attribute):
-        return _as_function(node.func, node.args)
+        return as_function(node.func, node.args, node.keywords)
     if isinstance(node.func, ast.Name) and node.func.id in DRAWS and len(node.args) < 2:
         like = [
             ast.unparse(each)
@@ -301,28 +305,6 @@ def _called(node: ast.Call) -> str:
     if name := bare_function(node):
         return f"; write {name}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
-
-
-def is_of_library(function: ast.Attribute) -> bool:
-    """Whether a function belongs to a library that expressions do not have: ``torch.exp``."""
-    return ast.unparse(function).partition(".")[0] in ("torch", "jax", "jnp", "tf", "tensorflow", "scipy", "special", "cupy")
-
-
-def bare_function(node: ast.AST) -> str:
-    """The function of numpy or math that a call has by its name alone; empty for any other."""
-    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-    if not name or name in BUILTINS:
-        return ""
-    load_kernels()
-    return next((full for full in (f"numpy.{name}", f"math.{name}", f"numpy.random.{name}") if op_of(full)), "")
-
-
-def _as_function(node: ast.Attribute, more: Sequence[ast.expr] = ()) -> str:
-    """What to write in the place of a method or an attribute of a value."""
-    if node.attr == "T":
-        return f"; write numpy.transpose({ast.unparse(node.value)})"
-    is_function = op_of(f"numpy.{node.attr}") or node.attr in BUILTINS
-    return f"; write {node.attr}({', '.join(map(ast.unparse, [node.value, *more]))})" if is_function else ""
 
 
 def instead_of(name: str, args: Sequence[ast.expr] = ()) -> str:
@@ -379,7 +361,8 @@ def variables(tree: ast.expr) -> list[str]:
     dots = [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
     bases = {id(base) for base in dots if isinstance(base, ast.Name) and base.id in MODULES}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called | bases]
-    return [next_of(node.id) if id(node) in new else node.id for node in names]
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # of a comprehension, which is refused by its kind
+    return [next_of(node.id) if id(node) in new else node.id for node in names if node.id not in own]
 
 
 def next_of(name: str) -> str:

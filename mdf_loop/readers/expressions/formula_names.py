@@ -23,7 +23,6 @@ from mdf_loop.readers.expressions.expression_text import (
     NEXT,
     filled,
     instead_of,
-    is_of_library,
     is_power,
     name_in_next,
     next_of,
@@ -41,6 +40,7 @@ from mdf_loop.readers.expressions.function_calls import (
     signed,
 )
 from mdf_loop.readers.expressions.other_notations import OTHER_FUNCTIONS, meant_by_function, of_collected
+from mdf_loop.readers.expressions.python_parts import is_of_library
 from mdf_loop.readers.expressions.values import DOMAIN, UNKNOWN
 
 SPECIAL = {name: f"scipy.special.{name}" for name in ("erf", *OF_MATH)} | {"lgamma": "scipy.special.gammaln"}

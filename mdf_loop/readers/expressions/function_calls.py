@@ -199,7 +199,8 @@ def bind(
         bound = signature.bind(*args[:count], **placed, **named).arguments
     except TypeError as error:
         several = of_several(name) if "axis" in signature.parameters and "positional" in str(error) else ""
-        raise TypeError(f"{name}{signature} is called with other arguments: {error}{several}") from error
+        meant = "; the value at 0 comes second: heaviside(x, 0.5)" if name == "numpy.heaviside" else several
+        raise TypeError(f"{name}{signature} is called with other arguments: {error}{meant}") from error
     inputs: list[Any] = []
     attrs: dict[str, Any] = {}
     omitted = [Omitted(None if p.default is p.empty else p.default) for p in signature.parameters.values()]

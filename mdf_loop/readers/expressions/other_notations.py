@@ -359,13 +359,6 @@ def example_of(kind: Any) -> str:
     return _EXAMPLES.get(getattr(kind, "__name__", ""), "")
 
 
-INSTEAD_OF_PARTS: dict[type, tuple[str, str]] = {
-    kind: (kind.__name__, "; write functions of whole arrays, such as sum(x * y)")
-    for kind in (ast.GeneratorExp, ast.ListComp, ast.Lambda)
-} | {ast.NamedExpr: (":=", "; give the value a name of its own, in let: {y: ...}, and read y")}
-"""Parts of Python that no expression has: what they are called, and what to write in their place."""
-
-
 _WORDS = {"and", "or", "not", "if", "else", "in", "is", "True", "False", "None"}
 """Words of Python that expressions have."""
 
@@ -402,6 +395,7 @@ _SIGNS = {
     r"\$": "write the name without $",
     r"\b(?:AND|OR|NOT)\b": "and, or, not",
     r"\?|\b(?:then|elif)\b|\belse\s*:|\belse\s*$|\bif\b(?!.*\belse\b)": "a if condition else b, or where(condition, a, b)",
+    r"^[^:\[{]*[^\s:]\s*:\s*(?:1|[^\W\d]\w*)(?:\s*\(\w+\))?\s*$": "write it without the unit; metadata has that: {units: {x: V}}",
 }
 """Signs and words of other languages that Python cannot read in an expression, and what is written in their place, or how."""
 

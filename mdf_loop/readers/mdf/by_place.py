@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mdf_loop.errors import ArgumentError, LoopError, MalformedBody
+from mdf_loop.errors import ArgumentError, LoopError, MalformedBody, UnsupportedOp
 from mdf_loop.ir import Body, record
+from mdf_loop.options import current_options
 from mdf_loop.readers.arguments import by_stems, meant, of_let, unmatched
 from mdf_loop.readers.expressions.equation_texts import (
     AMBIENT,
@@ -29,7 +30,7 @@ from mdf_loop.readers.expressions.expression_text import (
     DEEPEST,
     LONGEST,
     as_name,
-    bare_function,
+    parse,
     refuse_decimal_comma,
     refuse_depth,
     tree_if_any,
@@ -378,11 +379,13 @@ class _ChangedReads(ast.NodeTransformer):
     ----------
     sign : str
         What is in each text that changes.
+    is_read : bool
+        Whether texts are read after that, and stay as they are written where that is an error.
     found : bool
         Whether the last text read a result.
     """
 
-    sign = ""
+    sign, is_read = "", False
 
     def __init__(self, results: Mapping[str, Any]) -> None:
         self.results, self.found = results, False
@@ -395,21 +398,21 @@ class _ChangedReads(ast.NodeTransformer):
         try:
             tree = tree_of(text)
             refuse_depth(tree, text, path)
-            if any(map(bare_function, ast.walk(tree))):
-                return text  # reading it raises an error that has the text as it is written
             self.found = False
-            tree = self.visit(tree)
-        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            made = ast.unparse(self.visit(tree))
+            if self.found and self.is_read and not current_options().trusted:
+                parse(made, path)
+        except (SyntaxError, ValueError, MemoryError, RecursionError, UnsupportedOp) as error:
             if isinstance(error, MalformedBody) and not error.path:
                 raise MalformedBody(str(error), path) from None
-            return text  # a text, or an error that reading it raises
-        return ast.unparse(tree) if self.found else text
+            return text  # no expression, or one with an error: reading it raises that, with the text as it is written
+        return made if self.found else text
 
 
 class _ByPlace(_ChangedReads):
     """``run.v`` as ``run[0]``, or as ``run`` where that is the only result."""
 
-    sign = "."
+    sign, is_read = ".", True
     results: Mapping[str, NamedResults]
 
     def visit_Attribute(self, tree: ast.Attribute) -> ast.AST:

@@ -33,7 +33,7 @@ CALLS = {
     "complex": "write {0} + 0j",
     "print": f"print runs once, while the body is read; {_COLLECTED}",
     "str": f"leave it out; {_COLLECTED}",
-    "range": "a loop of {0} iterations inside a body is mdf_loop.loop({0}, True, x, body=...) with a body of (k, go, x)",
+    "range": "a loop of {0} iterations inside a body is mdf_loop.loop({0}, True, x, body=...) with a body (k, go, x), k from 0",
     "max": "write np.maximum({all})",
     "min": "write np.minimum({all})",
     "sum": "write np.sum({0})",
@@ -226,9 +226,9 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
         case ast.Assign(targets=[ast.Tuple(elts=elts)], value=value):
             parts = [f"{ast.unparse(value)}[{k}]" for k in range(len(elts))]
             return f"write {', '.join(map(ast.unparse, elts))} = {', '.join(parts)}"
-        case ast.Assign(targets=[ast.Subscript(value=of, slice=index)], value=new):
-            array, place = ast.unparse(of), ast.unparse(index)
-            return f"write {array} = np.where(np.arange(len({array})) == {place}, {ast.unparse(new)}, {array})"
+        case ast.Assign(targets=[ast.Subscript(value=of)], value=new) | ast.AugAssign(target=ast.Subscript(value=of), value=new):
+            array, zero = ast.unparse(of), f"np.sum(np.zeros_like({ast.unparse(new)}))"
+            return f"make {array} a value of the loop before: {array} = {array} + {zero}; {ast.unparse(tree)} works then"
     return ""
 
 
@@ -245,6 +245,8 @@ def _of_call(tree: ast.Call, frame: FrameType) -> str:
     name = ast.unparse(tree.func).replace("numpy.", "np.")
     args = [each for each in tree.args if not isinstance(each, ast.Constant)] if name == "print" else tree.args
     written = [_whole(each) if name == "range" else ast.unparse(each) for each in args]
+    if name == "range" and len(args) == 2:
+        written = [f"{written[1]} - {part_of_product(args[0])}"]
     is_of_one = len(written) == 1 and not tree.keywords
     known = (OF_ONE.get(".".join(name.split(".")[-2:])) if is_of_one else None) or CALLS.get(name)
     if name == "np.take" and written:
@@ -274,6 +276,8 @@ def _whole(tree: ast.expr) -> str:
     match tree:
         case ast.Call(func=ast.Name(id="int" | "round" | "float" as name), args=[of, *_]):
             return f"np.{'round' if name == 'round' else 'trunc'}({ast.unparse(of)}).astype(int)"
+        case ast.Call(func=ast.Name(id="len"), args=[of]):
+            return f"np.shape({ast.unparse(of)})[0]"
         case ast.Call():
             return f"{ast.unparse(tree)}.astype(int)"
     return ast.unparse(tree)
