@@ -62,12 +62,23 @@ def erf(x):
     return np.asarray(error_function(values if is_float else values.astype(np.float64)))[()]
 
 
-OF_MATH = {{"lgamma": "gammaln"}.get(name, name): name for name in ["erfc", "gamma", "lgamma"]}
+OF_MATH = {"erfc": "erfc", "gamma": "gamma", "gammaln": "lgamma"}
 """Functions of scipy's that Python's math computes of numbers, by what they are called there."""
 
 
 def _by_math(name: str) -> None:
-    each = np.frompyfunc(getattr(math, OF_MATH[name]), 1, 1)
+    function, at_poles = getattr(math, OF_MATH[name]), math.inf if name == "gammaln" else math.nan
+
+    def as_scipy(x: Any) -> float:
+        """Python's math has errors where scipy has infinity, or nan between two infinities."""
+        try:
+            return function(x)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return at_poles
+
+    each = np.frompyfunc(as_scipy, 1, 1)
 
     @kernel(f"scipy.special.{name}", domain=DOMAIN)
     def special(x):
