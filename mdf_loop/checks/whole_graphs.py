@@ -17,21 +17,19 @@ from mdf_loop.checks.loop_bodies import wrong_with_bodies
 from mdf_loop.convert.loading import UNUSABLE_SHAPE
 from mdf_loop.convert.scheduled.run_order import left_open, refuse_without_end
 from mdf_loop.errors import LoopError, MalformedBody, NeverEnds, did_you_mean
-from mdf_loop.functions.function_rows import Row
-from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
 from mdf_loop.functions.psyneulink_losses import LOST_PARAMETERS, losses, mechanism_of
-from mdf_loop.integrations.graph_conditions import counts_of_zero, wrong_conditions
+from mdf_loop.integrations.graph_conditions import wrong_conditions
 from mdf_loop.integrations.input_warnings import powers_in, wrong_default
 from mdf_loop.integrations.no_eval import TEXTS
 from mdf_loop.integrations.typed_graph import graph_signature
-from mdf_loop.integrations.unread import unread_in, words_of_conditions
+from mdf_loop.integrations.unread import OF_STATE, overlooked, unread_in, words_of_conditions
 from mdf_loop.kernels import load_kernels
 from mdf_loop.readers.expressions.equation_texts import names_of
 from mdf_loop.readers.expressions.expression_text import excerpt, number_in, refuse_decimal_comma
 from mdf_loop.readers.mdf.by_place import node_by_place
 from mdf_loop.readers.mdf.engine_body import reached_from, refused_texts
 from mdf_loop.readers.mdf.input_ports import default_value_of, ports_of_many
-from mdf_loop.readers.mdf.names import needed_arguments, surplus, unknown_names
+from mdf_loop.readers.mdf.names import needed_arguments, unknown_names
 from mdf_loop.readers.mdf.node import CONTROL, names_read
 from mdf_loop.readers.mdf.typed import is_typed
 
@@ -82,6 +80,7 @@ def wrong_with_graph(graph: Any, rest: Salvaged, is_repaired: bool) -> Iterator[
     else:
         yield from _unreached(graph)
         yield from _of_edges(graph)
+        yield from (Finding(WARNING, said, place) for place, said in overlooked(graph) if place[1] not in open_nodes)
 
 
 def _of_edges(graph: Any) -> Iterator[Finding]:
@@ -90,10 +89,6 @@ def _of_edges(graph: Any) -> Iterator[Finding]:
     with contextlib.suppress(LoopError):  # which is said elsewhere
         for edge, said in left_open(graph):
             yield Finding(WARNING, f"{id}: {said}", (id, edge.receiver, edge.receiver_port))
-    for edge in graph.edges:
-        for name in set(edge.parameters or ()) - {"weight"}:
-            said = f"{id}: nothing reads {name} of edge {edge.id!r}: an edge has a weight, by which what it brings is multiplied"
-            yield Finding(WARNING, said, (id, edge.id))
     for place, said in ports_of_many(graph):
         yield Finding(WARNING, f"{id}: {said}", (id, *place))
     for names, said in losses(graph):
@@ -191,16 +186,6 @@ def wrong_with_values(graph: Any, node: Any) -> Iterator[Finding]:
             refuse_decimal_comma(parameter.value, place)
         except MalformedBody as error:
             yield Finding(ERROR, str(error), place)
-    for thing in (*node.functions, *node.parameters):
-        place = (str(graph.id), node.id, thing.id)
-        args = thing.args or {}
-        made = row_of(thing, node) if thing.function in FUNCTIONS else None
-        more = surplus(thing.function, args, mdf_functions) if made is None else surplus_of(thing, made)
-        for name in more if more and args.keys() >= {*needed_arguments(thing.function, mdf_functions)} else ():
-            if name == "variable0" and mechanism_of(node):
-                continue  # PsyNeuLink writes it for functions without an input, too
-            takes = ", ".join(mdf_functions[thing.function]["arguments"] if made is None else ["variable0", *made.defaults])
-            yield Finding(WARNING, f"{'/'.join(place)}: {thing.function} takes {takes or 'nothing'}, and not {name!r}", place)
     for port in node.output_ports:
         if port.value is None:
             place = (str(graph.id), node.id, port.id)
@@ -283,8 +268,6 @@ def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
     wrong = [*wrong_conditions(graph)]
     for error in wrong:
         yield Finding(ERROR, str(error), error.path)
-    for place, said in counts_of_zero(graph) if not wrong else ():
-        yield Finding(WARNING, f"{'/'.join(place)}: {said}", place)
     try:
         if not wrong:
             refuse_without_end(graph)
@@ -292,32 +275,6 @@ def wrong_with_conditions(graph: Any) -> Iterator[Finding]:
         yield Finding(ERROR, str(error), error.path)
     except LoopError:
         return  # what a run says of it
-
-
-OF_STATE = frozenset(
-    {"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value", "control_allocation"}
-)
-"""What PsyNeuLink writes of the state of a mechanism or function; the model has the same numbers without it."""
-
-WITHOUT_EFFECT = {
-    "softmax": {"adapt_scale", "adapt_entropy_weighting", "adapt_base"},  # of an adaptive gain, which is refused
-    "dualadaptiveintegrator": {"rate"},
-    "driftdiffusionanalytical": {"bias"},  # computed from the starting value
-}
-"""Arguments that PsyNeuLink writes for a function, and that its results do not depend on."""
-
-
-def surplus_of(thing: Any, made: Row) -> list[str]:
-    """The arguments of a function that its row does not read, but for those without an effect.
-
-    A number of 0 adds nothing, whatever it is added to.
-    """
-    read = {"variable0", "shape", *made.defaults, *made.options, *made.steps, *OF_STATE, *WITHOUT_EFFECT.get(thing.function, ())}
-    return [name for name, value in (thing.args or {}).items() if name not in read and not _is_zero(value)]
-
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int | float) and value == 0
 
 
 def unread_things(node: Any, unread: Mapping[str, str], place: tuple[str, ...]) -> Iterator[Finding]:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from mdf_loop.errors import IterationLimit, KindError, LoopInterrupted, MalformedBody, PartialResults
+from mdf_loop.errors import KindError, LoopInterrupted, MalformedBody, PartialResults
 from mdf_loop.execute.collect import Gathered, Gathering, Types, gathering_of, named_for_people
+from mdf_loop.execute.partial_results import limit_reached
 from mdf_loop.execute.program import RUN, Program, no_boolean, refused_condition
 from mdf_loop.ir import Body, Loop, Scanned
 from mdf_loop.options import Options, Run
@@ -38,6 +39,8 @@ class Arguments:
         Values in the order of the loop's record, captures in the order of ``body.captures``.
     hidden : sequence or None
         What hidden values (``body.state``) begin with; None for what the record says.
+    before : int
+        How many iterations were run elsewhere, which ``options(max_iterations=)`` counts as well.
     """
 
     trip_count: int | None
@@ -47,6 +50,7 @@ class Arguments:
     invariant: Sequence[Any] = ()
     captured: Sequence[Any] = ()
     hidden: Sequence[Any] | None = None
+    before: int = 0
 
 
 class Moment(NamedTuple):
@@ -234,13 +238,7 @@ class InterpretedLoop:
         return Session(given, run, env, progress, parts, given.go is not None or run.options.obey_body_condition)
 
     def advance(self, session: Session, until: int | None = None) -> None:
-        """Run iterations until so many are complete, or to the end.
-
-        Raises
-        ------
-        IterationError, CollectedError, IterationLimit, LoopTimeout, LoopInterrupted
-            As in a call.
-        """
+        """Run iterations until so many are complete, or to the end; errors are those of a call."""
         try:
             if session.run.is_interrupted:
                 raise KeyboardInterrupt
@@ -281,8 +279,8 @@ class InterpretedLoop:
         guard, deadline, watch = run.options.max_iterations, run.deadline, run.watch
         while session.goes_on() and (until is None or session.moment.iteration < until):
             moment = session.moment
-            if guard is not None and moment.iteration >= guard:
-                raise IterationLimit(f"the loop would go on; options(max_iterations={guard}) stops it here")
+            if guard is not None and moment.iteration + session.given.before >= guard:
+                raise limit_reached(guard)
             if deadline is not None:
                 deadline.check()
             for slot, value in zip(self.carried_in, moment.carried, strict=True):

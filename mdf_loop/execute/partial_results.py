@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mdf_loop.errors import IterationError, LoopInterrupted, PartialResults, is_from_outside, keeps_results
+from mdf_loop.errors import IterationError, IterationLimit, LoopInterrupted, PartialResults, is_from_outside, keeps_results
 from mdf_loop.options import Run
 
 T = TypeVar("T")
@@ -59,6 +59,11 @@ def _end(error: BaseException, run: Run, named: Named | None, begun: Callable[[]
         ended = _ended(error, run, named, begun)
         if ended is not error:
             raise ended from error
+
+
+def limit_reached(most: int | None) -> IterationLimit:
+    """The error for a loop that would go on."""
+    return IterationLimit(f"the loop would go on; options(max_iterations={most}) stops it here")
 
 
 def _ended(error: BaseException, run: Run, named: Named | None, begun: Callable[[], None] | None) -> BaseException:

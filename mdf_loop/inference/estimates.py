@@ -15,7 +15,7 @@ from mdf_loop.inference.distances import Distance, Objective, mean_of, of_functi
 from mdf_loop.inference.simulators import Simulator, inputs_of
 from mdf_loop.inference.standard_errors import StandardErrors
 from mdf_loop.inference.summaries import MOST_CODES
-from mdf_loop.models.model import Model, Wish
+from mdf_loop.models.model import Model
 from mdf_loop.models.opening import prepare
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.options import current_options, options, part_of, start_run
@@ -26,7 +26,6 @@ from mdf_loop.settings.counts import counted
 from mdf_loop.settings.engines import needed
 from mdf_loop.sweeps.rows.rows_of_runs import keeping
 from mdf_loop.sweeps.sources import source_of
-from mdf_loop.sweeps.task import Task
 from mdf_loop.types.fitting import as_array
 
 POPULATION, GENERATIONS = 10, 60
@@ -158,8 +157,6 @@ class Search:
         self._has_squares = isinstance(self.objective, Distance) and trials > 1
         self._sequences = self.objective.sequences if isinstance(self.objective, Distance) and trials > 1 else []
         self._warn_of_sequences()
-        middle = dict(zip(self.bounds, map(float, (self.low + self.high) / 2), strict=True))
-        Task(model, {**inputs, **middle}, wish=Wish(outputs=tuple(self.simulator.outputs))).warn_of_loops()
         self._generations = FEW_GENERATIONS if self._has_squares else GENERATIONS
         squares = SQUARES * (len(self.bounds) + 2) * self._has_squares
         most = population * (self._generations + 1) + squares + REFINED * len(self.bounds)
@@ -264,7 +261,7 @@ class Search:
         """What searches everywhere."""
         f, trials = self.simulator, self.simulator.trials or 1
         few = min(max(trials // ROUGH, FEWEST_RUNS), trials) if self._has_squares else trials
-        return Simulator(f.model, f.names, f.outputs, few, None, f.seed, None, f.inputs)
+        return f.with_trials(few)
 
     @contextlib.contextmanager
     def _plainly(self) -> Iterator[None]:

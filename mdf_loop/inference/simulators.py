@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,7 +24,7 @@ from mdf_loop.step.failing import FallBack
 from mdf_loop.sweeps.chunked_run import outputs_of, warn_of_runs
 from mdf_loop.sweeps.rows.merging import Merged, Merging
 from mdf_loop.sweeps.rows.reducing import Reduce, reduce_of
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, whole_column
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Table, first_odd, whole_column
 from mdf_loop.sweeps.side_by_side import row_program
 from mdf_loop.sweeps.sources import engine_of, source_of
 from mdf_loop.sweeps.task import Task
@@ -71,6 +72,7 @@ class Simulator:
         self.seeds = np.zeros(0, np.int64)
         self._batches = Batches(self.model, self.names)
         self._programs: Programs = {}
+        self._looked_at = set[str]()  # outputs of which it is known what a run warns of; "" for the first iterations
 
     def __getstate__(self) -> Named:
         """Without what is made when it is asked for."""
@@ -87,6 +89,12 @@ class Simulator:
     def seed(self) -> Any:
         """What all random streams follow from."""
         return self.rows.seed
+
+    def with_trials(self, trials: int) -> Simulator:
+        """The same simulator with another number of trials, which does not warn again of what this one has."""
+        made = Simulator(self.model, self.names, self.outputs, trials, None, self.seed, None, self.inputs)
+        made._looked_at = self._looked_at
+        return made
 
     # The forms of it
 
@@ -170,12 +178,28 @@ class Simulator:
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
         is_left = run.watch is not None or run.options.how.device or any(map(has_nan, batch.columns.values()))  # a sweep warns
+        task = functools.cache(lambda: self._task(batch, numbers))
+        if "" not in self._looked_at:
+            self._looked_at.add("")
+            task().warn_of_loops()
         program = None if is_left else self._program(batch, run)
         if program is not None:
-            found = self._by_columns(program, batch, streams, run)
+            found = self._by_columns(program, batch, task, streams, run)
             if found is not None:
                 return found
-        return self._by_sweep(batch, numbers, run)
+        return self._by_sweep(task(), run)
+
+    def _task(self, batch: RunBatch, numbers: np.ndarray) -> Task:
+        """The runs of some rows as a sweep."""
+        wish, times = Wish(outputs=tuple(self.outputs)), self.trials or 1
+        return Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
+
+    def _warn_of_odd(self, rows: Sequence[np.ndarray], task: Callable[[], Task]) -> None:
+        """Say what the first run that looks odd warns of, which machine code does not: once for each output."""
+        columns = zip(self.outputs, rows, strict=True)
+        if odd := first_odd({name: column for name, column in columns if name not in self._looked_at}):
+            self._looked_at.update(odd)
+            task().warn_of(odd)
 
     def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the rows, and their streams."""
@@ -198,7 +222,9 @@ class Simulator:
             self._programs[key] = made or None
         return self._programs[key]
 
-    def _by_columns(self, program: RunColumns, batch: RunBatch, streams: Any, run: Run) -> list[np.ndarray] | None:
+    def _by_columns(
+        self, program: RunColumns, batch: RunBatch, task: Callable[[], Task], streams: Any, run: Run
+    ) -> list[np.ndarray] | None:
         """What machine code gives; None if a run comes upon something that it leaves to others."""
         times = self.trials or 1
         count = batch.count * times
@@ -208,6 +234,7 @@ class Simulator:
             found = program.run([*batch.columns.values()], streams, pause, share)
         except FallBack:
             return None
+        self._warn_of_odd(found, task)
         if self.trials is None:
             return found
         if self.reduce is None:
@@ -218,17 +245,15 @@ class Simulator:
         merged.add(0, merging.reduced(0, chunk, np.ones(count, bool)), count)
         return self._finished(merged)
 
-    def _by_sweep(self, batch: RunBatch, numbers: np.ndarray, run: Run) -> list[np.ndarray]:
+    def _by_sweep(self, task: Task, run: Run) -> list[np.ndarray]:
         """What a sweep over the rows gives."""
-        wish, times = Wish(outputs=tuple(self.outputs)), self.trials or 1
-        task = Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
         table = task.table()
         task.run_all(table, run)
         warn_of_runs(task, table)
         found = self._finished(table)
         if self.trials is None or self.reduce is not None:
             return found
-        return [rows.reshape(batch.count, times, *rows.shape[1:]) for rows in found]
+        return [rows.reshape(-1, self.trials, *rows.shape[1:]) for rows in found]
 
     def _finished(self, table: Table) -> list[np.ndarray]:
         arrays, ragged = table.finish()

@@ -129,7 +129,7 @@ class StandardErrors:
         """A simulator with more trials: noise in slopes would look like knowledge of the parameters."""
         f = self.simulator
         times = 1 if f.trials == 1 else PRECISE * (f.trials or 1)
-        return Simulator(f.model, f.names, f.outputs, times, None, f.seed, None, f.inputs)
+        return f.with_trials(times)
 
     def _curvature(self, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Second derivatives of the loss in units of the steps, by differences."""

@@ -13,7 +13,7 @@ from mdf_loop.convert.scheduled.conditions import Key
 from mdf_loop.functions.psyneulink_losses import losses
 from mdf_loop.functions.psyneulink_mechanisms import class_of
 from mdf_loop.integrations.input_places import InputPlaces
-from mdf_loop.integrations.unread import unread_inputs
+from mdf_loop.integrations.unread import overlooked, unread_inputs
 from mdf_loop.kernels.mdf.expression_operators import NO_POWER
 from mdf_loop.options import Run
 from mdf_loop.readers.expressions.derivatives import STEP, wrong_with_step
@@ -42,6 +42,7 @@ class InputWarnings:
         ports = {f"{node.id}.{port.id}": port for node in places.graph.nodes for port in node.input_ports if _says_kind(port)}
         self._defaults = [(port, said) for name, port in ports.items() if (said := wrong_default(name, port))]
         self._odd = [f"{'/'.join(names)}: {said}" for names, said in losses(places.graph)]
+        self._odd += [said for _, said in overlooked(places.graph)]
         self._odd += [f"{node.id}.{name}: {said}" for node in places.graph.nodes for name, said in powers_in(node)]
         self._of_edges: dict[str, None] = {}
         self.sent: Mapping[Key, Mapping[str, Any]] = sent_to_declared(places.graph)

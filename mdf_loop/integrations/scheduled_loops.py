@@ -224,10 +224,10 @@ class ScheduledLoops:
             outputs, rows = run_recorded_in_mdf(loop.graph, *loop.how, watched(loop.graph))
             passes = len(rows[0]) if rows else None
         else:
+            for said in lowered.noted:
+                run.warn_once((id(self.graph), said), said)
             outputs, rows = execute(lowered, run, begin(lowered)), lowered.recorded
             passes = lowered.passes(run)
-            for said in lowered.unsent:
-                run.warn_once((id(self.graph), said), said)
             if said := said_of_idle(lowered, run):
                 run.warn_once((id(self.graph), "idle"), f"{self.graph.id}: {said}")
         return {self._names.get(id, id): value for id, value in outputs.items()}, passes, rows

@@ -1,4 +1,4 @@
-"""What in a graph nothing reads."""
+"""What a graph says in vain: what nothing reads or takes, conditions that count to 0, loops that never begin."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from modeci_mdf.functions.standard import mdf_functions
+
+from mdf_loop.functions.function_rows import Row
+from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
+from mdf_loop.functions.psyneulink_losses import mechanism_of
+from mdf_loop.integrations.graph_conditions import counts_of_zero
 from mdf_loop.readers.expressions.derivatives import STEP
 from mdf_loop.readers.expressions.equation_texts import DERIVATIVES, NUMBERS, names_hidden_by
+from mdf_loop.readers.mdf.names import needed_arguments, surplus
 from mdf_loop.readers.mdf.node import CONTROL
 
 
@@ -78,3 +85,69 @@ def _texts(thing: Any) -> Iterator[Any]:
 def _words(value: Any) -> set[str]:
     """Every name in a value and what is inside it."""
     return set(re.findall(r"[^\W\d]\w*", str(value)))
+
+
+Place = tuple[str, ...]
+
+
+def overlooked(graph: Any) -> Iterator[tuple[Place, str]]:
+    """What to say of parts of a graph that change nothing, though their author means them to, with their places."""
+    id = str(graph.id)
+    for edge in graph.edges:
+        for name in set(edge.parameters or ()) - {"weight"}:
+            said = f"nothing reads {name} of edge {edge.id!r}: an edge has a weight, by which what it brings is multiplied"
+            yield (id, edge.id), f"{id}: {said}"
+    for place, said in counts_of_zero(graph):
+        yield place, f"{'/'.join(place)}: {said}"
+    for node in graph.nodes:
+        for thing in (*node.functions, *node.parameters):
+            place = (id, node.id, thing.id)
+            for said in (*_surplus(thing, node), *_never_begun(thing)):
+                yield place, f"{'/'.join(place)}: {said}"
+
+
+def _surplus(thing: Any, node: Any) -> Iterator[str]:
+    """What to say of arguments that a function does not take."""
+    args = thing.args or {}
+    made = row_of(thing, node) if thing.function in FUNCTIONS else None
+    more = surplus(thing.function, args, mdf_functions) if made is None else surplus_of(thing, made)
+    for name in more if more and args.keys() >= {*needed_arguments(thing.function, mdf_functions)} else ():
+        if name == "variable0" and mechanism_of(node):
+            continue  # PsyNeuLink writes it for functions without an input, too
+        takes = ", ".join(mdf_functions[thing.function]["arguments"] if made is None else ["variable0", *made.defaults])
+        yield f"{thing.function} takes {takes or 'nothing'}, and not {name!r}"
+
+
+def _never_begun(thing: Any) -> Iterator[str]:
+    """What to say of a loop whose model says that no iteration runs."""
+    args = thing.args if thing.function == "onnx::Loop" and thing.args else {}
+    if args.get("cond") is False:
+        yield "no iteration runs: cond, the condition to go on, is false"
+    elif type(count := args.get("M")) is int and count <= 0:
+        yield f"the trip count M is {count}, so no iteration runs"
+
+
+OF_STATE = frozenset(
+    {"reset", "previous_value", "previous_time", "initializer", "seed", "integrator_function_value", "control_allocation"}
+)
+"""What PsyNeuLink writes of the state of a mechanism or function; the model has the same numbers without it."""
+
+WITHOUT_EFFECT = {
+    "softmax": {"adapt_scale", "adapt_entropy_weighting", "adapt_base"},  # of an adaptive gain, which is refused
+    "dualadaptiveintegrator": {"rate"},
+    "driftdiffusionanalytical": {"bias"},  # computed from the starting value
+}
+"""Arguments that PsyNeuLink writes for a function, and that its results do not depend on."""
+
+
+def surplus_of(thing: Any, made: Row) -> list[str]:
+    """The arguments of a function that its row does not read, but for those without an effect.
+
+    A number of 0 adds nothing, whatever it is added to.
+    """
+    read = {"variable0", "shape", *made.defaults, *made.options, *made.steps, *OF_STATE, *WITHOUT_EFFECT.get(thing.function, ())}
+    return [name for name, value in (thing.args or {}).items() if name not in read and not _is_zero(value)]
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and value == 0

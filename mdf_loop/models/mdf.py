@@ -288,6 +288,8 @@ class MdfModel(Model):
             warn_user(said)
         if "steps" in how and "time_increment" not in how and (names := self._integrated):
             warn_user(f"no time passes for {', '.join(names)}: steps have no length; give time_increment=, the time between two")
+        if how.get("time_increment") is not None and not self._integrated:
+            warn_user("nothing reads time_increment: no parameter of the model has a time_derivative")
 
     @cached_property
     def _integrated(self) -> list[str]:

@@ -63,6 +63,13 @@ def shows_nan(value: Any) -> bool:
     return (kind is not np.ndarray or value.size <= MOST) and has_nan(value)
 
 
+def is_nan(value: Any) -> bool:
+    """Whether a collected value is nan from the first number to the last."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc" or not 0 < value.size <= MOST:
+        return False
+    return bool(np.isnan(value.flat[0]) and np.isnan(value).all())
+
+
 def has_inf(value: Any) -> bool:
     """Whether a value is infinite, or an array with infinity in it."""
     if isinstance(value, np.ndarray):

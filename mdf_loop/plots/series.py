@@ -240,6 +240,7 @@ def chosen(known: Mapping[str, Any], names: Iterable[str]) -> list[Series]:
         if not isinstance(name, str):
             raise KindError(f"names of values to plot are texts, plot('x') or plot('x', 'y'); got {name!r}")
         if name not in known:
-            raise ArgumentError(f"there is nothing to plot called {name!r}{there_are(name, known, 3)}")
+            cure = f"record=[{name!r}] keeps a value of a loop, and an output port makes it an output"
+            raise ArgumentError(f"there is nothing to plot called {name!r}{there_are(name, known, 3)}; {cure}")
         found.append(known[name]())
     return found

@@ -14,7 +14,7 @@ from mdf_loop.models.results import stop_of
 from mdf_loop.options import Run
 from mdf_loop.sweeps.graph_programs import GraphOfRuns
 from mdf_loop.sweeps.machine_runs import NotTogether, columns_of, many, may_be_compiled, may_be_together, pays
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, first_nans, whole_column
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Column, column_of, first_odd, whole_column
 from mdf_loop.sweeps.sources import Evaluated, source_of, stepping
 from mdf_loop.sweeps.vectors import FEW
 from mdf_loop.sweeps.workers import in_parts
@@ -60,7 +60,7 @@ def run_together(task: Task, start: int, stop: int, run: Run, seconds: float) ->
         limits = more[len(graph.ends)].reshape(len(lengths)) if more[len(graph.ends) :] else graph.trip_count
         chunk.iterations, chunk.stops = graph.ended(lengths, limits)
         ends = {f"carried {name}": x for name, x in zip(graph.ends, more, strict=False)}
-        chunk.suspects = first_nans(ends, chunk.stops == stop_of(0, 1))
+        chunk.suspects = first_odd(ends, chunk.stops == stop_of(0, 1))
     return chunk
 
 

@@ -20,6 +20,7 @@ from mdf_loop.errors import LoopError, LoopTimeout, LoopWarning, let_through, wa
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.shared_draws import SHARED
 from mdf_loop.execute.warnings.unread_rows import key_of_rows, readings_in, unread_rows
+from mdf_loop.execute.warnings.wrapped_indices import FROM_END
 from mdf_loop.models.ended_runs import ended_at_m
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
@@ -32,12 +33,13 @@ from mdf_loop.sweeps.machine_runs import NotTogether
 from mdf_loop.sweeps.pieces import Pieces, Uncut
 from mdf_loop.sweeps.rows.merging import Merging, table_of
 from mdf_loop.sweeps.rows.reducing import Reduce
-from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_nans
+from mdf_loop.sweeps.rows.rows_of_runs import Chunk, Filled, Ran, Span, Table, column_of, fill, first_odd
 from mdf_loop.sweeps.seeds import seed_of, streams_of
 from mdf_loop.sweeps.side_by_side import run_together
 from mdf_loop.sweeps.sources import engine_of, stepping
 from mdf_loop.sweeps.vmapped import runs_at_once, runs_on_device
 from mdf_loop.sweeps.workers import here, in_parts
+from mdf_loop.types.fitting import refuse_unit
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,9 @@ OF_THE_SWEEP = {"seed", "timeout", "progress"}
 
 AGAIN = 10.0
 """Seconds for runs that are run again to learn what they warn of."""
+
+FIRST_PASSES = 20
+"""Passes in which nearly all nodes of a model run for the first time."""
 
 BEGUN = 2
 """Iterations that show what a loop warns of: of one it is not known what the next makes of it."""
@@ -117,6 +122,10 @@ class Task:
     stops: bool = False
     numbers: np.ndarray | None = None
     options: Mapping[str, Any] = field(default_factory=_chosen_now)
+
+    def __post_init__(self) -> None:
+        for name, values in (*self.inputs.items(), *((name, values) for name, (_, values) in self.grid.axes)):
+            refuse_unit(values, f"input {name!r}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -236,40 +245,47 @@ class Task:
             let_through(reason)
             log.debug("%s: runs are run one by one: %r", self.model.name, reason, exc_info=not isinstance(reason, NotTogether))
         runs, warned = self._one_by_one(start, stop, run, seconds)
-        chunk = self._chunk_of(start, runs)
-        chunk.suspects = {"warned": min(warned)} if warned else {}
-        return chunk, len(runs)
+        chunk, count = self._watched(self._chunk_of(start, runs), start, start + len(runs))
+        chunk.suspects = {**chunk.suspects, "warned": min(warned)} if warned else chunk.suspects
+        return chunk, count
 
     def _watched(self, chunk: Chunk, start: int, stop: int) -> tuple[Chunk, int]:
         """A chunk of runs that were run together, with those that have nan in their results or inputs; and how many are done."""
         stop = min((start + len(rows) for rows, _ in chunk.columns.values()), default=stop)
-        found = {**chunk.suspects, **first_nans({name: rows for name, (rows, more) in chunk.columns.items() if more is None})}
+        found = {**chunk.suspects, **first_odd({name: rows for name, (rows, more) in chunk.columns.items() if more is None})}
         points = np.arange(start, stop) // self.trials
         swept = self.grid.columns(np.arange(points[0], points[-1] + 1)) or {}
-        for name, point in first_nans(swept).items():
+        for name, point in first_odd(swept).items():
             found[f"swept {name}"] = int(np.searchsorted(points, points[0] + point))
-        given = {name: np.asarray(value)[None] for name, value in self.inputs.items() if isinstance(value, float | np.ndarray)}
-        found |= {f"given {name}": row for name, row in first_nans(given).items()}
+        numbers = float, np.ndarray, np.generic
+        given = {name: np.asarray(value)[None] for name, value in self.inputs.items() if isinstance(value, numbers)}
+        found |= {f"given {name}": row for name, row in first_odd(given).items()}
         chunk.suspects = {reason: start + row for reason, row in found.items()}
         return chunk, stop - start
 
     def warn_of_loops(self) -> None:
-        """Say of the first run what it says of its first iterations and its draws: many runs together are silent.
+        """Say of the first or the last run what it says of its first iterations and its draws: many runs together are silent.
 
-        Nothing runs for this that does more than compute, nor a model in steps.
+        Nothing runs for this that does more than compute, and of a model in passes the first of these.
         """
-        once = getattr(self.model, "once", None)
-        if once is None or self.wish.steps is not None or not all(map(is_repeatable, once.anything.body.nodes)):
+        once, has_passes = getattr(self.model, "once", None), hasattr(type(self.model), "scheduled")
+        if not has_passes or (once is not None and not all(map(is_repeatable, once.anything.body.nodes))):
             return
-        begun, told = replace(self, options={**self.options, "engine": DEFINITION}, stops=False), list[str]()
+        most = {} if once is not None and self.wish.steps is None else {"max_iterations": FIRST_PASSES}
+        begun = replace(self, options={**self.options, "engine": DEFINITION, **most}, stops=False)
+        told = list[str]()
         try:
-            with begun.chosen(), run_by(partial(_begun, told)):
-                told += [text for text in begun._warnings_of(0, start_run()) if SHARED in text]
+            for number in sorted({0, self.size - 1}):
+                with begun.chosen(), run_by(partial(_begun, told)):
+                    told += [text for text in begun._warnings_of(number, start_run()) if SHARED in text]
+                told = [text for text in told if not number or FROM_END in text]  # a sweep over a delay begins with 0
+                if told:
+                    break
         except Exception as reason:  # the runs say what is wrong
             let_through(reason)
             return
         if told:
-            self.warn_of({"loops": 0})
+            self.warn_of({"loops": number})
 
     def warn_of(self, suspects: Mapping[str, int]) -> None:
         """Say what the first run warns of that warns: JAX, and machine code of many runs, are silent."""

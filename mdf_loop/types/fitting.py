@@ -42,14 +42,32 @@ _NUMBER = bool | int | float | complex | np.number | np.bool_
 """What objects may be that are an array of numbers all the same."""
 
 
+_OF_UNITS = {"units": '.to("s").magnitude', "unit": '.to_value("s")', "dim": " / second"}
+"""What holds the unit in quantities of pint, of astropy and of Brian, and how they become numbers of seconds, as an example."""
+
+
+def refuse_unit(value: Any, what: str) -> None:
+    """See that a value, or the first one of a list, has no unit, which would be lost."""
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    if "Quantity" not in type(value).__name__:
+        return
+    for place, cure in _OF_UNITS.items():
+        if (unit := str(getattr(value, place, ""))) not in ("", "1", "dimensionless"):
+            name = what.split("'")[1] if "'" in what else what.split()[-1]
+            said = "which would be lost; give a number in the unit of the model"
+            raise KindError(f"{what} has the unit {unit}, {said}: {name}{cure}")
+
+
 def as_array(value: Any, what: str) -> np.ndarray:
     """A value that a caller gives as an array, whatever is in it; objects that are all numbers, as in a table, become numbers.
 
     Raises
     ------
     KindError
-        It is ragged, or parts of it are masked.
+        It is ragged, or parts of it are masked, or it has a unit.
     """
+    refuse_unit(value, what)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise KindError(
             f"{what} has masked elements; give .filled(np.nan), which puts nan there, or .compressed(), which drops them"

@@ -159,3 +159,50 @@ def test_graphs_that_run_once_say_it_too(text, start, cure, times):
         mdf_loop.run(once(text, start), trials=times, seed=1)
     said = [str(each.message) for each in told if issubclass(each.category, LoopWarning)]
     assert [f"node 'w': {SAID}w.x share; " in each and cure in each for each in said] == [True] * bool(cure)
+
+
+@mdf_loop.body
+def drawing(i, go, x, *, s):
+    return True, x + mdf_loop.body.normal(0.0, s)
+
+
+@pytest.mark.parametrize("body", ["x: x + normal(0, s)", "x: x + poisson(s)", drawing])
+@pytest.mark.parametrize("first", [np.ones(3), 1.0])
+def test_what_is_said_depends_on_what_each_run_is_given(body, first):
+    for s in (first, np.ones(3), 1.0, np.ones(3), np.ones(1)):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            mdf_loop.loop(5, True, x=np.zeros(3), s=s, body=body)
+        assert [SAID in str(each.message) for each in told] == [True] * (np.size(s) == 1)
+
+
+SCHEDULED = """
+m:
+  graphs:
+    g:
+      nodes:
+        a:
+          parameters: {{x: {{value: "x + {draw}", default_initial_value: [0.0, 0.0, 0.0]}}}}
+          output_ports: {{o: {{value: x}}}}
+        b:
+          input_ports: {{y: {{}}}}
+          output_ports: {{p: {{value: y * 2}}}}
+      edges: {{e: {{sender: a, receiver: b, sender_port: o, receiver_port: y}}}}
+      conditions:
+        node_specific:
+          a: {{type: {condition}}}
+          b: {{type: EveryNCalls, kwargs: {{dependencies: a, n: 2}}}}
+"""
+
+
+@pytest.mark.parametrize("condition", ["Always", "EveryNPasses, kwargs: {n: 2}"])
+@pytest.mark.parametrize(("draw", "is_shared"), [("numpy.random.normal(0, 1)", True), ("numpy.random.normal(0, 1, 3)", False)])
+def test_graphs_with_conditions_are_looked_at_too(tmp_path, condition, draw, is_shared):
+    path = tmp_path / "m.yaml"
+    path.write_text(SCHEDULED.format(condition=condition, draw=draw))
+    for how in ({}, {"steps": 1}, {"steps": 40}, {"steps": 40, "record": ["a.x"]}, {"trials": 3}, {"steps": 4, "trials": 3}):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", LoopWarning)
+            mdf_loop.run(path, **how)
+        found = [str(each.message) for each in told if SAID in str(each.message)]
+        assert len(found) == is_shared, (how, found)

@@ -25,6 +25,22 @@ WRAPPED = {
 }
 
 
+@mdf_loop.body
+def delayed(i, go, x, *, s, d):
+    return go, x + s[i - d]
+
+
+DELAYED = {
+    "an equation": ("x: x + s[i - d]", 2, "i - d", -2),
+    "a let": ("let k: i - d\nx: x + s[k]", 2, "i - d", -2),
+    "several": ("x: x + sum(s[i - d])", np.array([1, 0, 3]), "i - d", -3),
+    "more": ("x: x + s[i - 2 * d + 1]", 2, "i - 3", -3),
+    "two constants": ("x: x + s[i - 5 + d]", 3, "i - 2", -2),
+    "constants alone": ("x: x + s[i - 5 + 3] + 0 * d", 3, "i - 2", -2),
+    "a function": (delayed, 2, "i - d", -2),
+}
+
+
 def said(body, engine="auto", **given):
     with mdf_loop.options(engine=engine), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -113,3 +129,23 @@ def test_check_says_it_too(tmp_path):
     (found,) = check(tmp_path / "m.yaml")
     assert (found.kind, found.line) == ("warning", 9)
     assert "the index i - 1 of s is -1" in found.message
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", DELAYED)
+def test_a_delay_is_what_the_run_is_given(case, engine):
+    body, d, index, first = DELAYED[case]
+    for _ in range(2):
+        (message,) = said(body, engine, s=np.arange(8.0), d=d)
+        assert f"the index {index} of s" in message
+        assert f" is {first}, which counts from the end" in message
+        assert f"write maximum({index}, 0)" in message
+        enough = {"two constants": 5}.get(case, 0)
+        if case != "constants alone":
+            assert said(body, engine, s=np.arange(8.0), d=enough * np.ones_like(d)) == []
+
+
+def test_the_cure_of_a_delay_is_silent():
+    s, d = np.arange(8.0), 2
+    for body in ("x: x + s[maximum(i - d, 0)]", "x: x + where(i >= d, s[i - d], 0.0)", "x: x + s[(i - d) % len(s)]"):
+        assert said(body, s=s, d=d) == []

@@ -203,3 +203,17 @@ def test_a_loop_inside_a_loop_is_said_by_the_outer_one(engine):
         y = Loop <body = inner (int64 j, bool e, double z) => (bool e, double w) { w = Div (z, d) }> (three, c, x) }"""
     _, said = warned(lambda: mdf_loop.loop(4, True, 0.0, body=body))
     assert [text.partition(" became")[0] for text in said] == ["iteration 0 of Loop: x"]
+
+
+@pytest.mark.parametrize("text", ["sqrt(z)", "log(z) * i", "(z[0] - z[0]) / (z[0] - z[0])"])
+def test_what_is_collected_as_nan_in_all_iterations_is_said(text, engine):
+    body, z = f"x: x + 1\ncollect y: {text}", -np.ones(2)
+    _, (message,) = warned(lambda: mdf_loop.loop(4, True, x=1.0, z=z, body=body))
+    assert message.startswith("iteration 0 of Loop: y became nan, though the loop was given finite numbers")
+
+
+@pytest.mark.parametrize(
+    ("text", "z"), [("where(i > 1, z, nan)", 1.0), ("sqrt(z - i)", 2.0), ("sqrt(z)", np.nan), ("nan * z", 1.0)]
+)
+def test_nan_in_some_iterations_or_of_nan_is_meant(text, z, engine):
+    assert warned(lambda: mdf_loop.loop(4, True, x=1.0, z=z, body=f"x: x + 1\ncollect y: {text}"))[1] == []

@@ -199,6 +199,7 @@ def assert_as_lowered_anew(graph, given, how, seed=1):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("error", LoopWarning)
+            warnings.filterwarnings("ignore", "nothing reads time_increment")
             warnings.filterwarnings("ignore", ".* it did not run in the|.* ran no pass|.* no pass ran", LoopWarning)
             warnings.filterwarnings("ignore", "input .* has no value|.* became infinite|.*steps have no length", LoopWarning)
             warnings.filterwarnings("ignore", ".* in no particular order", LoopWarning)

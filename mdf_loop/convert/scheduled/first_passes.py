@@ -38,8 +38,8 @@ class FirstPasses:
         Whether an evaluation was over after each.
     going : Value
         Whether there is a further pass.
-    unsent : dict of str to None
-        What to say of ports that were read before a node had sent them anything.
+    noted : dict of str to None
+        What to say of what was run: ports that were read too early, and draws that elements share.
 
     Parameters
     ----------
@@ -51,16 +51,19 @@ class FirstPasses:
 
     def __init__(self, plan: RunPlan, known: Mapping[Key, Any]) -> None:
         self.plan, self.known, self.builder = plan, {**known}, PassBuilder()
-        self.unsent = dict[str, None]()
+        self.noted = dict[str, None]()
         self.rows, self.ends, self.going = list[tuple[Any, ...]](), list[Value](), TRUE
 
-    def run(self) -> bool:
+    def run(self, most: int | None = None) -> bool:
         """Run passes until every node has run, or open values decide; everything, if that is all there is to do.
 
-        Whether something is left to a loop.
+        Whether something is left to a loop, or to no one: there are at ``most`` so many passes, and at least one.
         """
+        is_short = most is not None and most <= MOST_FIRST_PASSES  # for which no loop is read
         while not self._is_over():
-            if not self.going.is_known or self._is_settled() or not self._run_pass():
+            if most is not None and self.rows and len(self.rows) >= most:
+                return True
+            if not self.going.is_known or (not is_short and self._is_settled()) or not self._run_pass():
                 return True
         return False
 
@@ -120,5 +123,5 @@ class FirstPasses:
     def _keep(self, made: Pass) -> None:
         """Go on with what a pass changed."""
         made.store.keep(made.store.now())
-        self.unsent |= made.store.unsent
+        self.noted |= made.store.noted
         self.known, self.named = made.store.known, made.store.named

@@ -32,6 +32,7 @@ from mdf_loop.errors import ArgumentError, KindError, NotLowered, in_words, malf
 from mdf_loop.ir import Body, Collected, Loop
 from mdf_loop.ir.well_formed import check_body
 from mdf_loop.kernels import load_kernels
+from mdf_loop.options import current_options
 from mdf_loop.readers.expressions.values import NotCompiled, Number, Unavailable, available
 from mdf_loop.readers.mdf.body import check_graph
 from mdf_loop.readers.mdf.signature import output_ports
@@ -121,15 +122,17 @@ class ScheduledLowering:
         """The first passes, run now, and the loop behind them; ``given`` are values for places in the graph."""
         with self.naming_the_graph():
             first = FirstPasses(self.plan, {each.key: value for each, value in given.items()})
-            has_loop, outputs = first.run(), tuple(first.outputs)
+            most = current_options().max_iterations
+            has_loop, outputs = first.run(most), tuple(first.outputs)
+            is_cut = has_loop and most is not None and len(first.rows) >= most
             for value in chain(() if has_loop else outputs, *first.rows):
                 available(value)
             rows, ends = tuple(first.rows), tuple(bool(ended.literal) for ended in first.ends)
-            if not has_loop:
-                return Lowered(self.plan, outputs, rows, ends, known=first.known, unsent=tuple(first.unsent))
+            if is_cut or not has_loop:
+                return Lowered(self.plan, outputs, rows, ends, known=first.known, noted=tuple(first.noted), is_cut=is_cut)
             behind = self._behind(first.known)
             hidden = tuple(first.known.get(behind.keys[state.input], state.initial) for state in behind.loop.body.state)
-            return Lowered(self.plan, outputs, rows, ends, behind, hidden, first.known, tuple(first.unsent))
+            return Lowered(self.plan, outputs, rows, ends, behind, hidden, first.known, tuple(first.noted))
 
     def _behind(self, known: dict[Key, Any]) -> LoopBehind:
         kinds, read = _kinds(known), self._read

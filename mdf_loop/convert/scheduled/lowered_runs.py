@@ -15,7 +15,7 @@ from mdf_loop.errors import CollectedError, PartialResults
 from mdf_loop.execute.collect import Gathering
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
-from mdf_loop.execute.partial_results import keeping
+from mdf_loop.execute.partial_results import keeping, limit_reached
 from mdf_loop.ir import Collected, Loop, record
 from mdf_loop.options import Run, start_run
 
@@ -52,8 +52,10 @@ class Lowered:
         What the hidden values of the loop begin with, where that may be something else than ``loop.body.state`` says.
     known : mapping
         What was known after the passes that were run one by one.
-    unsent : tuple of str
-        What to say of ports that were read in them before a node had sent them anything.
+    noted : tuple of str
+        What to say of what was run in them.
+    is_cut : bool
+        Whether ``options(max_iterations=)`` stops it behind these passes, and further ones are left.
     """
 
     plan: RunPlan
@@ -63,7 +65,8 @@ class Lowered:
     behind: LoopBehind | None = None
     hidden: tuple[Any, ...] | None = None
     known: Mapping[Key, Any] = field(default_factory=dict)
-    unsent: tuple[str, ...] = ()
+    noted: tuple[str, ...] = ()
+    is_cut: bool = False
 
     @property
     def loop(self) -> Loop | None:
@@ -135,11 +138,19 @@ def execute(lowered: Lowered, run: Run | None = None, call: Runner | None = None
         ``.iteration`` is the number of passes that were completed, ``.outputs`` and ``.partial`` are the outputs after
         them, or those of the evaluations that were over.
     """
-    if lowered.loop is None:
+    if lowered.loop is None and not lowered.is_cut:
         return _outputs(lowered, lowered.first, lowered.plan.steps)
-    run, given, steps = run or start_run(), Arguments(lowered.trip_count, hidden=lowered.hidden), lowered.plan.steps
-    call = call or lowered.execute.results
+    run, given, steps = (
+        run or start_run(),
+        Arguments(lowered.trip_count, hidden=lowered.hidden, before=len(lowered.rows)),
+        lowered.plan.steps,
+    )
+    call = _stopped if lowered.is_cut else call or lowered.execute.results
     return keeping(run, lambda: _outputs(lowered, call(given, run), steps), lambda error: _known(lowered, error))
+
+
+def _stopped(given: Arguments, run: Run) -> Sequence[Any]:
+    raise limit_reached(run.options.max_iterations)
 
 
 def _outputs(lowered: Lowered, results: Sequence[Any], steps: int, collects: bool = True) -> dict[str, Any]:
@@ -154,7 +165,6 @@ def _outputs(lowered: Lowered, results: Sequence[Any], steps: int, collects: boo
 
 def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
     """The outputs of a loop that ended early; they are the partial results as well."""
-    assert lowered.loop is not None
     done, results = error.iteration or 0, error.partial
     if not done or results is None:
         results = lowered.first
@@ -165,7 +175,7 @@ def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
     except (CollectedError, MemoryError):  # rather the last values than nothing
         outputs = _outputs(lowered, results, 0, collects=False)
     error.path = error.path[1:]
-    error.within(f"pass {len(lowered.rows) + done} of {lowered.loop.body.name}")
+    error.within(f"pass {len(lowered.rows) + done} of {lowered.plan.graph.id}")
     error.iteration, error.partial = len(lowered.rows) + done, tuple(outputs.values())
     return {name: value for name, value in outputs.items() if value is not None}
 

@@ -198,7 +198,7 @@ class Pass:
         made = self._node_run(name) if self.store.named is None else None
         try:
             with np.errstate(all="ignore"):
-                self.store.keep(self._of_these_values(name) if made is None else made(self.store.known))
+                self.store.keep(self._of_these_values(name) if made is None else made(self.store))
         except LoopError as error:
             error.add_note(f"in node {name!r} of {self.plan.graph.id!r}, in one of its first runs")
             raise
@@ -208,7 +208,7 @@ class Pass:
         for port in self.plan.nodes[name].input_ports:
             edges = [edge for edge in self.plan.edges.get((name, port.id), ()) if edge.sender != name]
             if edges and default_value_of(port) is None and not any(self._ran(edge.sender).literal for edge in edges):
-                self.store.unsent[unsent_in_words(edges[0], port)] = None
+                self.store.noted[unsent_in_words(edges[0], port)] = None
 
     def _node_run(self, name: str) -> NodeRun | None:
         """What a node computes for values such as these."""

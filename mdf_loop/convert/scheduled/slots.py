@@ -17,8 +17,10 @@ import numpy as np
 from mdf_loop.convert.scheduled.conditions import COMPARISONS, UPDATES, Key
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
+from mdf_loop.execute.warnings.shared_draws import shared_draws
 from mdf_loop.ir import Body, record
 from mdf_loop.options import start_run
+from mdf_loop.plan.invariants import draws
 from mdf_loop.readers.expressions.expression import harmless
 from mdf_loop.readers.expressions.values import (
     BodyBuilder,
@@ -58,8 +60,8 @@ class Store:
     ----------
     calls_loops : bool
         Whether loops of nodes are called one by one, as ``mdf_loop.loop`` is.
-    unsent : dict of str to None
-        What to say of ports that were read before a node had sent them anything.
+    noted : dict of str to None
+        What to say of what was run: ports that were read too early, and draws that elements share.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ class Store:
         self.known, self.builder, self.reading, self.named = known, builder, reading, named
         self.carried: dict[Key, Value] = {}
         self.recorded: frozenset[Key] = frozenset()
-        self.unsent: dict[str, None] = {}
+        self.noted: dict[str, None] = {}
         self._layers: list[dict[Key, Value | Unavailable]] = [{}]
 
     @property
@@ -298,9 +300,14 @@ class NodeRun:
         """Whether it is what the node computes of these values."""
         return all(kind_of(key, known.get(key)) == kind for key, kind in self.kinds.items())
 
-    def __call__(self, known: Mapping[Key, Any]) -> dict[Key, Any]:
-        """What the node makes of values."""
-        found = self.execute([known[key] for key in self.inputs], (), start_run())
+    def __call__(self, store: Store) -> dict[Key, Any]:
+        """What the node makes of the values in a store, where it notes draws that all elements of an array share."""
+        env = self.execute.begin([store.known[key] for key in self.inputs], (), start_run())
+        found, body, slot = self.execute.finish(env), self.execute.body, self.execute.program.slot
+        if any(map(draws, body.nodes)):
+            values = {node.outputs[0]: env[slot(node.outputs[0])] for node in body.nodes if node.outputs and node.outputs[0]}
+            for place, said in shared_draws(body, values).items():
+                store.noted[f"node {place.partition('.')[0]!r}: {said}"] = None
         return {**self.others, **dict(zip(self.results, found, strict=True))}
 
 

@@ -37,7 +37,8 @@ def room_of(session: Session, until: int | None) -> int:
     """How many iterations there may be from here on."""
     if not session.goes_on():
         return 0
-    ends = [end for end in (until, session.given.trip_count, session.run.options.max_iterations) if end is not None]
+    most, given = session.run.options.max_iterations, session.given
+    ends = [end for end in (until, given.trip_count, None if most is None else most - given.before) if end is not None]
     return min(ends) - session.moment.iteration if ends else ENDLESS
 
 

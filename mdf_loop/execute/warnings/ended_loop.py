@@ -55,6 +55,12 @@ class EndedLoop:
         return self.loop.name or self.loop.body.name
 
     @property
+    def values(self) -> tuple[Any, ...]:
+        """All that its iterations begin with: on the kinds and shapes of these depends what many of its values are."""
+        hidden = self.given.hidden or [state.initial for state in self.loop.body.state]
+        return (*self.given.carried, *self.given.captured, *self.given.scanned, *hidden)
+
+    @property
     def is_inner(self) -> bool:
         """Whether it is inside another one, which says what became of its values."""
         return getattr(self.run.outermost, "owner", None) is not self.executor
@@ -62,7 +68,7 @@ class EndedLoop:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of numpy's types of what it was given."""
-        return tuple(map(value_kind, (*self.given.carried, *self.given.captured, *self.given.scanned)))
+        return tuple(map(value_kind, self.values))
 
     def once(self, make: Callable[[EndedLoop], T], *of: Hashable) -> T:
         """What a function makes of the loop: made when a run of it ends the first time, or the first time with such values."""

@@ -21,7 +21,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedBody, Session
 from mdf_loop.execute.program import Hidden
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Loop
-from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, shows_inf, shows_nan, writes_nan
+from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, is_nan, shows_inf, shows_nan, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable
 
 
@@ -144,12 +144,13 @@ SECONDS = 1.0
 def warn_of_new_nan(ended: EndedLoop) -> None:
     """Say that carried values became nan, if all that the loop was given is finite.
 
-    Also that carried or collected values became infinite, but of a body of ONNX: those count with the logarithm of 0.
+    Also that carried or collected values became infinite, or collected ones are nan in all iterations, but of a body of ONNX:
+    those count with the logarithm of 0.
     """
     loop, given, run, results = ended.loop, ended.given, ended.run, ended.results
     count, sees_inf = sum(not isinstance(value, Hidden) for value in given.carried), not loop.body.typed
     for k, value in enumerate(results):
-        if (k < count and shows_nan(value)) or (sees_inf and shows_inf(value)):
+        if (k < count and shows_nan(value)) or (sees_inf and (shows_inf(value) or (k >= count and is_nan(value)))):
             break
     else:
         return
@@ -192,6 +193,7 @@ def _odd_values(
         return
     yield True, "infinite", has_inf, [k for k, value in enumerate(results[:count]) if shows_inf(value)]
     yield False, "infinite", has_inf, [k for k, value in enumerate(results) if k >= count and shows_inf(value)]
+    yield False, "nan", has_nan, [k for k, value in enumerate(results) if k >= count and is_nan(value)]
 
 
 def _first(ended: EndedLoop, found: Sequence[int], is_odd: Callable[[Any], bool]) -> tuple[int, int]:

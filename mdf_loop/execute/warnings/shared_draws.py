@@ -33,11 +33,10 @@ CURE_OF_MDF = "numpy.random.normal(0, 1, {0}) and numpy.random.uniform(0, 1, {0}
 def warn_of_shared_draws(ended: EndedLoop) -> None:
     """Say that all elements of an array have one drawn number."""
     results, count = ended.results, len(ended.loop.carried)
-    if ended.drawn is None or ended.is_inner:
+    if ended.drawn is None or ended.is_inner or ended.loop.body.state:  # passes are looked at one by one before they are a loop
         return
     rows = [value[0] if getattr(value, "ndim", 0) and len(value) else 0 for value in results[count:]]
-    hidden = ended.given.hidden or [state.initial for state in ended.loop.body.state]
-    arrays = tuple([getattr(value, "size", 1) > 1 for value in (*ended.given.carried, *hidden, *results[:count], *rows)])
+    arrays = tuple([getattr(value, "size", 1) > 1 for value in (*ended.values, *results[:count], *rows)])
     for name, said in ended.once(_shared_draws, arrays).items() if any(arrays) else ():
         ended.say(said, "draw", name)
 

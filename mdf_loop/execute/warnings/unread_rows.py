@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from mdf_loop.execute.collect import shape_of
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
-from mdf_loop.execute.warnings.wrapped_indices import first_index
+from mdf_loop.execute.warnings.wrapped_indices import Index, computing_index
 from mdf_loop.ir import Loop, Node
 from mdf_loop.options import Run
 
@@ -70,7 +70,8 @@ def _read_by(loop: Loop, node: Node, name: str, run: Run) -> tuple[int, int] | N
         if part is None or part is Ellipsis:
             return None
         if isinstance(part, tuple) and part[0] == "value":
-            first = first_index(loop.body, loop.index, node.inputs[1 + part[1]], run)
-            if first is not None and first >= 0:
-                return axis, first
+            made = computing_index(loop.body, loop.index, node.inputs[1 + part[1]])
+            first = None if made is None else Index("", name, made).first(loop.index, {}, run)
+            if first is not None and not first.ndim and first >= 0:
+                return axis, int(first)
     return None

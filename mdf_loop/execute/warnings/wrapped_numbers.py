@@ -1,77 +1,157 @@
-"""A run says that whole numbers became too large for 64 bits: they wrap around then, and look like any others."""
+"""A run says that whole numbers became too large or too small for their type: they wrap around then, and look like any others."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mdf_loop.errors import LoopInterrupted, let_through
+from mdf_loop.execute.collect import is_number
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 
 LOOKED_AT = 200
 """Iterations that run again: products leave 64 bits behind 63 of them, Fibonacci's sums behind 92."""
 
-LOOKS, MOST = 5, 1000
-"""How many runs of a loop are looked at that turn out to be right; and how many elements."""
+SECONDS = 1.0
+"""How long a look may take at numbers of 8 or 16 bits, which counting leaves behind more iterations."""
 
-LARGE, END = 2**40, 2.0**63
-"""What nearly all numbers that wrapped around are larger than, those of powers of two apart, which are 0; and where they do."""
+LOOKS, MOST = 5, 1000
+"""How many runs of a loop are looked at that are alike in length and types and turn out to be right; and how many elements."""
+
+LARGE = 2**40
+"""What nearly all numbers that wrapped around are larger than, those of powers of two apart, which are 0."""
+
+NARROW = frozenset(np.dtype(name) for name in ("i1", "i2", "i4", "u1", "u2", "u4", "u8"))
+"""Types that hold less than the whole numbers of MDF and Python do here: their numbers may wrap around at any size."""
+
+_LIMITS = {kind: (float(np.iinfo(kind).min), float(np.iinfo(kind).max) + 1) for kind in (*NARROW, np.dtype("i8"))}
+"""The smallest number of each, and the first one behind the largest."""
+
+_BITS = frozenset(("invert", "bitwise_not", "left_shift", "bitwise_left_shift", "bitwise_xor"))
+"""Operators of which numbers are bits, and no amounts."""
+
+
+class Beyond(NamedTuple):
+    """A value of a body that left its type: which, in which iteration, the type, and whether it became too small."""
+
+    output: str
+    iteration: int
+    kind: np.dtype
+    is_small: bool
 
 
 def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
-    """Say that carried whole numbers wrapped around: with fractions in their place they leave 64 bits."""
-    loop, begun = ended.loop, ended.given.carried
-    if ended.lasted < 2:
+    """Say that whole numbers wrapped around: with wider ones in their place they leave the type that they have."""
+    kinds = tuple(map(_narrow_kind, ended.values))
+    if not any(kinds) and not (ended.lasted > 1 and any(map(_may_have_wrapped, ended.given.carried, ended.results))):
         return
-    odd = [k for k, (before, after) in enumerate(zip(begun, ended.results, strict=False)) if _may_have_wrapped(before, after)]
     looks = ended.once(_no_looks)
-    if not odd or ended.is_inner or len(looks) == LOOKS:
+    is_of_bits = any(node.op.rpartition(".")[2] in _BITS for node in ended.loop.body.nodes)
+    key = (ended.lasted.bit_length(), *kinds)
+    if ended.is_inner or is_of_bits or looks.get(key, 0) == LOOKS:
         return
-    carried = [np.asarray(value, np.float64) if k in odd else value for k, value in enumerate(begun)]
-    as_fractions = dataclasses.replace(ended, given=dataclasses.replace(ended.given, carried=carried))
-    k, count = _first_beyond(as_fractions, odd, min(ended.lasted, LOOKED_AT))
-    if k is None:
-        looks.append(ended.lasted)
+    if (found := _first_beyond(ended)) is None:
+        looks[key] = looks.get(key, 0) + 1
         return
-    name, place = loop.carried[k].input, f"iteration {count} of {ended.name}"
+    loop, name = ended.loop, next((c.input for c in ended.loop.carried if c.output == found.output), "a number")
+    names = (*(c.input for c in loop.carried), *loop.body.captures, *(s.input for s in loop.scanned))
+    narrow = [f"{each}.astype(float)" for each, kind in zip(names, kinds, strict=False) if kind is not None]
+    is_wide = found.kind not in NARROW
+    cure = f"Begin with a fraction ({name} = 1.0)" if is_wide or not narrow else f"Give {' and '.join(narrow)}"
     ended.say(
-        f"{place}: {loop.body.at(loop.carried[k].output)}{name} became larger than 64 bits hold; whole numbers wrap around "
-        f"there. Begin with a fraction ({name} = 1.0) if its size counts, and not each digit",
+        f"iteration {found.iteration} of {ended.name}: {loop.body.at(found.output)}{name} became "
+        f"{'smaller' if found.is_small else 'larger'} than {'64 bits hold' if is_wide else f'{found.kind} holds'}; "
+        f"whole numbers wrap around there. {cure} if its size counts, and not each digit",
         "wrapped",
     )
 
 
-def _no_looks(_: EndedLoop) -> list[int]:
-    """Filled with how many iterations each run had that turned out to be right."""
-    return []
+def _no_looks(_: EndedLoop) -> dict[tuple[Any, ...], int]:
+    """Filled with how many runs turned out to be right, by their lengths and the types of what they were given."""
+    return {}
 
 
-def _first_beyond(ended: EndedLoop, places: Sequence[int], count: int) -> tuple[int | None, int]:
-    """Which value leaves 64 bits first, and in which iteration."""
-    iterations = ended.first_iterations(count)
+def _first_beyond(ended: EndedLoop) -> Beyond | None:
+    """The first value that leaves its type where the loop is given wider numbers."""
+    given, until = ended.given, time.monotonic() + SECONDS
+    carried = [
+        np.asarray(value, np.float64) if _may_have_wrapped(value, after) else _wider(value)
+        for value, after in zip(given.carried, ended.results, strict=False)
+    ]
+    wide = dataclasses.replace(
+        given, carried=carried, captured=[*map(_wider, given.captured)], scanned=[*map(_wider, given.scanned)]
+    )
+    is_short = any(kind is not None and kind.itemsize < 4 for kind in map(_narrow_kind, given.carried))
+    iterations = dataclasses.replace(ended, given=wide).first_iterations(
+        ended.lasted if is_short else min(ended.lasted, LOOKED_AT)
+    )
     try:
+        kinds = _kinds(ended)
         with np.errstate(all="ignore"), closing(iterations):
-            for k, (session, _) in enumerate(iterations):
-                for place in places:
-                    if np.any(np.abs(session.moment.carried[place]) >= END):
-                        return place, k
+            for k, (session, program) in enumerate(iterations):
+                for output, kind in kinds.items():
+                    if is_beyond := _beyond(session.env[program.slot(output)], kind):
+                        return Beyond(output, k, kind, is_beyond < 0)
+                if k >= LOOKED_AT and time.monotonic() > until:
+                    return None
     except LoopInterrupted:
         raise
     except Exception as error:  # what is no fraction: a place in an array, or bits
         let_through(error)
-    return None, count
+    return None
+
+
+def _kinds(ended: EndedLoop) -> Mapping[str, np.dtype]:
+    """The types of whole numbers in a body, by their names; carried ones first, which have names that users know."""
+    body, carried = ended.loop.body, [c.output for c in ended.loop.carried]
+    names = dict.fromkeys(name for name in (*carried, *(node.outputs[0] for node in body.nodes if node.outputs)) if name)
+    for session, program in ended.first_iterations(1):
+        values = {name: session.env[program.slot(name)] for name in names}
+        found = {
+            name: np.asarray(value).dtype for name, value in values.items() if isinstance(value, int | np.integer | np.ndarray)
+        }
+        return {name: kind for name, kind in found.items() if kind in NARROW or kind == np.int64}
+    return {}
+
+
+def _narrow_kind(value: Any) -> np.dtype | None:
+    """The type of a value that holds less than 64 bits with a sign, if it is one."""
+    kind = getattr(value, "dtype", None)
+    return kind if kind in NARROW else None
+
+
+def _wider(value: Any) -> Any:
+    """Narrow whole numbers as wider ones."""
+    kind = _narrow_kind(value)
+    return value if kind is None else value.astype(np.float64 if kind.itemsize == 8 else np.int64)
+
+
+def _beyond(value: Any, kind: np.dtype) -> int:
+    """Whether a value is too large for a type (1), too small (-1), or neither."""
+    low, high = _LIMITS[kind]
+    if is_number(value):
+        return 1 if value >= high else -1 if value < low else 0
+    if not 0 < value.size <= MOST:
+        return 0
+    return 1 if np.max(value) >= high else -1 if np.min(value) < low else 0
 
 
 def _may_have_wrapped(before: Any, after: Any) -> bool:
-    """Whether whole numbers became large, or some became 0 that were not all 0."""
+    """Whether whole numbers of 64 bits became large, or some became 0 that were not all 0."""
     if not all(isinstance(x, int | np.integer | np.ndarray) for x in (before, after)):
         return False
     first, last = np.asarray(before), np.asarray(after)
     if not (first.dtype == last.dtype == np.int64) or last.size > MOST:
         return False
-    is_large = (last >= LARGE) | (last <= -LARGE)  # the smallest number has no absolute value
-    return bool(is_large.any() or (first.any() and not last.all()))
+    return bool(looks_wrapped(last).any() or (first.any() and not last.all()))
+
+
+def looks_wrapped(numbers: np.ndarray) -> np.ndarray:
+    """Which whole numbers are as large as most that wrapped around: any of fewer bits than 64."""
+    is_large = (numbers >= LARGE) | (numbers <= -LARGE)  # the smallest number has no absolute value
+    return is_large | (numbers.dtype in NARROW)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, LoopError, LoopInterrupted, LoopStopped, LoopTimeout, PartialResults, in_words
+from mdf_loop.execute.warnings.wrapped_numbers import looks_wrapped
 from mdf_loop.models.labelled import padded, rectangular
 from mdf_loop.models.written import holding, widened
 from mdf_loop.options import Run, part_of
@@ -124,14 +125,16 @@ def _filling(fill: Any, dtype: np.dtype) -> Any:
     return fill if holding(dtype, fill) == dtype else 0  # it is not seen: rows of whole numbers are all there in the end
 
 
-def first_nans(columns: Mapping[str, np.ndarray | None], among: Any = True) -> dict[str, int]:
-    """The first row of each column, of all or of some, that has nan or infinity in it."""
+def first_odd(columns: Mapping[str, np.ndarray | None], among: Any = True) -> dict[str, int]:
+    """Of each column, of all rows or some, the first with nan or infinity, or the one with the largest of large whole numbers."""
     found = dict[str, int]()
     for name, column in columns.items():
-        if column is not None and column.dtype.kind in "fc":
-            rows = ~np.isfinite(column).all(axis=tuple(range(1, column.ndim))) & among
-            if rows.any():
-                found[name] = int(rows.argmax())
+        if column is None or column.dtype.kind not in "fciu" or not column.size:
+            continue
+        axes, is_whole = tuple(range(1, column.ndim)), column.dtype.kind in "iu"
+        odd = (looks_wrapped(column) if is_whole else ~np.isfinite(column)).any(axis=axes) & among
+        if odd.any():
+            found[name] = int(np.argmax(np.abs(column.astype(float)).max(axis=axes) * odd if is_whole else odd))
     return found
 
 
