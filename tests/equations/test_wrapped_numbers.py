@@ -8,6 +8,7 @@ from engines import ENGINES
 
 import mdf_loop
 from mdf_loop.errors import LoopWarning
+from mdf_loop.execute.warnings import wrapped_numbers
 
 
 def said(body, *start, count, engine):
@@ -110,7 +111,8 @@ def told(body, count, engine, **given):
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", NARROW)
-def test_fewer_bits_wrap_around_earlier(case, engine):
+def test_fewer_bits_wrap_around_earlier(case, engine, monkeypatch):
+    monkeypatch.setattr(wrapped_numbers, "SECONDS", 1e6)
     body, given, count, first, what, cure = NARROW[case]
     for _ in range(2):
         (message,) = told(body, count, engine, **given)
