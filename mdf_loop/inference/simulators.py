@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -178,28 +177,30 @@ class Simulator:
         numbers, streams = self._streams(batch.count, seed)
         self.seeds, run = numbers, start_run()
         is_left = run.watch is not None or run.options.how.device or any(map(has_nan, batch.columns.values()))  # a sweep warns
-        task = functools.cache(lambda: self._task(batch, numbers))
         if "" not in self._looked_at:
             self._looked_at.add("")
-            task().warn_of_loops()
+            self._task(batch, numbers).warn_of_loops()
         program = None if is_left else self._program(batch, run)
         if program is not None:
-            found = self._by_columns(program, batch, task, streams, run)
+            found = self._by_columns(program, batch, numbers, streams, run)
             if found is not None:
                 return found
-        return self._by_sweep(task(), run)
+        return self._by_sweep(self._task(batch, numbers), run)
 
     def _task(self, batch: RunBatch, numbers: np.ndarray) -> Task:
         """The runs of some rows as a sweep."""
         wish, times = Wish(outputs=tuple(self.outputs)), self.trials or 1
         return Task(self.model, self.inputs, batch.grid(), times, self.seed, wish, reduce=self.reduce, numbers=numbers)
 
-    def _warn_of_odd(self, rows: Sequence[np.ndarray], task: Callable[[], Task]) -> None:
-        """Say what the first run that looks odd warns of, which machine code does not: once for each output."""
-        columns = zip(self.outputs, rows, strict=True)
+    def _warn_of_odd(self, rows: Sequence[np.ndarray], batch: RunBatch, numbers: np.ndarray) -> None:
+        """Say what the first run that looks odd warns of, which machine code does not: once for each output.
+
+        Of a single run its caller sees the numbers, and it is over in the time of a look.
+        """
+        columns = zip(self.outputs, rows, strict=True) if len(rows[0]) > 1 else ()
         if odd := first_odd({name: column for name, column in columns if name not in self._looked_at}):
             self._looked_at.update(odd)
-            task().warn_of(odd)
+            self._task(batch, numbers).warn_of(odd)
 
     def _streams(self, count: int, seed: Any) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the rows, and their streams."""
@@ -223,7 +224,7 @@ class Simulator:
         return self._programs[key]
 
     def _by_columns(
-        self, program: RunColumns, batch: RunBatch, task: Callable[[], Task], streams: Any, run: Run
+        self, program: RunColumns, batch: RunBatch, numbers: np.ndarray, streams: Any, run: Run
     ) -> list[np.ndarray] | None:
         """What machine code gives; None if a run comes upon something that it leaves to others."""
         times = self.trials or 1
@@ -234,7 +235,7 @@ class Simulator:
             found = program.run([*batch.columns.values()], streams, pause, share)
         except FallBack:
             return None
-        self._warn_of_odd(found, task)
+        self._warn_of_odd(found, batch, numbers)
         if self.trials is None:
             return found
         if self.reduce is None:

@@ -85,6 +85,19 @@ def shows_inf(value: Any) -> bool:
     return has_inf(value if kind is not np.ndarray or value.size <= FEW else value[:: max(len(value) - 1, 1)][:MOST])
 
 
+def shows_odd(value: Any, most: int) -> bool:
+    """Whether a value has nan or infinity in it, or a row at its ends if it has more numbers than ``most``: one look for both."""
+    kind = type(value)
+    if kind is np.float64 or kind is float:
+        return not math.isfinite(value)
+    if kind is not np.ndarray:
+        return has_nan(value) or has_inf(value)
+    if value.dtype.kind not in "fc":
+        return False
+    looked_at = value if value.size <= most else value[:: max(len(value) - 1, 1)][:MOST]
+    return bool(np.count_nonzero(np.isfinite(looked_at)) != looked_at.size)
+
+
 def writes_nan(body: Body, is_odd: Callable[[Any], bool] = has_nan) -> bool:
     """Whether a body has nan as a constant, so that nan is meant; or what ``is_odd`` finds."""
     inner = (part for node in body.nodes for _, part in node.bodies)

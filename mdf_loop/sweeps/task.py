@@ -275,7 +275,8 @@ class Task:
         begun = replace(self, options={**self.options, "engine": DEFINITION, **most}, stops=False)
         told = list[str]()
         try:
-            for number in sorted({0, self.size - 1}):
+            may_delay = any(np.asarray(values).dtype.kind in "iu" for _, (_, values) in self.grid.axes)
+            for number in sorted({0, self.size - 1} if may_delay else {0}):
                 with begun.chosen(), run_by(partial(_begun, told)):
                     told += [text for text in begun._warnings_of(number, start_run()) if SHARED in text]
                 told = [text for text in told if not number or FROM_END in text]  # a sweep over a delay begins with 0

@@ -21,7 +21,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedBody, Session
 from mdf_loop.execute.program import Hidden
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Loop
-from mdf_loop.plan.comparisons import MOST, compared, has_inf, has_nan, is_nan, shows_inf, shows_nan, writes_nan
+from mdf_loop.plan.comparisons import FEW, MOST, compared, has_inf, has_nan, is_nan, shows_inf, shows_nan, shows_odd, writes_nan
 from mdf_loop.plan.invariants import is_pure, is_repeatable
 
 
@@ -150,14 +150,17 @@ def warn_of_new_nan(ended: EndedLoop) -> None:
     loop, given, run, results = ended.loop, ended.given, ended.run, ended.results
     count, sees_inf = sum(not isinstance(value, Hidden) for value in given.carried), not loop.body.typed
     for k, value in enumerate(results):
-        if (k < count and shows_nan(value)) or (sees_inf and (shows_inf(value) or (k >= count and is_nan(value)))):
+        if (k < count or sees_inf) and shows_odd(value, MOST if k < count else FEW):
             break
     else:
         return
     everything = (*given.carried, *given.captured, *given.scanned, *given.invariant)
     if ended.is_inner or (id(loop.body), "nan") in run.warned or not all(map(_is_finite, everything)):
         return
-    of_carried, what, is_odd, found = next(each for each in _odd_values(results, count, sees_inf) if each[-1])
+    odd = next((each for each in _odd_values(results, count, sees_inf) if each[-1]), None)
+    if odd is None:
+        return
+    of_carried, what, is_odd, found = odd
     if writes_nan(loop.body) or writes_nan(loop.body, is_odd):
         return
     first, behind = 0, ended.lasted

@@ -22,7 +22,7 @@ Readings = Mapping[str, tuple[int, int]]
 def warn_of_unread_rows(ended: EndedLoop) -> None:
     """Say that a loop ended at M in front of the end of all its data."""
     loop, given = ended.loop, ended.given
-    if ended.is_inner or ended.lasted != given.trip_count or not given.captured:
+    if not given.captured or ended.lasted != given.trip_count or ended.is_inner or not ended.once(_readings_of):
         return
     if said := unread_rows(loop, ended.once(_readings_of), given):
         ended.run.warn_once(key_of_rows(loop), f"{ended.name}: {said}")

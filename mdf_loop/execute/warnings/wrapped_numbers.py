@@ -47,7 +47,7 @@ class Beyond(NamedTuple):
 
 def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     """Say that whole numbers wrapped around: with wider ones in their place they leave the type that they have."""
-    kinds = tuple(map(_narrow_kind, ended.values))
+    kinds = tuple([_narrow_kind(value) for value in ended.values])
     if not any(kinds) and not (ended.lasted > 1 and any(map(_may_have_wrapped, ended.given.carried, ended.results))):
         return
     looks = ended.once(_no_looks)
@@ -143,6 +143,8 @@ def _beyond(value: Any, kind: np.dtype) -> int:
 
 def _may_have_wrapped(before: Any, after: Any) -> bool:
     """Whether whole numbers of 64 bits became large, or some became 0 that were not all 0."""
+    if getattr(after, "dtype", np.int64) != np.int64 or type(after) is float:  # nearly always
+        return False
     if not all(isinstance(x, int | np.integer | np.ndarray) for x in (before, after)):
         return False
     first, last = np.asarray(before), np.asarray(after)
