@@ -214,7 +214,7 @@ HINTS = [
     (of_list, "make WEIGHTS a value of the body: def of_list(i, go, v, *, k, WEIGHTS=WEIGHTS)", 0.5),
     (of_tuple, "make PAIR a value of the body: def of_tuple(i, go, v, *, PAIR=np.array(PAIR))", 0.5),
     (of_own_array, "make table a value of the body: def of_own_array(i, go, v, *, table=...)", 0.5),
-    (sets_an_element, "write table = np.where(np.arange(len(table)) == i, v, table)", 0.5),
+    (sets_an_element, "make table a value of the loop before: table = table + np.sum(np.zeros_like(v)); table[i] = v works", 0.5),
     (fills, "a length is known before the loop: write a number in the place of i", 0.5),
     (outer, "write v[:, None] + v", TWO),
     (asks_a_helper, "write np.log(v)", 0.5),
