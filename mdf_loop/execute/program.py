@@ -139,7 +139,10 @@ class Program:
     @staticmethod
     def keep(env: list[Any], step: Step, results: Any) -> None:
         """Write what a step gave: a tuple, or its only result."""
-        for slot, value in zip(step.writes, results if type(results) is tuple else (results,), strict=False):
+        if type(results) is not tuple:
+            env[step.writes[0]] = results
+            return
+        for slot, value in zip(step.writes, results, strict=False):
             env[slot] = value
 
     def _shapes(self, step: Step, env: list[Any]) -> str:

@@ -50,8 +50,8 @@ def missing_in_model(name: str, model: Model) -> AttributeError:
 
 def missing_in_results(name: str, results: Results) -> AttributeError:
     """The same of results."""
-    first = next(iter(results), "x")
-    own = {**dict.fromkeys(vars(results.about), "write results.about.{0}"), **dict.fromkeys(results, "write results[{0!r}]")}
+    first, about = next(iter(results), "x"), vars(vars(results).get("about", results))  # pickle asks before there is one
+    own = {**dict.fromkeys(about, "write results.about.{0}"), **dict.fromkeys(results, "write results[{0!r}]")}
     said = own[name].format(name) if name in own else _instead(_OF_RESULTS, name, first)
     if not said and name in dir(np.ndarray):
         said = f"write results[{first!r}].{name} for one output; results.to_xarray() has labelled arrays of all"

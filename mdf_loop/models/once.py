@@ -195,6 +195,7 @@ class OnceEvaluation(InterpretedBody):
         self.once, self.inputs, self._defaults = once, inputs, defaults
         self._has_more = any(node.loop is None for node in body.nodes)
         self.draws = any(draws(node) for node in body.nodes if node.loop is None)
+        self._shared = Recent[dict[str, str]](MOST)
         loops = {name: self._collected_by(output) for name, output in zip(once.places, body.outputs, strict=False)}
         self.collected = {name: loop for name, loop in loops.items() if loop}
 
@@ -218,7 +219,8 @@ class OnceEvaluation(InterpretedBody):
         LoopError
             Something else is wrong.
         """
-        env = self.begin(self.values(given), (), run)
+        inputs = self.values(given)
+        env = self.begin(inputs, (), run)
 
         def known(error: PartialResults) -> dict[str, Any]:
             found = zip(self.once.places, self.program.outputs, strict=False)
@@ -232,11 +234,15 @@ class OnceEvaluation(InterpretedBody):
 
         results = keeping(run, finished, known)
         if self.draws and run.tells:
-            values = {name: env[self.program.slot(name)] for node in self.body.nodes for name in node.outputs[:1]}
-            for place, said in shared_draws(self.body, values).items():
+            arrays = tuple([np.size(value) > 1 for value in inputs])
+            for place, said in self._shared.of(arrays, lambda: self._shared_draws(env)).items():
                 run.warn_once((id(self.once.graph), "draw", place), f"node {place.partition('.')[0]!r}: {said}")
         named = {name: leaving(value) for name, value in zip(self.once.places, results, strict=False)}
         return named, results[len(named) :]
+
+    def _shared_draws(self, env: list[Any]) -> dict[str, str]:
+        values = {name: env[self.program.slot(name)] for node in self.body.nodes for name in node.outputs[:1]}
+        return shared_draws(self.body, values)
 
     def _finished(self, env: list[Any], run: Run, call: Runner) -> list[Any]:
         program = self.program

@@ -265,7 +265,8 @@ def _plot_is_called(*_: Any, **__: Any) -> Any:
     raise ArgumentError("plot is called itself, and the results decide the kind of plot: results.plot('x')")
 
 
-vars(Results.plot).update(dict.fromkeys(("line", "hist", "scatter", "bar"), _plot_is_called))  # which xarray and pandas have
+for _kind in ("line", "hist", "scatter", "bar"):  # which xarray and pandas have
+    setattr(Results.plot, _kind, _plot_is_called)
 
 
 class Recorded(dict[str, Any]):

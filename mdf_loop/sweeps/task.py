@@ -26,7 +26,7 @@ from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.options import OPTIONS, Run, current_options, options, part_of, random_stream, start_run
 from mdf_loop.plan.invariants import is_repeatable
 from mdf_loop.progress import Tally
-from mdf_loop.settings.engines import DEFAULT, DEFINITION, ENGINES
+from mdf_loop.settings.engines import DEFAULT, ENGINES
 from mdf_loop.settings.random_streams import RandomStream, Seed
 from mdf_loop.sweeps.grid import Grid
 from mdf_loop.sweeps.machine_runs import NotTogether
@@ -266,18 +266,18 @@ class Task:
     def warn_of_loops(self) -> None:
         """Say of the first or the last run what it says of its first iterations and its draws: many runs together are silent.
 
-        Nothing runs for this that does more than compute, and of a model in passes the first of these.
+        Nothing runs for this that does more than compute, and of a model in passes the first of these.  Loops inside loops may
+        take long, so that the engine is one that compiles them.
         """
         once, has_passes = getattr(self.model, "once", None), hasattr(type(self.model), "scheduled")
-        if not has_passes or (once is not None and not all(map(is_repeatable, once.anything.body.nodes))):
+        if not has_passes or (once is not None and not self._may_warn(once.anything)):
             return
         most = {} if once is not None and self.wish.steps is None else {"max_iterations": FIRST_PASSES}
-        begun = replace(self, options={**self.options, "engine": DEFINITION, **most}, stops=False)
-        told = list[str]()
+        begun, told = replace(self, stops=False), list[str]()
         try:
             may_delay = any(np.asarray(values).dtype.kind in "iu" for _, (_, values) in self.grid.axes)
             for number in sorted({0, self.size - 1} if may_delay else {0}):
-                with begun.chosen(), run_by(partial(_begun, told)):
+                with self.chosen(), options(engine=DEFAULT, **most), run_by(partial(_begun, told)):
                     told += [text for text in begun._warnings_of(number, start_run()) if SHARED in text]
                 told = [text for text in told if not number or FROM_END in text]  # a sweep over a delay begins with 0
                 if told:
@@ -287,6 +287,12 @@ class Task:
             return
         if told:
             self.warn_of({"loops": number})
+
+    def _may_warn(self, graph: Any) -> bool:
+        """Whether a graph only computes, and has something to warn of: bodies that say all types mean what they say."""
+        nodes = graph.body.nodes
+        is_open = self.wish.steps is not None or graph.draws or any(not body.typed for node in nodes for _, body in node.bodies)
+        return is_open and all(map(is_repeatable, nodes))
 
     def warn_of(self, suspects: Mapping[str, int]) -> None:
         """Say what the first run warns of that warns: JAX, and machine code of many runs, are silent."""

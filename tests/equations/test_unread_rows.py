@@ -64,11 +64,14 @@ def test_rows_that_no_iteration_reads_are_said_in_each_run(case, engine):
         "s: s + sum(d[i:i + 2])",
         "s: s + d[i] * c[i]",
         "s: s + d[i]\nwhile: s < 1",
+        "s: s + m[i, i]",
+        "s: s + m[i, i + 1]",
     ],
 )
 def test_what_is_read_otherwise_or_ends_earlier_is_not(body):
-    more = {"c": np.ones(3)} if "c[" in body else {}
-    assert said(lambda: mdf_loop.loop(3, True, s=0.0, body=body, d=np.arange(10.0), **more)) == []
+    values = {"d": np.arange(10.0), "c": np.ones(3), "m": np.ones((5, 4))}
+    given = {name: value for name, value in values.items() if f"{name}[" in body}
+    assert said(lambda: mdf_loop.loop(3, True, s=0.0, body=body, **given)) == []
 
 
 def test_iterations_of_a_body_with_types_are_its_own_matter():

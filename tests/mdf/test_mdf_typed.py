@@ -258,3 +258,16 @@ def test_a_constant_of_another_shape_than_declared_has_its_place(tmp_path):
     (found,) = check(path)
     assert found.message == said
     assert "value: [1.0" in path.read_text().splitlines()[found.line]
+
+
+def test_nodes_before_those_they_read_draw_in_the_order_in_which_mdf_runs_them():
+    text = "g (double[3] x) => (double[3] y, double[3] z) {\n a = RandomNormalLike (x)\n y = RandomNormalLike (a)\n"
+    written = mdf_loop.convert(
+        onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]>\n{text} z = RandomNormalLike (x)\n}}')
+    )
+    a, y, z = written.graphs[0].nodes
+    found = []
+    for nodes in ([y, a, z], [a, z, y], [a, y, z]):
+        written.graphs[0].nodes = nodes
+        found.append([value.tolist() for value in mdf_loop.run(written, seed=1, x=np.zeros(3)).values()])
+    assert found[0] == found[1] != found[2]

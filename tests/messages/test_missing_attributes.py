@@ -64,6 +64,7 @@ def test_copies_are_complete():
     assert copy.copy(MODEL)(seed=1)["reaction_time"] == pickle.loads(pickle.dumps(MODEL))(seed=1)["reaction_time"]
     assert not hasattr(type(MODEL).__new__(type(MODEL)), "inputs_of_it")
     assert copy.deepcopy(RESULTS).about.trials == 3
+    assert not hasattr(type(RESULTS).__new__(type(RESULTS)), "inputs_of_it")
 
 
 @pytest.mark.parametrize("wrong", [1, "x", [1, 2]])

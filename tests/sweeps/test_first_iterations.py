@@ -7,6 +7,7 @@ import pytest
 
 import mdf_loop
 from mdf_loop.errors import LoopWarning
+from mdf_loop.sweeps import task
 
 MODEL = """
 m:
@@ -61,3 +62,18 @@ def test_runs_of_which_nothing_is_odd_are_silent(tmp_path):
     path.write_text(MODEL.format(text="x + w * sum(d)", start="0.0").replace("shape: [3]", "shape: [4]"))
     assert said(lambda: mdf_loop.run(path, trials=30)) == []
     assert said(lambda: mdf_loop.sweep(path, {"w": np.linspace(0.5, 1.0, 30)})) == []
+
+
+def test_only_what_may_warn_is_begun_by_an_engine_that_compiles(tmp_path, monkeypatch):
+    path, begun = tmp_path / "m.yaml", []
+
+    def begin(told, prepared, arguments, run):
+        begun.append(run.options.engine)
+        return task.results_of(prepared, arguments, run)
+
+    monkeypatch.setattr(task, "_begun", begin)
+    path.write_text(MODEL.format(text="x + w * sum(d)", start="0.0"))
+    mdf_loop.run(path, trials=2)
+    assert begun == ["auto"]
+    mdf_loop.run("examples/drift_diffusion.yaml", trials=2)  # its body says all types
+    assert begun == ["auto"]

@@ -71,6 +71,8 @@ def test_rows_of_an_input_are_no_trials(tmp_path):
         mdf_loop.run(path, trials=3, stimulus=table, any=vector)
     assert f"each of the 3 trials gets all 3 rows of stimulus; {cure}" in [str(each.message) for each in caught]
     assert any("a run for each row is mdf_loop.sweep(model, over={'stimulus': ...})" in str(each.message) for each in caught)
+    with pytest.warns(LoopWarning, match="is given an array of shape .*, which is used as it is$"):
+        mdf_loop.run(path, stimulus=table[:1], any=vector)
     swept = mdf_loop.sweep(path, [{"stimulus": table[k], "level": k} for k in range(3)], any=0.0)
     assert swept["out"].values.tolist() == [0.0, 5.0, 18.0]
     with warnings.catch_warnings():

@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-
 from mdf_loop.errors import LoopInterrupted, PartialResults
 from mdf_loop.execute.interpret import Arguments, InterpretedLoop, Session
 from mdf_loop.execute.program import Program
@@ -109,6 +107,8 @@ class EndedLoop:
 
 def value_kind(value: Any) -> str:
     """The kind of numpy's type of a value; empty for what has none."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.dtype.kind
-    return {bool: "b", int: "i", float: "f", complex: "c"}.get(type(value), "")
+    dtype = getattr(value, "dtype", None)
+    return _KINDS.get(type(value), "") if dtype is None else str(dtype.kind)
+
+
+_KINDS = {bool: "b", int: "i", float: "f", complex: "c"}

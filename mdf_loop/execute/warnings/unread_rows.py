@@ -22,9 +22,9 @@ Readings = Mapping[str, tuple[int, int]]
 def warn_of_unread_rows(ended: EndedLoop) -> None:
     """Say that a loop ended at M in front of the end of all its data."""
     loop, given = ended.loop, ended.given
-    if not given.captured or ended.lasted != given.trip_count or ended.is_inner or not ended.once(_readings_of):
+    if not given.captured or ended.lasted != given.trip_count or ended.is_inner:
         return
-    if said := unread_rows(loop, ended.once(_readings_of), given):
+    if (readings := ended.once(_readings_of)) and (said := unread_rows(loop, readings, given)):
         ended.run.warn_once(key_of_rows(loop), f"{ended.name}: {said}")
 
 
@@ -62,16 +62,15 @@ def readings_in(loop: Loop, run: Run) -> Readings:
 
 
 def _read_by(loop: Loop, node: Node, name: str, run: Run) -> tuple[int, int] | None:
-    """How the iteration number reads an array in a node; None if something else does."""
+    """How the iteration number reads an array in a node; None if something else does, or it reads along two axes, ``x[i, i]``."""
     if node.op != "getitem" or node.inputs[0] != name or name in node.inputs[1:] or loop.index is None:
         return None
-    index = node.attrs["index"]
+    index, found = node.attrs["index"], list[tuple[int, int]]()
     for axis, part in enumerate(index[1:] if isinstance(index, tuple) and index[0] == "tuple" else (index,)):
         if part is None or part is Ellipsis:
             return None
         if isinstance(part, tuple) and part[0] == "value":
             made = computing_index(loop.body, loop.index, node.inputs[1 + part[1]])
             first = None if made is None else Index("", name, made).first(loop.index, {}, run)
-            if first is not None and not first.ndim and first >= 0:
-                return axis, int(first)
-    return None
+            found += [] if first is None or first.ndim else [(axis, int(first))]
+    return found[0] if len(found) == 1 and found[0][1] >= 0 else None

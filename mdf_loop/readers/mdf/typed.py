@@ -192,7 +192,7 @@ class GraphReader:
             raise MalformedBody(f"a graph with metadata types runs in one order: {reason}", (self.graph.id,)) from reason
         if len(self.sent) < len(self.graph.edges) or course.delayed or any(e.parameters for e in self.graph.edges):
             raise MalformedBody("a graph with metadata types has one edge without weights for each input port", (self.graph.id,))
-        for node in self.graph.nodes:
+        for node in self.graph.nodes if self._are_in_order() else course.order:
             before = len(self.nodes)
             self._add(node)
             self.made[node.id] = self.nodes[before:]
@@ -202,6 +202,11 @@ class GraphReader:
         captures = tuple(dict.fromkeys(name for name in reads if name and name not in local))
         body = Body(self.graph.id, self.signature.inputs, outputs, tuple(self.nodes), {}, captures, {}, self.opsets)
         return body.with_values(self.constants)
+
+    def _are_in_order(self) -> bool:
+        """Whether nodes are behind those they read; all others draw random numbers in the order in which MDF runs them."""
+        places = {node.id: k for k, node in enumerate(self.graph.nodes)}
+        return all(places[sender] < places[receiver] for (receiver, _), (sender, _) in self.sent.items())
 
     def value_name(self, name: str) -> str:
         """The name in the body for a port's name."""
