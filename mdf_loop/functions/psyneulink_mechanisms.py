@@ -83,7 +83,7 @@ def recurrence_of(node: Any) -> Recurrence | None:
     if port is None or not isinstance(start, list):
         return None
     unit, matrix = f"numpy.eye({len(start)})", (node.metadata or {}).get("matrix")
-    args = {} if _are_all_given(node) or isinstance(matrix, str | None) else {MATRIX: matrix}
+    args = {} if isinstance(matrix, str | None) or all(is_given(node, name) for name in DEFAULTS) else {MATRIX: matrix}
     parts = list[str]()
     for name, number, where in zip(DEFAULTS, DIAGONALS.get(str(matrix), (None, None)), (unit, f"(1 - {unit})"), strict=True):
         factor = name if is_given(node, name) else MATRIX if args else number
@@ -101,10 +101,6 @@ def is_given(node: Any, name: str) -> bool:
     value = _known(node).get(name)
     is_default = type(value) is int and value == DEFAULTS[name] and class_of(node) == "RecurrentTransferMechanism"
     return value is not None and not is_default
-
-
-def _are_all_given(node: Any) -> bool:
-    return all(is_given(node, name) for name in DEFAULTS)
 
 
 def _known(node: Any) -> Mapping[str, Any]:

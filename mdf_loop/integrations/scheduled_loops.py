@@ -14,8 +14,7 @@ import numpy as np
 from mdf_loop.calls.content_cache import fingerprint
 from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.idle_evaluations import said_of_idle
-from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, check_steps, execute
-from mdf_loop.convert.scheduled.loops import Stepping as Stepping
+from mdf_loop.convert.scheduled.loops import Lowered, ScheduledLowering, Stepping, check_steps, execute
 from mdf_loop.convert.scheduled.lowered_runs import Runner
 from mdf_loop.convert.scheduled.run_order import thresholds
 from mdf_loop.convert.scheduled.slots import GivenInput

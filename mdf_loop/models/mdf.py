@@ -15,7 +15,7 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.calls.prepared import read_once
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import Key
-from mdf_loop.convert.scheduled.loops import Lowered
+from mdf_loop.convert.scheduled.loops import Lowered, Stepping
 from mdf_loop.errors import ArgumentError, IterationError, malformed, unknown_name, warn_user
 from mdf_loop.integrations.engine_patches import said_of_seeds
 from mdf_loop.integrations.engine_runs import (
@@ -33,7 +33,7 @@ from mdf_loop.integrations.required_inputs import (
     required_ports,
     warn_of_zeros,
 )
-from mdf_loop.integrations.scheduled_loops import ScheduledLoops, Stepping
+from mdf_loop.integrations.scheduled_loops import ScheduledLoops
 from mdf_loop.integrations.typed_graph import prepare_typed, run_typed
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.once import NotOnce, OnceGraph, Request, Runner

@@ -16,12 +16,11 @@ from mdf_loop.calls.compiled import Compiled
 from mdf_loop.calls.compiled import compile as compile_body
 from mdf_loop.calls.on_device import LoopAlone, OnDevice, OpenGraph, fitted_to, in_rows, key_of, with_constants
 from mdf_loop.convert.locating import line_of_error, line_of_names
-from mdf_loop.convert.scheduled.loops import ScheduledLowering
+from mdf_loop.convert.scheduled.loops import ScheduledLowering, Stepping
 from mdf_loop.convert.scheduled.open_start import open_run
 from mdf_loop.convert.weights import SUFFIXES
 from mdf_loop.errors import ArgumentError, NotLowered, UnsupportedOp, did_you_mean, let_through
 from mdf_loop.integrations.input_places import InputPlaces, with_inputs
-from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Found, Model, Wish
 from mdf_loop.models.network import NetworkModel

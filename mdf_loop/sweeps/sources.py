@@ -17,11 +17,12 @@ from mdf_loop.backend import LoopRep
 from mdf_loop.convert.inner_values import Branch, Way, is_ragged
 from mdf_loop.convert.naming import input_ids, names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, way_inside
+from mdf_loop.convert.scheduled.loops import Stepping
 from mdf_loop.convert.scheduled.open_start import open_run
 from mdf_loop.errors import ArgumentError, LoopError, let_through
 from mdf_loop.execute.endless import Endless
 from mdf_loop.integrations.input_places import Given
-from mdf_loop.integrations.scheduled_loops import Shared, Stepping
+from mdf_loop.integrations.scheduled_loops import Shared
 from mdf_loop.ir import Body
 from mdf_loop.models.mdf import MdfModel
 from mdf_loop.models.model import Model, Wish

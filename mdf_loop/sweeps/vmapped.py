@@ -35,14 +35,11 @@ def runs_on_device(task: Task, start: int, stop: int, run: Run) -> Chunk | None:
     numbers = points if task.numbers is None else task.numbers[points]
     places = (np.zeros_like(numbers) if task.common_noise else numbers, trials)
     inputs, backend = {**task.inputs, **columns}, run.options.how.on_device
-    found = found_on_device(
-        task.model,
-        inputs,
-        run,
-        task.wish,
-        lambda f: backend.vmapped(f, task.inputs, columns, key_of(task.seed), places),
-        task.names,
-    )
+
+    def call(function: Any) -> Any:
+        return backend.vmapped(function, task.inputs, columns, key_of(task.seed), places)
+
+    found = found_on_device(task.model, inputs, run, task.wish, call, task.names)
     if found is None:
         return None
     counts = [np.ravel(found.pop(name)) for name in backend.COUNTS if name in found]

@@ -10,9 +10,9 @@ from scheduled_generated import generated_graph
 from scheduled_models import PUBLISHED, counter, graph, node
 
 import mdf_loop
+from mdf_loop.convert.scheduled.loops import Stepping
 from mdf_loop.errors import LoopError, LoopWarning
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.to_jax import GraphOfMdf
 from mdf_loop.options import start_run
 from mdf_loop.step.records import Type

@@ -76,6 +76,11 @@ class EndedLoop:
         found: T = known[key]
         return found
 
+    def noted(self, what: str) -> dict[Any, Any]:
+        """What runs of the loop have noted for later ones."""
+        found: dict[Any, Any] = self.executor.noticed.setdefault(what, {})
+        return found
+
     def say(self, said: str, *about: Hashable) -> None:
         """Warn, once in a run of all that is about the same in the body."""
         self.run.warn_once((id(self.loop.body), *about), said)

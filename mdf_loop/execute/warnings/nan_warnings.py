@@ -201,8 +201,8 @@ def _odd_values(
 
 def _first(ended: EndedLoop, found: Sequence[int], is_odd: Callable[[Any], bool]) -> tuple[int, int]:
     """Behind how many iterations no value is odd, and behind how many one is: as close as the time allows."""
-    executor, begun, low, high, spent = ended.executor, time.monotonic(), 0, ended.lasted, ended.once(_seconds_spent)
-    end = begun + SECONDS - sum(spent)
+    executor, begun, low, high, spent = ended.executor, time.monotonic(), 0, ended.lasted, ended.noted("search for nan")
+    end = begun + SECONDS - spent.get("seconds", 0.0)
     if begun >= end or not all(map(is_repeatable, ended.loop.body.nodes)):
         return low, high
     again = type(executor)(ended.loop, executor.unseen)
@@ -221,13 +221,8 @@ def _first(ended: EndedLoop, found: Sequence[int], is_odd: Callable[[Any], bool]
         while high - low > 1 and time.monotonic() < end:
             middle = (low + high) // 2
             low, high = (low, middle) if is_odd_after(ended.begun_again(again), middle) else (middle, high)
-    spent.append(time.monotonic() - begun)
+    spent["seconds"] = spent.get("seconds", 0.0) + time.monotonic() - begun
     return low, high
-
-
-def _seconds_spent(_: EndedLoop) -> list[float]:
-    """Filled with how long each run of the loop has looked."""
-    return []
 
 
 def _is_finite(value: Any) -> bool:

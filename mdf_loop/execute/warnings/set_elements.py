@@ -62,25 +62,20 @@ def _warn_of_boolean(carried: Carried, ended: EndedLoop) -> None:
 
 
 def _warn_of_fractions(ended: EndedLoop) -> None:
-    kinds_that_stay, kinds = ended.once(_kinds_that_stay), ended.kinds
+    kinds_that_stay, kinds = ended.noted("kinds of which no fraction is cut off"), ended.kinds
     if kinds in kinds_that_stay:
         return
     for session, program in ended.first_iterations(min(ended.lasted, LOOKED_AT)):
         triples = [(node, *(session.env[program.slot(name)] for name in node.inputs[:2])) for node in ended.once(_set_elements)]
         pairs = [(node, np.asarray(new)) for node, old, new in triples if value_kind(old) in _WHOLE and value_kind(new) == "f"]
         if not pairs:
-            kinds_that_stay.add(kinds)
+            kinds_that_stay[kinds] = True
             return
         for node, new in pairs:
             if np.any(np.isfinite(new) & (new != np.trunc(new))):
                 place = ended.loop.body.at(node.outputs[0])
                 said = f"{place}a fraction is set into an array of whole numbers, which cuts it off; begin with 0.0"
                 return ended.say(said, "fraction")
-
-
-def _kinds_that_stay(_: EndedLoop) -> set[tuple[str, ...]]:
-    """Filled with the kinds of values of which no fraction is set into whole numbers."""
-    return set()
 
 
 _WHOLE = "i", "u"

@@ -50,18 +50,13 @@ def warn_of_wrapped_indices(ended: EndedLoop) -> None:
         return
     values = dict(zip(loop.body.captures, given.captured, strict=True))
     key = [np.asarray(values[name]).tobytes() for index in indices for name in index.made.body.inputs if name in values]
-    latest = ended.once(_no_latest)  # with the values that indices are computed of
+    latest = ended.noted("wrapped indices")  # with the values that indices are computed of
     if latest.get("key") != key:
         firsts = [(index, index.first(loop.index or "", values, ended.run)) for index in indices]
         found = [_in_words(index, loop, first, values) for index, first in firsts if first is not None and (first < 0).any()]
         latest.update(key=key, found=found)
     for said in latest["found"]:
         ended.say(f"{ended.name}: {said}", "wrapped index", said)
-
-
-def _no_latest(_: EndedLoop) -> dict[str, Any]:
-    """Filled with what there is to say of the last run."""
-    return {}
 
 
 def _growing(ended: EndedLoop) -> list[Index]:

@@ -50,7 +50,7 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     kinds = tuple([_narrow_kind(value) for value in ended.values])
     if not any(kinds) and not (ended.lasted > 1 and any(map(_may_have_wrapped, ended.given.carried, ended.results))):
         return
-    looks = ended.once(_no_looks)
+    looks = ended.noted("numbers that did not wrap around")
     is_of_bits = any(node.op.rpartition(".")[2] in _BITS for node in ended.loop.body.nodes)
     key = (ended.lasted.bit_length(), *kinds)
     if ended.is_inner or is_of_bits or looks.get(key, 0) == LOOKS:
@@ -69,11 +69,6 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
         f"whole numbers wrap around there. {cure} if its size counts, and not each digit",
         "wrapped",
     )
-
-
-def _no_looks(_: EndedLoop) -> dict[tuple[Any, ...], int]:
-    """Filled with how many runs turned out to be right, by their lengths and the types of what they were given."""
-    return {}
 
 
 def _first_beyond(ended: EndedLoop) -> Beyond | None:

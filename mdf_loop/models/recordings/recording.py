@@ -21,13 +21,13 @@ from mdf_loop.calls.prepared import PreparedLoop
 from mdf_loop.convert.inner_values import Way, collecting, fitting, loops_on, only_one, rows_of, ways_in, with_value
 from mdf_loop.convert.naming import names_of
 from mdf_loop.convert.scheduled.conditions import INSIDE, Key, way_inside
+from mdf_loop.convert.scheduled.loops import Stepping
 from mdf_loop.convert.scheduled.lowered_runs import Lowered, Runner
 from mdf_loop.errors import ArgumentError, malformed, unknown_name
 from mdf_loop.execute.interpret import Arguments
 from mdf_loop.execute.numpy_engine import NumpyLoop
 from mdf_loop.integrations.engine_runs import Watched
 from mdf_loop.integrations.input_places import with_inputs
-from mdf_loop.integrations.scheduled_loops import Stepping
 from mdf_loop.models.model import MOST, Found, Model, Wish
 from mdf_loop.models.once import Request, part_of_model
 from mdf_loop.models.recordings.recorded_names import found_in
