@@ -13,12 +13,13 @@ import numpy as np
 from mdf_loop.errors import LoopInterrupted, let_through
 from mdf_loop.execute.collect import is_number
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
+from mdf_loop.ir import Node
 
 LOOKED_AT = 200
 """Iterations that run again: products leave 64 bits behind 63 of them, Fibonacci's sums behind 92."""
 
 SECONDS = 1.0
-"""How long a look may take at numbers of 8 or 16 bits, which counting leaves behind more iterations."""
+"""How long the runs of a loop look, all together: counting leaves 8 or 16 bits behind more iterations."""
 
 LOOKS, MOST = 5, 1000
 """How many runs of a loop are looked at that are alike in length and types and turn out to be right; and how many elements."""
@@ -50,13 +51,12 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     kinds = tuple([_narrow_kind(value) for value in ended.values])
     if not any(kinds) and not (ended.lasted > 1 and any(map(_may_have_wrapped, ended.given.carried, ended.results))):
         return
-    looks = ended.noted("numbers that did not wrap around")
-    is_of_bits = any(node.op.rpartition(".")[2] in _BITS for node in ended.loop.body.nodes)
-    key = (ended.lasted.bit_length(), *kinds)
-    if ended.is_inner or is_of_bits or looks.get(key, 0) == LOOKS:
+    looks, begun = ended.noted("numbers that did not wrap around"), time.monotonic()
+    key, spent = (ended.lasted.bit_length(), *kinds), looks.get("seconds", 0.0)
+    if ended.is_inner or spent > SECONDS or looks.get(key, 0) == LOOKS or any(map(_is_of_bits, ended.loop.body.nodes)):
         return
-    if (found := _first_beyond(ended)) is None:
-        looks[key] = looks.get(key, 0) + 1
+    if (found := _first_beyond(ended, begun + SECONDS - spent)) is None:
+        looks |= {key: looks.get(key, 0) + 1, "seconds": spent + time.monotonic() - begun}
         return
     loop, name = ended.loop, next((c.input for c in ended.loop.carried if c.output == found.output), "a number")
     names = (*(c.input for c in loop.carried), *loop.body.captures, *(s.input for s in loop.scanned))
@@ -71,9 +71,13 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     )
 
 
-def _first_beyond(ended: EndedLoop) -> Beyond | None:
-    """The first value that leaves its type where the loop is given wider numbers."""
-    given, until = ended.given, time.monotonic() + SECONDS
+def _is_of_bits(node: Node) -> bool:
+    return node.op.rpartition(".")[2] in _BITS
+
+
+def _first_beyond(ended: EndedLoop, until: float) -> Beyond | None:
+    """The first value that leaves its type where the loop is given wider numbers, as far as there is time."""
+    given = ended.given
     carried = [
         np.asarray(value, np.float64) if _may_have_wrapped(value, after) else _wider(value)
         for value, after in zip(given.carried, ended.results, strict=False)
@@ -87,12 +91,14 @@ def _first_beyond(ended: EndedLoop) -> Beyond | None:
     )
     try:
         kinds = _kinds(ended)
+        if NARROW.isdisjoint(kinds.values()) and not any(map(_may_have_wrapped, given.carried, ended.results)):
+            return None
         with np.errstate(all="ignore"), closing(iterations):
             for k, (session, program) in enumerate(iterations):
                 for output, kind in kinds.items():
                     if is_beyond := _beyond(session.env[program.slot(output)], kind):
                         return Beyond(output, k, kind, is_beyond < 0)
-                if k >= LOOKED_AT and time.monotonic() > until:
+                if time.monotonic() > until:
                     return None
     except LoopInterrupted:
         raise
