@@ -23,7 +23,7 @@ from mdf_loop.errors import LoopError, PartialResults, in_node, keeps_results, l
 from mdf_loop.execute.interpret import Arguments, InterpretedBody
 from mdf_loop.execute.partial_results import keeping
 from mdf_loop.execute.program import OMITTED, Step, failure
-from mdf_loop.execute.warnings.shared_draws import shared_draws
+from mdf_loop.execute.warnings.shared_draws import shared_in_graph
 from mdf_loop.integrations.graph_conditions import refuse_conditions
 from mdf_loop.integrations.input_places import Given, Place, free_places
 from mdf_loop.integrations.required_inputs import required_ports
@@ -195,7 +195,7 @@ class OnceEvaluation(InterpretedBody):
         self.once, self.inputs, self._defaults = once, inputs, defaults
         self._has_more = any(node.loop is None for node in body.nodes)
         self.draws = any(draws(node) for node in body.nodes if node.loop is None)
-        self._shared = Recent[dict[str, str]](MOST)
+        self._shared = Recent[list[str]](MOST)
         loops = {name: self._collected_by(output) for name, output in zip(once.places, body.outputs, strict=False)}
         self.collected = {name: loop for name, loop in loops.items() if loop}
 
@@ -235,14 +235,10 @@ class OnceEvaluation(InterpretedBody):
         results = keeping(run, finished, known)
         if self.draws and run.tells:
             arrays = tuple([np.size(value) > 1 for value in inputs])
-            for place, said in self._shared.of(arrays, lambda: self._shared_draws(env)).items():
-                run.warn_once((id(self.once.graph), "draw", place), f"node {place.partition('.')[0]!r}: {said}")
+            for said in self._shared.of(arrays, lambda: shared_in_graph(self, env)):
+                run.warn_once((id(self.once.graph), said), said)
         named = {name: leaving(value) for name, value in zip(self.once.places, results, strict=False)}
         return named, results[len(named) :]
-
-    def _shared_draws(self, env: list[Any]) -> dict[str, str]:
-        values = {name: env[self.program.slot(name)] for node in self.body.nodes for name in node.outputs[:1]}
-        return shared_draws(self.body, values)
 
     def _finished(self, env: list[Any], run: Run, call: Runner) -> list[Any]:
         program = self.program

@@ -17,7 +17,7 @@ import numpy as np
 from mdf_loop.convert.scheduled.conditions import COMPARISONS, UPDATES, Key
 from mdf_loop.errors import LoopError
 from mdf_loop.execute.interpret import InterpretedBody
-from mdf_loop.execute.warnings.shared_draws import shared_draws
+from mdf_loop.execute.warnings.shared_draws import shared_in_graph
 from mdf_loop.ir import Body, record
 from mdf_loop.options import start_run
 from mdf_loop.plan.invariants import draws
@@ -303,11 +303,9 @@ class NodeRun:
     def __call__(self, store: Store) -> dict[Key, Any]:
         """What the node makes of the values in a store, where it notes draws that all elements of an array share."""
         env = self.execute.begin([store.known[key] for key in self.inputs], (), start_run())
-        found, body, slot = self.execute.finish(env), self.execute.body, self.execute.program.slot
-        if any(map(draws, body.nodes)):
-            values = {node.outputs[0]: env[slot(node.outputs[0])] for node in body.nodes if node.outputs and node.outputs[0]}
-            for place, said in shared_draws(body, values).items():
-                store.noted[f"node {place.partition('.')[0]!r}: {said}"] = None
+        found = self.execute.finish(env)
+        if any(map(draws, self.execute.body.nodes)):
+            store.noted |= dict.fromkeys(shared_in_graph(self.execute, env))
         return {**self.others, **dict(zip(self.results, found, strict=True))}
 
 

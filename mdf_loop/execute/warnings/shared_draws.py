@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mdf_loop.execute.collect import is_number
+from mdf_loop.execute.interpret import InterpretedBody
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.ir import Body, Node
 from mdf_loop.ops.batching import elementwise
@@ -81,6 +82,13 @@ def shared_draws(
         cure = CURE.format(name or "x") if body.places else CURE_OF_MDF.format(shape if shape[1:] else shape[0])
         found[name or place] = f"{body.at(node.outputs[0])}{said}; {cure}"
     return found
+
+
+def shared_in_graph(made: InterpretedBody, env: Sequence[Any]) -> list[str]:
+    """What to say of the nodes of a graph of MDF, once their values are known."""
+    slot = made.program.slot
+    values = {name: env[slot(name)] for node in made.body.nodes for name in node.outputs[:1] if name}
+    return [f"node {place.partition('.')[0]!r}: {said}" for place, said in shared_draws(made.body, values).items()]
 
 
 def place_of(node: Node, body: Body) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from mdf_loop.errors import LoopInterrupted, let_through
 from mdf_loop.execute.collect import is_number
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
-from mdf_loop.ir import Node
 
 LOOKED_AT = 200
 """Iterations that run again: products leave 64 bits behind 63 of them, Fibonacci's sums behind 92."""
@@ -53,9 +52,10 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
         return
     looks, begun = ended.noted("numbers that did not wrap around"), time.monotonic()
     key, spent = (ended.lasted.bit_length(), *kinds), looks.get("seconds", 0.0)
-    if ended.is_inner or spent > SECONDS or looks.get(key, 0) == LOOKS or any(map(_is_of_bits, ended.loop.body.nodes)):
+    if ended.is_inner or spent > SECONDS or looks.get(key, 0) == LOOKS:
         return
-    if (found := _first_beyond(ended, begun + SECONDS - spent)) is None:
+    is_of_bits = any(node.op.rpartition(".")[2] in _BITS for node in ended.loop.body.nodes)
+    if is_of_bits or (found := _first_beyond(ended, begun + SECONDS - spent)) is None:
         looks |= {key: looks.get(key, 0) + 1, "seconds": spent + time.monotonic() - begun}
         return
     loop, name = ended.loop, next((c.input for c in ended.loop.carried if c.output == found.output), "a number")
@@ -71,10 +71,6 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     )
 
 
-def _is_of_bits(node: Node) -> bool:
-    return node.op.rpartition(".")[2] in _BITS
-
-
 def _first_beyond(ended: EndedLoop, until: float) -> Beyond | None:
     """The first value that leaves its type where the loop is given wider numbers, as far as there is time."""
     given = ended.given
@@ -82,13 +78,11 @@ def _first_beyond(ended: EndedLoop, until: float) -> Beyond | None:
         np.asarray(value, np.float64) if _may_have_wrapped(value, after) else _wider(value)
         for value, after in zip(given.carried, ended.results, strict=False)
     ]
-    wide = dataclasses.replace(
-        given, carried=carried, captured=[*map(_wider, given.captured)], scanned=[*map(_wider, given.scanned)]
-    )
+    captured, scanned = ([*map(_wider, values)] for values in (given.captured, given.scanned))
+    wide = dataclasses.replace(given, carried=carried, captured=captured, scanned=scanned)
     is_short = any(kind is not None and kind.itemsize < 4 for kind in map(_narrow_kind, given.carried))
-    iterations = dataclasses.replace(ended, given=wide).first_iterations(
-        ended.lasted if is_short else min(ended.lasted, LOOKED_AT)
-    )
+    count = ended.lasted if is_short else min(ended.lasted, LOOKED_AT)
+    iterations = dataclasses.replace(ended, given=wide).first_iterations(count)
     try:
         kinds = _kinds(ended)
         if NARROW.isdisjoint(kinds.values()) and not any(map(_may_have_wrapped, given.carried, ended.results)):
@@ -113,10 +107,8 @@ def _kinds(ended: EndedLoop) -> Mapping[str, np.dtype]:
     names = dict.fromkeys(name for name in (*carried, *(node.outputs[0] for node in body.nodes if node.outputs)) if name)
     for session, program in ended.first_iterations(1):
         values = {name: session.env[program.slot(name)] for name in names}
-        found = {
-            name: np.asarray(value).dtype for name, value in values.items() if isinstance(value, int | np.integer | np.ndarray)
-        }
-        return {name: kind for name, kind in found.items() if kind in NARROW or kind == np.int64}
+        numbers = [(name, np.asarray(x)) for name, x in values.items() if isinstance(x, int | np.integer | np.ndarray)]
+        return {name: x.dtype for name, x in numbers if x.dtype in NARROW or x.dtype == np.int64}
     return {}
 
 
