@@ -84,6 +84,7 @@ class NumpyLoop(InterpretedLoop):
         self.account, self._draws = account_of(loop.body), self.program.draws
         self.latest: Blocks | None = None
         self.last_length, self.last_failure, self.lasted = 0, "", 0
+        self.ends: Sequence[Any] = ()  # of hidden values in the last program
         self.last_program: Specialised | None = None
 
     def begin(self, given: Arguments, run: Run) -> Session:
@@ -199,7 +200,7 @@ class NumpyLoop(InterpretedLoop):
         if found is None:
             return None
         *results, done = found
-        ends = results[len(given.carried) : len(given.carried) + len(hidden)]
+        self.ends = ends = results[len(given.carried) : len(given.carried) + len(hidden)]
         del results[len(given.carried) : len(given.carried) + len(hidden)]
         self._show()
         self.lasted = self.last_length = int(done)
@@ -313,7 +314,7 @@ class NumpyLoop(InterpretedLoop):
         if not first_iterations.ended_by(functools.partial(self._by_program, given, hidden, run, False), session, drawn):
             return False
         going = given.trip_count is not None and self.lasted >= given.trip_count
-        session.progress.moment = session.moment._replace(iteration=self.lasted, going=going)
+        session.progress.moment = session.moment._replace(iteration=self.lasted, hidden=self.ends, going=going)
         return True
 
     def _run_blocks(self, session: Session, until: int | None, pace: float) -> None:

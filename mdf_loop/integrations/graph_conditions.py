@@ -46,7 +46,8 @@ def counts_of_zero(graph: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     for kind in ("node_specific", "termination"):
         for name, condition in (getattr(graph.conditions, kind, None) or {}).items():
             for inner, given in _conditions_in(condition):
-                value = "never" if inner.startswith("Before") else "always" if inner.startswith(("AfterN", "Every")) else ""
+                is_true = inner.startswith(("AfterN", "EveryNCalls"))  # EveryNPasses is refused
+                value = "never" if inner.startswith("Before") else "always" if is_true else ""
                 if value and given.get("n") == 0:
                     said = f"n of {inner} is 0, so it is {value} true; a count begins with 1"
                     yield (str(graph.id), "conditions", kind, str(name)), said

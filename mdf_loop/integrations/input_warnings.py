@@ -162,7 +162,7 @@ def _wrong_kind(name: str, value: np.ndarray, port: Any, gets: str = "is given")
     if not shape or value.shape == shape or (value.size == 1 and (not is_default or np.prod(shape) == 1)):
         return ""
     got = f"{value.tolist()}" if is_default else f"an array of shape {[*value.shape]}"
-    is_row = len(value) > 1 and value.shape[1:] == shape and gets == "is given"
+    is_row = value.ndim > 0 and len(value) > 1 and value.shape[1:] == shape and gets == "is given"
     cure = f"; a run for each row is mdf_loop.sweep(model, over={{{name!r}: ...}})" * is_row
     return f"{name} is declared with shape {[*shape]}, and {gets} {got}, which is used as it is{cure}"
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from modeci_mdf.functions.standard import mdf_functions
-
 from mdf_loop.functions.function_rows import Row
 from mdf_loop.functions.psyneulink import FUNCTIONS, row_of
 from mdf_loop.functions.psyneulink_losses import mechanism_of
@@ -108,6 +106,10 @@ def overlooked(graph: Any) -> Iterator[tuple[Place, str]]:
 
 def _surplus(thing: Any, node: Any) -> Iterator[str]:
     """What to say of arguments that a function does not take."""
+    if thing.function is None or thing.function in CONTROL:
+        return
+    from modeci_mdf.functions.standard import mdf_functions  # which takes a third of a second
+
     args = thing.args or {}
     made = row_of(thing, node) if thing.function in FUNCTIONS else None
     more = surplus(thing.function, args, mdf_functions) if made is None else surplus_of(thing, made)

@@ -114,10 +114,6 @@ def test_a_step_that_is_given_and_not_positive_is_said_by_a_run_and_a_check(step
 LOST = {
     "backprop": ["no edge leads", "there is no function 'backpropagation'", "its LearningSignal"],
     "gating": ["is a gate, which multiplies what comes to port", "2 edges end in port"],
-    "i_lci": ["the offset of its LeakyCompetingIntegrator"],
-    **{name: ["of a recurrent projection"] for name in ("kwta", "lca", "recurrent", "stroop_plain")},
-    "stroop_ddm": ["of a recurrent projection", "the difference of two inputs"],
-    "transfer_clip": ["the clip [0.0, 1.0] of its results is not exported"],
 }
 """Exports that do not have all that PsyNeuLink computes, and how that is reported."""
 

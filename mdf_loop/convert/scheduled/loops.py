@@ -124,7 +124,9 @@ class ScheduledLowering:
             first = FirstPasses(self.plan, {each.key: value for each, value in given.items()})
             most = current_options().max_iterations
             has_loop, outputs = first.run(most), tuple(first.outputs)
-            is_cut = has_loop and most is not None and len(first.rows) >= most
+            is_cut = (
+                has_loop and most is not None and len(first.rows) >= most and not self.plan.record
+            )  # rows are kept by the loop
             for value in chain(() if has_loop else outputs, *first.rows):
                 available(value)
             rows, ends = tuple(first.rows), tuple(bool(ended.literal) for ended in first.ends)

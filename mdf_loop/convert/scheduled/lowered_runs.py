@@ -165,7 +165,7 @@ def _outputs(lowered: Lowered, results: Sequence[Any], steps: int, collects: boo
 
 def _known(lowered: Lowered, error: PartialResults) -> dict[str, Any]:
     """The outputs of a loop that ended early; they are the partial results as well."""
-    done, results = error.iteration or 0, error.partial
+    done, results = 0 if lowered.is_cut else error.iteration or 0, error.partial  # of a cut one they are a node's loop's
     if not done or results is None:
         results = lowered.first
     try:
