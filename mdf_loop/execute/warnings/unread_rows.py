@@ -54,7 +54,7 @@ class Data(NamedTuple):
         """How a call gives what so many iterations read."""
         return f"{self.name}[{':, ' * self.axis}:{count + self.ahead}]"
 
-    def index(self, number: str | None) -> str:
+    def read_by(self, number: str | None) -> str:
         """How a body reads it."""
         return f"[{':, ' * self.axis}{number}{f' + {self.ahead}' if self.ahead else ''}]"
 
@@ -63,9 +63,10 @@ def unread_rows(loop: Loop, readings: Readings, given: Arguments) -> str:
     """What to say of the rows that a loop leaves unread; empty if it reads its arrays to the end."""
     shapes, count = dict(zip(loop.body.captures, map(shape_of, given.captured), strict=True)), given.trip_count
     known = [(shapes[name], name, axis, ahead) for name, (axis, ahead) in readings.items()]
-    data = sorted(Data(shape[axis] - ahead, name, axis, ahead) for shape, name, axis, ahead in known if len(shape or ()) > axis)
-    if count is None or not data or len(data) < len(readings) or count >= data[-1].enough_for:
+    lengths = sorted((shape[axis] - ahead, name, axis, ahead) for shape, name, axis, ahead in known if len(shape or ()) > axis)
+    if count is None or not lengths or len(lengths) < len(readings) or count >= lengths[-1][0]:
         return ""
+    data = [Data(*each) for each in lengths]
     if count >= data[0].enough_for:
         return _of_two_lengths(data[0], data[-1], loop.index, count)
     left, length = data[0], data[0].enough_for
@@ -77,7 +78,7 @@ def unread_rows(loop: Loop, readings: Readings, given: Arguments) -> str:
 def _of_two_lengths(read: Data, left: Data, number: str | None, count: int) -> str:
     """What to say of an array that is read to its end, and of a longer one."""
     lengths = f"{left.name} has {left.rows(left.enough_for)} and {read.name} {read.rows(read.enough_for)}"
-    indices, more = list(dict.fromkeys(each.index(number) for each in (left, read))), left.enough_for - count
+    indices, more = list(dict.fromkeys(each.read_by(number) for each in (left, read))), left.enough_for - count
     by = f"both are read by {indices[0]}" if len(indices) == 1 else f"are read by {' and '.join(indices)}"
     unread = f"the last {f'{more} of {left.name} are' if more > 1 else f'of {left.name} is'} not read"
     cure = f"give {read.name} as many, or {left.first(count)} if the rest is left out on purpose"
