@@ -21,6 +21,9 @@ from mdf_loop.readers.expressions.derivatives import STEP
 SHORT, LITTLE = 1e-3, 1e-4
 """A step that is short enough, as a part of the one that is used; and how far a value is moved, as a part of it."""
 
+ROUNDING = 1e-6
+"""How far from 1 the factor of a value is that the equation does not make smaller: the difference of two computed values."""
+
 
 def too_long_steps(
     source: Mapping[str, Any], slopes: Mapping[str, str], known: Mapping[str, np.ndarray], place: tuple[str, ...]
@@ -42,7 +45,7 @@ def too_long_steps(
         if name not in slopes or name not in known:
             continue
         factor, other = _factor(body, output, name, known), _factor(short, of_short, name, shorter)
-        if factor is not None and other is not None and bool(((np.abs(factor) > 1) & (other < 1)).any()):
+        if factor is not None and other is not None and bool(((np.abs(factor) > 1 + ROUNDING) & (other < 1 - ROUNDING)).any()):
             largest = factor.flat[np.abs(factor).argmax()]
             said = f"{STEP} is too long: a step multiplies changes of {name} by {largest:.3g}, and short ones make them smaller"
             yield Finding(WARNING, f"{'/'.join(place)}: {said}; make {STEP} shorter than the time constant of {name}", place)

@@ -72,6 +72,13 @@ def test_constants_that_loops_cannot_use_are_reported(said, expected, tmp_path):
         assert problem.line
 
 
+@pytest.mark.parametrize("drift", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+def test_a_value_without_leak_has_no_time_constant(drift, tmp_path):
+    for spread in (0.1, 0.3, 1.0):
+        path = model(tmp_path, f"{drift} + tau * noise()", tau=spread, dt=0.01)
+        assert [problem.message for problem in check(path) if "too long" in problem.message] == []
+
+
 @pytest.mark.parametrize("key", ["dt", "let"])
 def test_a_long_step_that_the_body_says(key, tmp_path):
     for dt, is_long in ((25.0, True), ("tau / 2", False), ("2.5 * tau", True)):

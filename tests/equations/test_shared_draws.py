@@ -26,6 +26,7 @@ SHARED = [
     "x: where(x > uniform(), 1.0, 0.0)",
     "x: maximum(x + noise(), 0)",
     "dx/dt: -x + s * noise()\nmethod: heun",
+    "x: x + cumsum(x > uniform())",
 ]
 OF_OTHERS = ["x: 0.5 * x\ncollect y: x + noise()", "let z: A[0] * noise()\nx: x + z", "x: 0.5 * x\ncollect y: A[0] + noise()"]
 MEANT_SO = [
@@ -38,6 +39,9 @@ MEANT_SO = [
     "x: x + noise(A)[0]",
     "x: x + poisson(s + zeros_like(x))",
     "x: 0.5 * x\ncollect y: x[0] + noise()",
+    "let c: argmax(cumsum(x) > uniform())\nx: where(arange(3) == c, x + 1, x)",
+    "x: where(arange(3) == argmax(cumsum(x) > uniform()), x + 1, x)",
+    "x: x + any(x > uniform()) + max(x + noise()) + (x + noise())[0]",
 ]
 GROWING = ["x: x + noise(x) + A[0]", "x: x + normal(0.5 * x, 1) + A[0]", "x: A[0] + poisson(x)", "let z: uniform(x)\nx: z + A[0]"]
 SAID = "a draw without an array gives one number, which all elements of "
@@ -159,6 +163,22 @@ def test_graphs_that_run_once_say_it_too(text, start, cure, times):
         mdf_loop.run(once(text, start), trials=times, seed=1)
     said = [str(each.message) for each in told if issubclass(each.category, LoopWarning)]
     assert [f"node 'w': {SAID}w.x share; " in each and cure in each for each in said] == [True] * bool(cure)
+
+
+@mdf_loop.body
+def choosing(i, go, x):
+    c = np.argmax(np.cumsum(x / x.sum()) > mdf_loop.body.uniform())
+    x[c] += 1
+    return go, x
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_choice_by_one_draw_is_shared_by_no_elements(engine):
+    with mdf_loop.options(engine=engine, seed=1), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mdf_loop.loop(30, True, body=choosing, x=np.ones(3))
+    (told,) = draws_of("x: x + sum(where(A > uniform(), 1.0, 0.0), axis=1)", np.ones(3))  # a sum for each row
+    assert told.startswith(f"equations/line 1: {SAID}x share")
 
 
 @mdf_loop.body

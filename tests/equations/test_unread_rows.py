@@ -62,16 +62,43 @@ def test_rows_that_no_iteration_reads_are_said_in_each_run(case, engine):
         "s: s + d[2 * i]",
         "s: s + d[0]",
         "s: s + sum(d[i:i + 2])",
-        "s: s + d[i] * c[i]",
         "s: s + d[i]\nwhile: s < 1",
         "s: s + m[i, i]",
         "s: s + m[i, i + 1]",
+        "s: s + d[i] * c[i]\nwhile: s < 1",
     ],
 )
 def test_what_is_read_otherwise_or_ends_earlier_is_not(body):
     values = {"d": np.arange(10.0), "c": np.ones(3), "m": np.ones((5, 4))}
     given = {name: value for name, value in values.items() if f"{name}[" in body}
     assert said(lambda: mdf_loop.loop(3, True, s=0.0, body=body, **given)) == []
+
+
+OF_TWO_LENGTHS = {  # the equation, the lengths of c and d, and what is said of them
+    "two": ("c[i] * d[i]", 3, 5, "d has 5 rows and c 3 rows, and both are read by [i]: the last 2 of d are not read; give c as"),
+    "a cure": ("c[i] * d[i]", 3, 5, "give c as many, or d[:3] if the rest is left out on purpose"),
+    "one more": ("c[i] * d[i]", 3, 4, "the last of d is not read; "),
+    "ahead": ("c[i] * d[i + 1]", 3, 6, "and are read by [i + 1] and [i]: the last 2 of d are not read; give c as many, or d[:4]"),
+    "the other": (
+        "c[i + 1] * d[i]",
+        4,
+        4,
+        "d has 4 rows and c 4 rows, and are read by [i] and [i + 1]: the last of d is not read; ",
+    ),
+    "borders": ("c[i] * (d[i + 1] - d[i])", 3, 4, ""),
+    "the same": ("c[i] * d[i]", 3, 3, ""),
+    "otherwise": ("c[i] * d[i] / len(d)", 3, 5, ""),
+    "a row before": ("c[i] * d[maximum(i - 1, 0)]", 3, 5, ""),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", OF_TWO_LENGTHS)
+def test_the_longer_one_of_two_arrays_is_said_if_it_is_not_read_to_its_end(case, engine):
+    product, short, long, words = OF_TWO_LENGTHS[case]
+    with mdf_loop.options(engine=engine):
+        found = said(lambda: mdf_loop.loop(3, True, s=0.0, body=f"s: s + {product}", c=np.ones(short), d=np.ones(long)))
+    assert [words in text for text in found] == [True] * bool(words)
 
 
 def test_iterations_of_a_body_with_types_are_its_own_matter():

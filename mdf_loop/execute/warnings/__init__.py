@@ -7,6 +7,7 @@ from mdf_loop.execute.interpret import Arguments, InterpretedLoop
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
 from mdf_loop.execute.warnings.inverted_conditions import warn_of_inverted
 from mdf_loop.execute.warnings.nan_warnings import Compared, warn_of_new_nan
+from mdf_loop.execute.warnings.negative_codes import warn_of_negative_codes
 from mdf_loop.execute.warnings.operator_signs import warn_of_signs
 from mdf_loop.execute.warnings.set_elements import refuse_arrays, warn_of_set_elements
 from mdf_loop.execute.warnings.shape_warnings import warn_of_new_shapes
@@ -21,7 +22,14 @@ __all__ = ["Compared", "EndedLoop", "refuse_arrays", "warn_of", "warn_of_shapes_
 
 UNDECLARED = (
     *(warn_of_zero_divisors, warn_of_new_shapes, warn_of_shared_draws, warn_of_wrapped_numbers),
-    *(warn_of_wrapped_indices, warn_of_unread_rows, warn_of_inverted, warn_of_signs, warn_of_set_elements),
+    *(
+        warn_of_wrapped_indices,
+        warn_of_negative_codes,
+        warn_of_unread_rows,
+        warn_of_inverted,
+        warn_of_signs,
+        warn_of_set_elements,
+    ),
 )
 """What is said of bodies that declare no types: those of ONNX say what they mean."""
 

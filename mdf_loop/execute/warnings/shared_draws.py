@@ -74,7 +74,11 @@ def shared_draws(
         Carried values by the places of their equations.
     """
     found = dict[str, str]()
-    for node in _sharing(body, values, others):
+    sharing = [*_sharing(body, values, others)]
+    whole = _kept_whole(body, values) if sharing else set()
+    for node in sharing:
+        if whole.isdisjoint(node.outputs):
+            continue
         place = place_of(node, body)
         name = carried.get(place, "") if body.places else place
         said = f"{SHARED} of {name or 'an array'} share"
@@ -109,6 +113,17 @@ def _sharing(body: Body, values: Mapping[str, Any], others: Container[str]) -> I
                 drawn.update((place, name) for name in node.outputs)
         elif place and reads_number and getattr(value, "size", 1) > 1:
             yield node
+
+
+def _kept_whole(body: Body, values: Mapping[str, Any]) -> set[str]:
+    """The values that outputs depend on otherwise than through one number, such as the argmax of an array: this is one draw's."""
+    kept = {*body.outputs}
+    for node in reversed(body.nodes):
+        value = values.get(node.outputs[0]) if len(node.outputs) == 1 else None
+        is_one = value is not None and (is_number(value) or getattr(value, "size", 2) == 1)
+        if not is_one and not kept.isdisjoint(node.outputs):
+            kept.update(node.reads)
+    return kept
 
 
 def _of_growing(ended: EndedLoop, values: Mapping[str, Any], after: Sequence[Any]) -> Iterator[tuple[Node, str]]:

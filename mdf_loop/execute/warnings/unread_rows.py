@@ -1,12 +1,13 @@
-"""A run says where a trip count leaves rows of all data unread: a table of trials of which a loop takes the first ``M``.
+"""A run says where a trip count leaves rows of data unread: a table of trials of which a loop takes the first ``M``.
 
 Only captured arrays are looked at that a body reads by ``x[i]`` or ``x[i + constant]`` alone.  A loop that its condition ends
-before ``M`` reads as far as it is meant to.  Where one array is read to its end, the others are longer for another reason.
+before ``M`` reads as far as it is meant to.  Where one array is read to its end, the others are longer by what is read ahead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from mdf_loop.execute.collect import shape_of
 from mdf_loop.execute.interpret import Arguments
@@ -37,18 +38,51 @@ def key_of_rows(loop: Loop) -> object:
     return id(loop.body), "unread rows"
 
 
+class Data(NamedTuple):
+    """An array that iterations read row by row: how many it is enough for, its name, the axis, and how far they read ahead."""
+
+    enough_for: int
+    name: str
+    axis: int
+    ahead: int
+
+    def rows(self, count: int) -> str:
+        """What so many iterations read, in words."""
+        return f"{count + self.ahead} {'columns' if self.axis else 'rows'}"
+
+    def first(self, count: int) -> str:
+        """How a call gives what so many iterations read."""
+        return f"{self.name}[{':, ' * self.axis}:{count + self.ahead}]"
+
+    def read_by(self, number: str | None) -> str:
+        """How a body reads it."""
+        return f"[{':, ' * self.axis}{number}{f' + {self.ahead}' if self.ahead else ''}]"
+
+
 def unread_rows(loop: Loop, readings: Readings, given: Arguments) -> str:
-    """What to say of the rows that a loop leaves unread; empty if it reads one of its arrays to the end."""
+    """What to say of the rows that a loop leaves unread; empty if it reads its arrays to the end."""
     shapes, count = dict(zip(loop.body.captures, map(shape_of, given.captured), strict=True)), given.trip_count
     known = [(shapes[name], name, axis, ahead) for name, (axis, ahead) in readings.items()]
-    left = sorted((shape[axis] - ahead, name, axis, ahead) for shape, name, axis, ahead in known if len(shape or ()) > axis)
-    if count is None or not left or len(left) < len(readings) or count >= left[0][0]:
+    lengths = sorted((shape[axis] - ahead, name, axis, ahead) for shape, name, axis, ahead in known if len(shape or ()) > axis)
+    if count is None or not lengths or len(lengths) < len(readings) or count >= lengths[-1][0]:
         return ""
-    (length, name, axis, ahead), others = left[0], ", ".join(each[1] for each in left[1:])
-    what = f"{length + ahead} {'columns' if axis else 'rows'} of {name}"
-    said = f"M is {count}, so only the first {count + ahead} of {what} are read{f' (the same of {others})' if others else ''}"
-    part = f"{name}[{':, ' * axis}:{count + ahead}]"
-    return f"{said}; give M={length} to read all of them, or {part} if the rest is left out on purpose"
+    data = [Data(*each) for each in lengths]
+    if count >= data[0].enough_for:
+        return _of_two_lengths(data[0], data[-1], loop.index, count)
+    left, length = data[0], data[0].enough_for
+    others = f" (the same of {', '.join(each.name for each in data[1:])})" if data[1:] else ""
+    said = f"M is {count}, so only the first {count + left.ahead} of {left.rows(length)} of {left.name} are read{others}"
+    return f"{said}; give M={length} to read all of them, or {left.first(count)} if the rest is left out on purpose"
+
+
+def _of_two_lengths(read: Data, left: Data, number: str | None, count: int) -> str:
+    """What to say of an array that is read to its end, and of a longer one."""
+    lengths = f"{left.name} has {left.rows(left.enough_for)} and {read.name} {read.rows(read.enough_for)}"
+    indices, more = list(dict.fromkeys(each.read_by(number) for each in (left, read))), left.enough_for - count
+    by = f"both are read by {indices[0]}" if len(indices) == 1 else f"are read by {' and '.join(indices)}"
+    unread = f"the last {f'{more} of {left.name} are' if more > 1 else f'of {left.name} is'} not read"
+    cure = f"give {read.name} as many, or {left.first(count)} if the rest is left out on purpose"
+    return f"{lengths}, and {by}: {unread}; {cure}"
 
 
 def readings_in(loop: Loop, run: Run) -> Readings:

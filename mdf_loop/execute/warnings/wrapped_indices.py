@@ -91,7 +91,7 @@ def _growing_in(loop: Loop) -> Iterator[Index]:
     if number is None or any(indices.isdisjoint(node.outputs) for node in uses):
         return
     for node in parts:
-        for k in _single(node.attrs["index"]) if node.inputs[0] in body.captures else ():
+        for k in single(node.attrs["index"]) if node.inputs[0] in body.captures else ():
             made = computing_index(body, number, node.inputs[1 + k], body.captures)
             if made is not None and made.body.nodes:
                 yield Index(node.outputs[0], node.inputs[0], made)
@@ -104,10 +104,10 @@ def computing_index(body: Body, number: str, name: str, captures: Container[str]
     return made if is_known and all(map(is_pure, made.body.nodes)) else None
 
 
-def _single(index: Any) -> Iterator[int]:
+def single(index: Any) -> Iterator[int]:
     """The numbers of computed values that are an index, and no bound of a slice."""
     kind, *parts = index if isinstance(index, tuple) else ("", ())
     if kind == "value":
         yield parts[0]
     for part in parts if kind == "tuple" else ():
-        yield from _single(part)
+        yield from single(part)
