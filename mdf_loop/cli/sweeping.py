@@ -242,8 +242,7 @@ def sweep(
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
     how |= {"checkpoint": checkpoint, "store": store, "fill": fill, "on_error": on_error}
     opts: dict[str, Any] = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition}
-    opts["progress"] = parameters.listener(progress)
-    opts |= parameters.asked_for(engine=engine)
+    opts |= {"progress": parameters.listener(progress), **parameters.asked_for(engine=engine)}
     with at_work(file, **opts):
         swept = _swept(over or [], is_silent=json_ or progress is False)
         found = run_sweep(file, swept, parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)

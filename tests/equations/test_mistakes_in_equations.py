@@ -112,7 +112,6 @@ ARGUMENTS = [
 
 KEYS = [
     ("dt: {value: 0.1}", "dt: 0.1", "write dt: {value: 0.1}"),
-    ("dt: {value: 0.1}", "dt: 0,1", "write dt: {value: 0.1}"),
     ("dt: {value: 0.1}", "dt {value: 0.1}", "a colon is missing: write dt: {value: 0.1}"),
     ("dt: {value: 0.1}", "dt: {value: '0,01'}", "a number has a point: write 0.01"),
     ("dt: {value: 0.1}", "dt: {value: 10 %}", "not a number or an expression; write 0.1"),

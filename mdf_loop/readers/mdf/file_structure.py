@@ -16,7 +16,6 @@ import numpy as np
 
 from mdf_loop.errors import MalformedBody, close_to, there_are, warn_user
 from mdf_loop.ir import record
-from mdf_loop.readers.expressions.expression_text import with_point
 from mdf_loop.readers.expressions.other_notations import example_of, meant_by_comma, meant_by_condition, meant_by_list
 from mdf_loop.readers.mdf.input_ports import needed
 
@@ -205,16 +204,11 @@ def _of_plain(key: str, value: Any, kind: Any) -> str:
     """What to write where a value stands in the place of a mapping."""
     if kind.__name__ == "Condition":
         return meant_by_condition(value)
-    if ":" in key:
-        return "; a space is missing behind the colon"
-    if " {" in key:
-        return f"; a colon is missing: write {key.replace(' {', ': {', 1)}: {value}"
+    if ":" in key or " {" in key:
+        colon = f"; a colon is missing: write {key.replace(' {', ': {', 1)}: {value}"
+        return "; a space is missing behind the colon" if ":" in key else colon
     field = next((name for name in ("default_value", "value") if name in fields_of(kind)), None)
-    return (
-        f"; write {key}: {{{field}: {with_point(value) or value}}}"
-        if field and isinstance(value, str | int | float)
-        else example_of(kind)
-    )
+    return f"; write {key}: {{{field}: {value}}}" if field and isinstance(value, str | int | float) else example_of(kind)
 
 
 def _wrong(content: Mapping[Any, Any], kind: Any, place: Place) -> Iterator[Misplaced]:
