@@ -120,12 +120,12 @@ class Series:
         return replace(self.part(dims, values), note=note, is_share=is_share), spread
 
 
-def are_codes(name: str, values: np.ndarray) -> bool:
-    """Whether values are labels: more than two whole numbers, under the name of a choice."""
+def are_codes(name: str, values: np.ndarray, least: int = 3) -> bool:
+    """Whether values are labels: whole numbers under the name of a choice, at least so many: the mean of two is a share."""
     if not CODES.search(name):
         return False
     known = values[np.isfinite(values)]
-    return bool((known == np.rint(known)).all()) and len(np.unique(known)) > 2
+    return bool((known == np.rint(known)).all()) and len(np.unique(known)) >= least
 
 
 def _in_words(trials: np.ndarray) -> str:
