@@ -80,6 +80,19 @@ def save_picture(source: Any, path: Path, names: list[str] | None = None) -> Non
         file.write(content)
 
 
+def save_plot(source: Any, path: Path | None, is_silent: bool) -> None:
+    """Write the picture that ``--plot`` asks for, last of all: what cannot be drawn is not lost.
+
+    Raises
+    ------
+    LoopError
+        As :func:`save_picture`.
+    """
+    if path is not None:
+        save_picture(source, path)
+        say_written(None if is_silent else path)
+
+
 def spelt(text: str, plain: str) -> str:
     """A text, or a plainer one where the encoding of stdout does not have its characters."""
     try:

@@ -143,11 +143,14 @@ def _assignment(text: str) -> tuple[str, Any]:
     try:
         return name, value_in(value)
     except (ValueError, RecursionError) as error:
+        from mdf_loop.readers.expressions.expression_text import with_point
+
         known = "numbers (nan and inf too), true, false, [1, 2], and texts in quotes"
         meant = f"; a text is --set '{name}={json.dumps(value)}' in a shell" if value.isidentifier() else ""
         listed = value.translate(str.maketrans("()", "[]"))
         written = next(filter(is_value, (value.lower(), listed, f"[{listed.strip('[]')}]")), "") if value else ""
         meant = f"; write {written}" if written else meant
+        meant = f"; write {number} for one number, {written} for a list" if (number := with_point(value)) else meant
         raise MalformedBody(f"--set {name}: {value!r} is not a value; there are {known}{meant}") from error
 
 

@@ -16,7 +16,7 @@ from mdf_loop.cli.console import (
     outputs_table,
     refuse_missing_folders,
     refuse_other_pictures,
-    save_picture,
+    save_plot,
     say_written,
     write_json,
 )
@@ -66,14 +66,10 @@ def run(
         how |= parameters.asked_for(engine=engine)
         _refuse_other(file, output, plot)
         results = _run(file, inputs, how, output)
-        _keep(results, output, plot)
-    outputs = {**results, **results.recorded}
-    if json_:
-        as_json({"file": str(file), "outputs": described(outputs)})
-    else:
-        console().print(outputs_table(file.name, outputs, results.about))
-        say_written(output)
-        say_written(plot)
+        if output:
+            _write(output, results)
+        _show(file, results, output, json_)
+        save_plot(results, plot, json_)
 
 
 def _run(file: Path, inputs: dict[str, Any], how: dict[str, Any], output: Path | None) -> Results:
@@ -99,11 +95,14 @@ def _refuse_other(file: Path, output: Path | None, plot: Path | None) -> None:
     refuse_missing_folders(output, plot)
 
 
-def _keep(results: Results, output: Path | None, plot: Path | None) -> None:
-    if output:
-        _write(output, results)
-    if plot:
-        save_picture(results, plot)
+def _show(file: Path, results: Results, output: Path | None, as_text: bool) -> None:
+    """Print what a run gave."""
+    outputs = {**results, **results.recorded}
+    if as_text:
+        as_json({"file": str(file), "outputs": described(outputs)})
+    else:
+        console().print(outputs_table(file.name, outputs, results.about))
+        say_written(output)
 
 
 def _write(path: Path, results: Results) -> None:

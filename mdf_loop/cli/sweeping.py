@@ -21,7 +21,7 @@ from mdf_loop.cli.console import (
     plain,
     refuse_missing_folders,
     refuse_other_pictures,
-    save_picture,
+    save_plot,
     say_written,
     table,
 )
@@ -129,8 +129,6 @@ def run_sweep(
         raise
     if output is not None:
         write_dataset(writable(found), output)
-    if plot is not None:
-        save_picture(found, plot)
     return found
 
 
@@ -244,16 +242,17 @@ def sweep(
     how |= {"steps": steps, "time_increment": time_increment, "common_noise": common_noise, "collect": collect}
     how |= {"checkpoint": checkpoint, "store": store, "fill": fill, "on_error": on_error}
     opts: dict[str, Any] = {"trusted": trusted, "timeout": timeout, "obey_body_condition": obey_body_condition}
-    opts["progress"] = parameters.listener(progress)
-    opts |= parameters.asked_for(engine=engine)
+    opts |= {"progress": parameters.listener(progress), **parameters.asked_for(engine=engine)}
     with at_work(file, **opts):
         swept = _swept(over or [], is_silent=json_ or progress is False)
         found = run_sweep(file, swept, parameters.given_inputs(set_, input_, file), output, plot, how, outputs, reduce)
-    _say(file, found, json_, store, output, plot)
+    _say(file, found, json_, store, output)
+    with at_work(file):
+        save_plot(found, plot, json_)
 
 
-def _say(file: Path, found: Any, as_text: bool, store: str | None, *files: Path | None) -> None:
-    """Say what a sweep gave, and which files were written.
+def _say(file: Path, found: Any, as_text: bool, store: str | None, output: Path | None) -> None:
+    """Say what a sweep gave, and which file was written.
 
     Raises
     ------
@@ -265,8 +264,7 @@ def _say(file: Path, found: Any, as_text: bool, store: str | None, *files: Path 
     else:
         title = ", ".join(filter(None, (store or file.name, found.attrs.get("ended"))))
         console().print(summary(title, found) if store is None else stored(title, found))
-    for written in () if as_text else files:
-        say_written(written)
+    say_written(None if as_text else output)
     if _say_failed(found):
         raise typer.Exit(1)
 

@@ -238,7 +238,8 @@ def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str
     if isinstance(error, IndexError) and values and not isinstance(values[0], list | tuple) and np.ndim(values[0]) == 0:
         return f"; {node.inputs[0]!r} is one number, without an index{one}"
     if isinstance(error, IndexError) and any(map(_is_fraction, values[1:])):
-        return "; an index is a whole number: write int(...) around it in equations, or begin with whole numbers"
+        written = "int(k) in equations and k.astype(int) in a function"
+        return f"; an index is a whole number: for k write {written}, or begin with whole numbers"
     if "numpy boolean" in str(error):
         return "; to compute with 0 and 1 write 1 * x for x"
     if "negative integer power" in str(error):
@@ -247,6 +248,9 @@ def _meant(node: Node, values: Sequence[Any], error: Exception, one: str) -> str
         if name and (value is None or isinstance(value, dict)):
             return f"; {name!r} is {'None' if value is None else f'a {type(value).__name__}'}, no number"
         text = value.item() if isinstance(value, np.ndarray | np.generic) and value.ndim == 0 else value
+        if isinstance(text, str) and isinstance(error, IndexError):
+            table, own = node.inputs[0], text if text.isidentifier() else "x"
+            return f"; {table!r} is an array here, without columns: give {own}={table}[{text[:40]!r}].to_numpy() in its place"
         if isinstance(text, str):
             return f"; {repr(name) if '~' not in name else 'one of them'} is the text {text[:40]!r}, no number"
         among = [each for each in text.ravel()[:100] if isinstance(each, str)] if isinstance(text, np.ndarray) else []

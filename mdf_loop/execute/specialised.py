@@ -71,7 +71,7 @@ class Specialised:
     def form(self) -> str:
         """What it is, in words."""
         if self.size:
-            hurry = " in a hurry" if self.is_quick else ""
+            hurry = " without slow optimizations" if self.is_quick else ""
             how = "found on disk, made" if self.is_found else f"made in {1000 * self.seconds:.0f} ms"
             return f"machine code ({self.size:,} bytes, {how}{hurry})"
         return f"Python, not machine code: {self.why}" if self.why else "Python"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mdf_loop.convert.naming import ORIGINAL
 from mdf_loop.errors import ArgumentError, did_you_mean
 from mdf_loop.integrations.required_inputs import is_required
-from mdf_loop.options import OPTIONS
+from mdf_loop.options import OPTIONS, Options
 from mdf_loop.readers.mdf.by_place import LOOPS
 from mdf_loop.readers.mdf.input_ports import with_values
 from mdf_loop.types.fitting import as_array
@@ -173,6 +173,7 @@ def refuse_options(inputs: Mapping[str, Any], names: Container[str]) -> None:
     """
     for name in OPTIONS.intersection(inputs):
         if name not in names:
+            Options(**{name: inputs[name]})  # of a value that it cannot have, this says so
             raise ArgumentError(
                 f"{name} is an option, and the model has no input of that name; "
                 f"write: with mdf_loop.options({name}={inputs[name]!r}): ..."

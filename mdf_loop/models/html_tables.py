@@ -77,7 +77,7 @@ def spread(name: str, value: Any) -> str:
         return ""
     if value.dtype.kind == "b":
         return f"true in {there.mean():.1%} of trials"
-    if are_codes(name, there):
+    if are_codes(name, there, least=1):
         codes, counts = np.unique(there, return_counts=True)
         first = np.argsort(-counts, kind="stable")[:FEW]
         return ", ".join(f"{codes[k]:g} in {counts[k] / len(there):.1%}" for k in first) + " of trials"

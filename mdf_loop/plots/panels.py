@@ -132,8 +132,8 @@ def _timed(series: Series, times: Sequence[Series]) -> Series:
                 and time.name != series.name
                 and len(along := time.over_trials()[0].values) == size
             ):
-                label = known if (known := series.label(dim)).startswith(TIME) else time.label(time.name)
-                labels = {**series.labels, dim: label}
+                is_same = series.label(dim).startswith(TIME) and np.allclose(series.along(dim), along)
+                labels = series.labels if is_same else {**series.labels, dim: time.label(time.name)}
                 return replace(series, coordinates={**series.coordinates, dim: along}, labels=labels)
     return series
 

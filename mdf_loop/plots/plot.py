@@ -105,16 +105,17 @@ def _recorded(source: Any) -> Collection[str]:
 
 def drawn(panel: Panel, ax: Any, **style: Any) -> None:
     """What a panel has, on axes."""
-    notes = list[str]()
+    notes = dict[str, str]()
     for series in panel.series:
         if panel.x is None:
-            notes.append(plot_one(series, ax, **style))
+            notes[series.name] = plot_one(series, ax, **style)
         else:
             word = f"{series.name}, " if len(panel.series) > 1 else ""
-            notes.append(plot_phase(panel.x, series, ax, word, **{"label": literal(series.name), **style}))
+            notes[series.name] = plot_phase(panel.x, series, ax, word, **{"label": literal(series.name), **style})
     if len(panel.series) > 1:
         ax.set_ylabel("")
-    legend(ax, notes)
+    is_one = len({*notes.values()}) == 1
+    legend(ax, notes.values() if is_one else [f"{name}: {note}" for name, note in notes.items() if note])
 
 
 MOST, WIDTH, HEIGHT = 6, 7.0, 3.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -120,12 +120,12 @@ class Series:
         return replace(self.part(dims, values), note=note, is_share=is_share), spread
 
 
-def are_codes(name: str, values: np.ndarray) -> bool:
-    """Whether values are labels: more than two whole numbers, under the name of a choice."""
+def are_codes(name: str, values: np.ndarray, least: int = 3) -> bool:
+    """Whether values are labels: whole numbers under the name of a choice, at least so many: the mean of two is a share."""
     if not CODES.search(name):
         return False
     known = values[np.isfinite(values)]
-    return bool((known == np.rint(known)).all()) and len(np.unique(known)) > 2
+    return bool((known == np.rint(known)).all()) and len(np.unique(known)) >= least
 
 
 def _in_words(trials: np.ndarray) -> str:
@@ -170,6 +170,7 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     """A value of a run; along its iterations are their numbers, or their times."""
     values = _numbers(name, value)
     dims = (*dims[: values.ndim], *(f"{name}_{k}" for k in range(values.ndim - len(dims))))
+    dims, values = _without_single(dims, values)
     unit = about.units.get(name)
     own = [dim for dim in dims if dim not in (TRIAL, ITERATION)]
     labels = {name: with_unit(name, unit), **({own[0]: f"element of {name}"} if len(own) == 1 else {})}
@@ -181,6 +182,13 @@ def _labelled(name: str, value: Any, dims: tuple[str, ...], about: Any, every: i
     if (times := about.times(name, along, is_at_start)) is not None:
         along, labels[ITERATION] = times, with_unit(TIME, about.units.get("dt"))
     return Series(name, dims, values, {ITERATION: along}, labels, unit, is_at_start, is_logical=_is_logical(value))
+
+
+def _without_single(dims: tuple[str, ...], values: np.ndarray, known: Container[str] = ()) -> tuple[tuple[str, ...], np.ndarray]:
+    """Values without the axes of one element of which nothing is known: a matrix of one number is drawn as that number is."""
+    sizes = zip(dims, values.shape, strict=True)
+    kept = [k for k, (dim, size) in enumerate(sizes) if size != 1 or dim == TRIAL or dim.endswith(ITERATION) or dim in known]
+    return tuple(dims[k] for k in kept), values.reshape([values.shape[k] for k in kept])
 
 
 def is_run(series: Series, dim: str) -> bool:
@@ -197,6 +205,7 @@ def _of_variable(variable: Any) -> Series:
     """A variable of xarray."""
     name = str(variable.name)
     dims = tuple(map(str, variable.dims))
+    dims, values = _without_single(dims, _numbers(name, variable.values), variable.coords)
     named = {dim: _time_along(variable, dim) for dim in dims} | {name: name}
     coordinates = {dim: np.asarray(variable.coords[named[dim]].values) for dim in dims if named[dim] in variable.coords}
     units = {key: variable.coords[at].attrs.get("units") for key, at in named.items() if at in variable.coords}
@@ -204,7 +213,7 @@ def _of_variable(variable: Any) -> Series:
     own = str(variable.attrs.get(TIME, ""))
     words = {at: variable.coords[at].attrs.get("long_name", at) for at in named.values() if at in variable.coords}
     labels = {key: with_unit(TIME if at == own else words.get(at, at), units.get(key)) for key, at in named.items()}
-    made = Series(name, dims, _numbers(name, variable.values), coordinates, labels, units[name], own.endswith("start_time"))
+    made = Series(name, dims, values, coordinates, labels, units[name], own.endswith("start_time"))
     return replace(made, is_logical=_is_logical(variable.values))
 
 

@@ -252,7 +252,8 @@ def _refuse_texts(model: Model, grid: Grid) -> None:
         dtype = None if declared is None else declared.dtype
         if texts and (len(texts) < len(values) or (dtype is not None and dtype.kind in "biuf")):
             what = f"the text {values[texts[0]]!r}" if isinstance(values[texts[0]], str) else f"{values[texts[0]]!r}"
-            raise ArgumentError(f"over[{name!r}] is numbers or texts, not both; value {texts[0]} is {what}, not a number")
+            kind = "numbers or texts, not both" if len(texts) < len(values) else "a number in the model"
+            raise ArgumentError(f"over[{name!r}] is {kind}; value {texts[0]} is {what}, not a number")
 
 
 def _is_text(value: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.errors import ArgumentError, KindError
+from mdf_loop.ir.fresh_names import FreshNames
 from mdf_loop.kernels.numbers.wide import EXACT64
 from mdf_loop.readers.arguments import names_in
 
@@ -64,15 +65,19 @@ class Grid:
         return None if numbers is None else {name: numbers[name][places[dim]] for name, (dim, _) in self.axes}
 
     def coordinates(self) -> dict[str, Any]:
-        """What labels the dimensions, as xarray takes it."""
-        found = {}
+        """What labels the dimensions, as xarray takes it: vectors are numbered, and lie beside in ``<name>_values``."""
+        found: dict[str, Any] = {}
+        names = FreshNames(_label(name) for name, _ in self.axes)
         for name, (dim, values) in self.axes:
             try:
                 array = np.asarray(values)
             except ValueError:
                 continue
             labels = array if array.ndim == 1 and array.dtype != object else np.arange(len(values))
-            found[_label(name)] = (dim, labels)
+            found[label := _label(name)] = (dim, labels)
+            if array.ndim > 1 and array.dtype != object:
+                inner = [names.fresh(f"{label}_{k}") for k in range(array.ndim - 1)]
+                found[names.fresh(f"{label}_values")] = ((dim, *inner), array)
         return found
 
 

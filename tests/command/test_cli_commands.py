@@ -383,6 +383,7 @@ def test_a_model_is_never_converted_into_itself(tmp_path, monkeypatch, capsys):
 
 
 SAID = [
+    (["decay.yaml", "--set", "rate=0,5"], "; write 0.5 for one number, [0,5] for a list"),
     (["decay.yaml", "--set", "rate=007"], "--set rate: '007' is not a value"),
     (["decay.yaml", "--set", "rate=."], "--set rate: '.' is not a value"),
     (["decay.yaml", "--set", "rate=abc"], """--set rate: 'abc' is not a value; there are numbers (nan and inf too)"""),

@@ -303,6 +303,19 @@ def test_a_sweep_is_plotted(tmp_path, capsys):
     assert "a picture is written to a .png" in capsys.readouterr().err
 
 
+def test_results_are_printed_before_a_picture_is_refused(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    path, picture = tmp_path / "cube.yaml", tmp_path / "p.png"
+    ports = "out: {value: '[[[1, 2], [3, 4]], [[5, 6], [7, x]]]'}"
+    path.write_text(f"m: {{graphs: {{g: {{nodes: {{n: {{parameters: {{x: {{value: 8}}}}, output_ports: {{{ports}}}}}}}}}}}}}")
+    for command in (["run", path], ["sweep", path, "--over", "x=1,2"]):
+        assert run_main(*command, "--plot", picture) == 1
+        printed = capsys.readouterr()
+        assert "out" in printed.out
+        assert "a picture shows two" in printed.err
+    assert not picture.exists()
+
+
 def test_outputs_are_named_in_one_option_or_in_several(tmp_path):
     for k, names in enumerate((["--outputs", "evidence,reaction_time"], ["--outputs", "evidence", "--outputs", "reaction_time"])):
         path = tmp_path / f"{k}.nc"

@@ -112,6 +112,9 @@ ARGUMENTS = [
 
 KEYS = [
     ("dt: {value: 0.1}", "dt: 0.1", "write dt: {value: 0.1}"),
+    ("dt: {value: 0.1}", "dt {value: 0.1}", "a colon is missing: write dt: {value: 0.1}"),
+    ("dt: {value: 0.1}", "dt: {value: '0,01'}", "a number has a point: write 0.01"),
+    ("dt: {value: 0.1}", "dt: {value: 10 %}", "not a number or an expression; write 0.1"),
     ("dt: {value: 0.1}", "dt:{value: 0.1}", "a space is missing behind the colon"),
     ("dt: {value: 0.1}", "dt: {value: 0,1}", "a number has a point: 0.1, not 0,1"),
     ("dt: {value: 0.1}", "dt: {value: max(0.1, tau_m)}", "a text with commas is in quotes inside { }: 'max(0.1, tau_m)'"),

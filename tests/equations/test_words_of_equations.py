@@ -204,7 +204,7 @@ def test_a_call_says_what_a_file_says_of_such_names(text, meant):
 
 def test_an_index_with_fractions_says_how_it_becomes_whole():
     values = {"Q": [1.0, 2.0], "c": [1.0, 0.0]}
-    with pytest.raises(LoopError, match=r"an index is a whole number: write int\(\.\.\.\)"):
+    with pytest.raises(LoopError, match=r"an index is a whole number: for k write int\(k\)"):
         mdf_loop.loop(2, True, body="Q: Q * Q[c[i]]", **values)
     assert mdf_loop.loop(2, True, body="Q: Q * Q[int(c[i])]", **values).tolist() == [4.0, 8.0]
 
@@ -258,7 +258,7 @@ def test_inputs_without_a_value_are_said_together(tmp_path):
     ("arguments", "meant"),
     [
         (["m.yaml"], "'m.yaml' has no command: write mdf-loop run m.yaml"),
-        (["run", "m.yaml", "--set", "steps=1,2"], "write [1,2]"),
+        (["run", "m.yaml", "--set", "steps=1,2"], "write 1.2 for one number, [1,2] for a list"),
         (["run", "m.yaml", "--set", "steps=[1,2"], "quotes; write [1,2]"),
         (["run", "m.yaml", "--set", "steps=True"], "write true"),
     ],

@@ -260,3 +260,42 @@ def test_an_assignment_in_yaml_is_named_with_its_line(tmp_path, more):
     assert str(caught.value).endswith(f"{'in line 14, ' if more else ''}an equation has a colon: v: v + x")
     path.write_text(path.read_text().replace("v = v + x", "v: v + x").removesuffix(more) + "\n                  k: k + 1")
     assert not [found for found in check(path) if found.kind == "error"]
+
+
+def test_an_index_of_a_function_becomes_whole():
+    rows = np.array([1.0, 2.0, 4.0])
+
+    @mdf_loop.body
+    def halves(i, go, x, *, rows):
+        return True, x + rows[i / 2]
+
+    @mdf_loop.body
+    def whole(i, go, x, *, rows):
+        return True, x + rows[(i / 2).astype(int)]
+
+    with pytest.raises(LoopError, match=r"for k write int\(k\) in equations and k\.astype\(int\) in a function"):
+        mdf_loop.loop(4, True, 0.0, body=halves, rows=rows)
+    assert mdf_loop.loop(4, True, 0.0, body=whole, rows=rows) == 6.0
+
+
+def test_a_table_of_pandas_is_given_column_by_column():
+    table = pytest.importorskip("pandas").DataFrame({"r": [1.0, 2.0], "c": [0, 1]})
+
+    @mdf_loop.body
+    def of_table(i, go, x, *, df):
+        return True, x + df["r"][i]
+
+    @mdf_loop.body
+    def of_column(i, go, x, *, r):
+        return True, x + r[i]
+
+    with pytest.raises(LoopError, match=r"'df' is an array here, without columns: give r=df\['r'\]\.to_numpy\(\) in its place"):
+        mdf_loop.loop(2, True, 0.0, body=of_table, df=table)
+    assert mdf_loop.loop(2, True, 0.0, body=of_column, r=table["r"].to_numpy()) == 3.0
+
+
+def test_an_engine_that_does_not_exist_leads_to_those_that_do():
+    with pytest.raises(LoopError, match="engine must be one of auto, interpret"):
+        mdf_loop.run("examples/newton.yaml", engine="numba")
+    with pytest.raises(LoopError, match="is an option, and the model has no input"):
+        mdf_loop.run("examples/newton.yaml", engine="numpy")

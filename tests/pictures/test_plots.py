@@ -438,3 +438,13 @@ def test_the_band_of_shares_stays_between_0_and_1(dtype, steps):
     assert 0 <= ends.min() < ends.max() <= 1
     ax = Results({"x": 2.0 * chosen}, About("m", trials=20, collected=["x"])).plot("x")
     assert max(path.vertices[:, 1].max() for drawn in ax.collections for path in drawn.get_paths()) > 2
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_an_axis_of_one_element_is_not_drawn(labelled):
+    values = np.arange(6.0).reshape(6, 1, 1)
+    r = Results({}, About(recorded={"S": values, "v": 2 * values[:, 0, 0]}))
+    source = r.to_xarray() if labelled else r
+    (line,) = mdf_loop.plot(source, "S").lines
+    assert (line.get_label(), line.get_ydata().tolist()) == ("S", values.ravel().tolist())
+    assert len(mdf_loop.plot(source).lines) == 2

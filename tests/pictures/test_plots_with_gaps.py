@@ -43,3 +43,19 @@ def test_a_number_between_gaps_is_a_point(there, points):
     (line,) = Results({"x": values}, About("m", collected=["x"])).plot("x").lines
     assert (line.get_markevery() or []) == points
     assert line.get_linestyle() == "-"
+
+
+def test_a_legend_says_which_line_is_a_mean():
+    values = {"choice": (("a", "trial"), [[0, 2, 2], [1, 1, 3.0]]), "rate": (("a", "trial"), [[0, 2, 1.5], [1, 1, 3]])}
+    swept = pytest.importorskip("xarray").Dataset(values, {"a": [1.0, 2.0]})
+    title = mdf_loop.plot(swept).get_legend().get_title().get_text()
+    assert title.splitlines() == ["choice: most frequent of 3 trials", "rate: mean ± SD of 3 trials"]
+
+
+@pytest.mark.parametrize(("start", "label"), [(0.0, "time"), (0.3, "t")])
+def test_a_time_of_the_model_that_is_not_that_of_dt_has_its_name(start, label):
+    t = start + 0.1 * np.arange(1, 21)
+    values = {"t": t, "v": np.sin(t)}
+    ax = Results(values, About("m", collected=["t", "v"], steps={"t": 0.1, "v": 0.1})).plot("v")
+    assert ax.get_xlabel() == label
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), t)

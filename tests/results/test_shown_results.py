@@ -60,7 +60,8 @@ def test_only_one_number_of_each_trial_has_a_mean(value, said):
     [
         ("choice", np.array([2, 0, 2, 3, 0]), "0 in 40.0%, 2 in 40.0%, 3 in 20.0% of trials"),
         ("n.winner", np.array([2.0, 0.0, np.nan, 3.0, 0.0]), "0 in 50.0%, 2 in 25.0%, 3 in 25.0% of trials"),
-        ("choice", np.array([0, 1, 1, 1]), "0.75 +- 0.43, from 0 to 1"),
+        ("choice", np.array([0, 1, 1, 1]), "1 in 75.0%, 0 in 25.0% of trials"),
+        ("choice", np.array([1, 1]), "1 in 100.0% of trials"),
         ("choice", np.array([0.5, 1.5, 3.5]), "1.833 +- 1.2, from 0.5 to 3.5"),
         ("count", np.array([2, 0, 2, 3, 0]), "1.4 +- 1.2, from 0 to 3"),
     ],

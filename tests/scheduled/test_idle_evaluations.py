@@ -115,7 +115,7 @@ def test_a_node_that_runs_before_its_sender_is_said(engine, default):
 
 @pytest.mark.parametrize("steps", [100, 300, 1000])
 def test_evaluations_that_a_program_ran_to_the_end_are_not_idle(steps):
-    """The program begins once more from the first pass, where the first ones were interpreted: its counts are those at the end."""
+    """The program begins once more from the first pass, where the first ones were interpreted: its counts are the last."""
     calls = {"b": Condition(type="EveryNCalls", dependency="a", n=6)}
     graph = counting(ends=Condition(type="AfterNCalls", dependency="b", n=1), node=calls)
     (found, words), (expected, _) = run(graph, "auto", steps=steps), run(graph, "interpret", steps=steps)

@@ -79,3 +79,30 @@ def test_rows_of_an_input_are_no_trials(tmp_path):
         warnings.simplefilter("error")
         mdf_loop.run(path, trials=3, stimulus=table[0], any=vector)
         mdf_loop.run(path, trials=2, stimulus=table[0], any=vector)
+
+
+VECTORS = [[1.2, 1.0, 0.8], [2.0, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    "over", [{"stimulus": VECTORS, "level": [1, 2]}, [{"stimulus": row} for row in VECTORS]], ids=["grid", "rows"]
+)
+@pytest.mark.parametrize("how", ["dataset", "checkpoint", "store", "s.nc", "s.zarr"])
+def test_swept_vectors_are_kept(tmp_path, over, how):
+    path, place = tmp_path / "one.yaml", tmp_path / "kept.zarr"
+    path.write_text(ROWS.replace("{shape: [2]}", "{shape: [3]}"))
+    s = mdf_loop.sweep(path, over, any=0.0, **({how: place} if how in ("checkpoint", "store") else {}))
+    if how.startswith("s."):
+        place = tmp_path / how
+        (s.to_netcdf if how.endswith("nc") else s.to_zarr)(place)
+    s = s if how == "dataset" else mdf_loop.open(place)
+    assert s.stimulus_values.dims == ("point" if isinstance(over, list) else "stimulus", "stimulus_0")
+    assert s.stimulus_values.values.tolist() == VECTORS
+    assert s.stimulus.values.tolist() == [0, 1]
+    assert "stimulus_0" not in s["out"].dims
+
+
+def test_swept_vectors_take_no_name():
+    over = {"x": np.eye(2), "x_0": [1, 2], "x_values": [3, 4]}
+    found = grid_of(over).coordinates()
+    assert [found[name][0] for name in ("x_0", "x_values", "x_values_2")] == ["x_0", "x_values", ("x", "x_0_2")]

@@ -117,8 +117,14 @@ def refuse_decimal_comma(text: Any, path: tuple[str, ...] = ()) -> None:
     ------
     MalformedBody
     """
-    if isinstance(text, str) and (found := _DECIMAL_COMMA.fullmatch(text)):
-        raise MalformedBody(f"{text.strip()!r} is two numbers; a decimal point is written {found[1]}.{found[2]}", path)
+    if number := with_point(text):
+        raise MalformedBody(f"{text.strip()!r} is two numbers; a decimal point is written {number}", path)
+
+
+def with_point(text: Any) -> str:
+    """The number that a text with a decimal comma means; empty where it is none."""
+    found = _DECIMAL_COMMA.fullmatch(text) if isinstance(text, str) else None
+    return f"{found[1]}.{found[2]}" if found else ""
 
 
 _DECIMAL_COMMA = re.compile(r"\s*([-+]?\d+),(\d+)\s*")

@@ -204,8 +204,9 @@ def _of_plain(key: str, value: Any, kind: Any) -> str:
     """What to write where a value stands in the place of a mapping."""
     if kind.__name__ == "Condition":
         return meant_by_condition(value)
-    if ":" in key:
-        return "; a space is missing behind the colon"
+    if ":" in key or " {" in key:
+        colon = f"; a colon is missing: write {key.replace(' {', ': {', 1)}: {value}"
+        return "; a space is missing behind the colon" if ":" in key else colon
     field = next((name for name in ("default_value", "value") if name in fields_of(kind)), None)
     return f"; write {key}: {{{field}: {value}}}" if field and isinstance(value, str | int | float) else example_of(kind)
 

@@ -21,6 +21,7 @@ from mdf_loop.readers.expressions.expression_text import (
     number_in,
     tree_of,
     variables,
+    with_point,
 )
 from mdf_loop.readers.expressions.function_calls import BUILTINS, MODULES
 from mdf_loop.readers.expressions.other_notations import as_derivative, meant_by_name, of_signs
@@ -142,13 +143,17 @@ def _meant(text: str) -> str:
         return said
     if is_equations(text):
         return "; a body of equations is a mapping: {carried: {x: x + 1}, while: x < 10}"
+    if number := with_point(text):
+        return f"; a number has a point: write {number}"
     found = _QUANTITY.fullmatch(text)
+    if found and found[2] == "%":
+        return f"; write {float(found[1]) / 100:g}"
     return (
         f"; write the number alone, {found[1]}, and {found[2]} into metadata: {{units: {found[2]}}}" if found else of_signs(text)
     )
 
 
-_QUANTITY = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*([^\W\d][\w/^*]*|%)\s*")
+_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\W\d][\w/^*]*|%)\s*")
 """A number with a unit."""
 
 

@@ -52,7 +52,10 @@ def _grid_of(said: Mapping[str, Any]) -> Grid | None:
     """The points of a sweep, where its labels tell them exactly."""
     labels = said["labels"]
     lead = [(dim, size) for dim, size in zip(labels.dims, labels.shape, strict=True) if dim != "trial"]
-    axes = [(name, (dim, tuple(values.tolist()))) for name, (dim, values) in labels.coordinates.items() if name != "trial"]
+    numbered = [
+        (name, at, values) for name, (at, values) in labels.coordinates.items() if name != "trial" and isinstance(at, str)
+    ]
+    axes = [(name, (dim, tuple(values.tolist()))) for name, dim, values in numbered]
     grid = Grid(tuple(dim for dim, _ in lead), tuple(size for _, size in lead), tuple(axes))
     try:
         return grid if digest_of_points(grid, 0, grid.size) == said["digest"] else None

@@ -31,7 +31,7 @@ class Labels:
     dims : sequence of str
         One for each value that is swept, or ``point``; then ``trial`` where each trial has a row.
     shape : sequence of int
-    coordinates : mapping of str to (dim, values)
+    coordinates : mapping of str to (dim or dims, values)
     names : sequence of str
         The outputs.
     by_iteration : sequence of str
@@ -54,7 +54,7 @@ class Labels:
 
     dims: Sequence[str]
     shape: Sequence[int]
-    coordinates: Mapping[str, tuple[str, Any]]
+    coordinates: Mapping[str, tuple[str | Sequence[str], Any]]
     names: Sequence[str]
     by_iteration: Sequence[str]
     trials: int
@@ -67,7 +67,8 @@ class Labels:
 
     def label(self, name: str) -> str:
         """What an output is called in a Dataset."""
-        return f"output {name}" if name in {*self.coordinates, *DIMENSIONS, QUANTILE} else name
+        inner = (dim for dims, _ in self.coordinates.values() if not isinstance(dims, str) for dim in dims)
+        return f"output {name}" if name in {*self.coordinates, *inner, *DIMENSIONS, QUANTILE} else name
 
     def length_label(self, name: str) -> str:
         """What is called that says how long the rows of an output are."""
