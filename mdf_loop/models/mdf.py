@@ -386,9 +386,12 @@ class MdfModel(Model):
         return Found(outputs, *summed_up(ended), dict(zip(record, recorded, strict=False)), may_decide == [True])
 
     def full_name(self, name: str) -> str:
-        """An input with its node, where a name means one."""
-        places = self.places.of(name) if self.typed is None else ()
-        return ".".join(places[0].place) if len(places) == 1 else name
+        """An input, or a constant of ONNX, with its node, where a name means one."""
+        if self.typed is None:
+            found = [".".join(each.place) for each in self.places.of(name)]
+        else:
+            found = [each.name for each in constants(self.graph) if each.is_called(name)]
+        return found[0] if len(found) == 1 else name
 
     def in_other_ways(self, inputs: Mapping[str, Any], run: Run, wish: Wish) -> Found:
         """What the loop over steps gives, or MDF's engine."""

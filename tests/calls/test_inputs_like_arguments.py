@@ -3,6 +3,7 @@
 import inspect
 import json
 
+import onnx.parser
 import pytest
 from commands import run_main
 
@@ -40,3 +41,19 @@ def test_in_python_it_is_the_argument_and_a_warning_names_the_parameter(name, tm
     with pytest.warns(LoopWarning, match=f"give it as 'n.{name}'"):
         mdf_loop.run(path, **{name: 2}, **more)
     assert mdf_loop.run(path, **{f"n.{name}": 5})["x"] == 16
+
+
+CONVERTED = """<ir_version: 9, opset_import: ["": 20]> g (float x) => (float y, float[k] rows)
+    <int64 steps = {9}, bool yes = {1}> {
+    y, rows = Loop (steps, yes, x) <body = b (int64 i, bool c, float s) => (bool d, float t, float u) {
+        d = Identity (c) t = Add (s, s) u = Identity (t) }> }"""
+
+
+def test_constants_of_a_converted_model_may_be_called_so_too(tmp_path, capsys):
+    path = tmp_path / "m.json"
+    mdf_loop.convert(onnx.parser.parse_model(CONVERTED)).to_json_file(str(path))
+    assert run_main("run", path, "--set", "x=1", "--set", "steps=3", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["outputs"]["rows"]["value"] == [2, 4, 8]
+    with pytest.warns(LoopWarning, match=r"give it as 'Loop\.steps'"):
+        assert len(mdf_loop.run(path, x=1.0, steps=3)["rows"]) == 9
+    assert len(mdf_loop.run(path, x=1.0, **{"Loop.steps": 3})["rows"]) == 3
