@@ -116,3 +116,32 @@ def test_what_did_not_change_is_not_read_again():
     before = grow.changes
     assert mdf_loop.loop(2, True, 1.0, body=grow) == mdf_loop.loop(2, True, 1.0, body=grow) == 16
     assert grow.changes == before
+
+
+class LikeJax:
+    """An array of a class in C, which refuses to be asked for the slots that Python makes."""
+
+    __slots__ = ("__weakref__", "numbers")
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.numbers, dtype)
+
+
+def refuses(_):
+    raise TypeError("descriptor '__weakref__' for 'ArrayImpl' objects doesn't apply")
+
+
+LikeJax.__weakref__ = property(refuses)
+
+
+def test_an_array_of_another_library_that_refuses_to_be_looked_into_is_read():
+    matrix = LikeJax()
+    matrix.numbers = [[0.0, 2.0], [3.0, 0.0]]
+
+    @mdf_loop.body
+    def turn(i, go, x):
+        return True, np.asarray(matrix) @ x
+
+    assert np.array_equal(mdf_loop.loop(1, True, np.array([1.0, 10.0]), body=turn), [20.0, 3.0])
+    matrix.numbers = [[1.0, 0.0], [0.0, 1.0]]
+    assert np.array_equal(mdf_loop.loop(1, True, np.array([1.0, 10.0]), body=turn), [1.0, 10.0])

@@ -31,6 +31,9 @@ _CHANGEABLE = list | set | dict | deque
 _PLAIN = int | float | complex | str | bytes | np.generic | None
 """Things that lead to no others."""
 
+_OF_PYTHON = "__weakref__", "__dict__"
+"""Slots that hold nothing of a thing's own; those of a class in C, as JAX has, cannot even be asked for."""
+
 _DEEPEST, _MOST_OBJECTS = 4, 1000
 """How far elements and attributes are followed."""
 
@@ -164,7 +167,7 @@ def _parts(thing: Any, names: frozenset[str]) -> dict[str, Any]:
         parts = {key: part for key, part in kept.items() if not key.startswith("__") or isinstance(part, FunctionType)}
         return {f".{key}": part for key, part in parts.items()} | {f".{base.__name__}": base for base in thing.__bases__}
     slots = [key for each in type(thing).__mro__ for key in np.atleast_1d(each.__dict__.get("__slots__", ())).tolist()]
-    kept |= {key: getattr(thing, key) for key in slots if hasattr(thing, key)}
+    kept |= {key: getattr(thing, key) for key in slots if key not in _OF_PYTHON and hasattr(thing, key)}
     return {f".{key}": part for key, part in kept.items()} | {".__class__": type(thing)}
 
 
