@@ -190,6 +190,9 @@ def _end_of_call(text, begin):
         ("np.ones(3)", "y[0] += x[1]"),
         ("np.zeros((2, 3))", "y[:, 0] = x[:, 1]"),
         ("np.zeros(3)", "y[np.array([0, 2])] = x[1]"),
+        ("np.zeros(3)", "y[i % 3] = 1"),
+        ("np.zeros((2, 3))", "y[1, i + 1] += 2"),
+        ("np.zeros(3)", "y[i:i + 1] = 1"),
     ],
 )
 def test_elements_of_an_array_that_was_made_are_set(tmp_path, start, line):

@@ -227,9 +227,19 @@ def _said(tree: ast.AST, frame: FrameType) -> str:
             parts = [f"{ast.unparse(value)}[{k}]" for k in range(len(elts))]
             return f"write {', '.join(map(ast.unparse, elts))} = {', '.join(parts)}"
         case ast.Assign(targets=[ast.Subscript(value=of)], value=new) | ast.AugAssign(target=ast.Subscript(value=of), value=new):
-            array, zero = ast.unparse(of), f"np.sum(np.zeros_like({ast.unparse(new)}))"
+            array, zero = ast.unparse(of), f"np.sum(np.zeros_like({_of_loop(new, tree, frame)}))"
             return f"make {array} a value of the loop before: {array} = {array} + {zero}; {ast.unparse(tree)} works then"
     return ""
+
+
+def _of_loop(new: ast.expr, line: ast.stmt, frame: FrameType) -> str:
+    """A value of the loop in a line that sets elements: what they are set to, or a name of the index where that is a constant."""
+    kept = {name for name, value in frame.f_locals.items() if type(value).__module__.startswith("mdf_loop.")}
+
+    def read(tree: ast.AST) -> list[str]:
+        return [each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id in kept]
+
+    return ast.unparse(new) if read(new) else next(iter(read(line)), ast.unparse(new))
 
 
 def _of_all(part: ast.comprehension) -> str:
