@@ -260,7 +260,7 @@ def _checked_children(node: ast.AST, text: str, path: tuple[str, ...]) -> Iterat
         if op_of(name) is None:
             raise UnsupportedOp(
                 f"{'/'.join(filter(None, path))}: expression {excerpt(text)} calls {name}, which is not among the functions that "
-                f"expressions may call; {instead_of(name, node.args)}"
+                f"expressions may call; {instead_of(name, [*node.args, *node.keywords])}"
             )
         yield from node.args
         yield from (keyword.value for keyword in node.keywords)
@@ -294,7 +294,7 @@ def _called(node: ast.Call) -> str:
     if isinstance(node.func, ast.Attribute) and node.func.attr in DRAWN:
         drawn = f"numpy.random.{node.func.attr}"
         written = f"write {drawn}({', '.join(map(ast.unparse, [*node.args, *node.keywords]))})"
-        return f"; {written if op_of(drawn) else f'{instead_of(drawn, node.args)} in the equations of a loop'}"
+        return f"; {written if op_of(drawn) else f'{instead_of(drawn, [*node.args, *node.keywords])} in the equations of a loop'}"
     if isinstance(node.func, ast.Attribute) and is_of_library(node.func):
         plain = ast.Call(ast.Name(node.func.attr, ast.Load()), node.args, node.keywords)
         return _called(plain) if bare_function(plain) else ""
@@ -313,11 +313,11 @@ def _called(node: ast.Call) -> str:
     return f"; a product is written {ast.unparse(node.func)} * (...)" if isinstance(node.func, ast.Constant) else ""
 
 
-def instead_of(name: str, args: Sequence[ast.expr] = ()) -> str:
-    """What to write in the place of a call of a function that no expression has."""
+def instead_of(name: str, args: Sequence[ast.expr | ast.keyword] = ()) -> str:
+    """What to write in the place of a call of a function that no expression has, with its arguments, by name ones too."""
     last = name.rpartition(".")[2]
     names, text = DRAWN.get(last, ((), ""))
-    if args and len(args) == len(names):
+    if args and len(args) == len(names) and all(isinstance(each, ast.expr) for each in args):
         text = ast.unparse(filled(tree_of(text), dict(zip(names, args, strict=True))))
     known = [op.rpartition(".")[2] for domain, op in KERNELS if domain == DOMAIN and "." in op]
     return f"write {text}" if text else meant_by_function(last, args, known)[2:] or ANY_FUNCTION

@@ -58,6 +58,9 @@ FORMULAS: dict[str, tuple[dict[str, str | None], str]] = {
 }
 """Functions that are formulas: their parameters with defaults, and what they are.  ``logistic`` is MDF's."""
 
+OF_ALL = ", which is that of all elements; along an axis, give axis=-1, keepdims=True to max and sum"
+"""What is said of softmax, which other libraries have along an axis."""
+
 ARRAY_FUNCTIONS: dict[str, tuple[str, str | None]] = {
     "sum": ("numpy.sum", None),
     "round": ("numpy.round", None),
@@ -77,11 +80,11 @@ def _refuse_others(tree: ast.Call) -> ast.Call:
         return tree
     name, missing = tree.func.attr, f"there is no function {ast.unparse(tree.func)!r}"
     if name in DRAWN:
-        raise UnsupportedOp(f"{missing}; {instead_of(name, tree.args)}")
+        raise UnsupportedOp(f"{missing}; {instead_of(name, [*tree.args, *tree.keywords])}")
     if is_of_library(tree.func):
         written = ast.unparse(_at(ast.Call(ast.Name(name, ast.Load()), tree.args, tree.keywords), tree))
         FormulaNames(set()).visit(tree_of(written))  # which says what else is wrong
-        raise UnsupportedOp(f"{missing}; write {written}")
+        raise UnsupportedOp(f"{missing}; write {written}{OF_ALL * (name == 'softmax')}")
     return tree
 
 
@@ -128,11 +131,11 @@ class FormulaNames(ast.NodeTransformer):
             raise UnsupportedOp(f"{name}() draws one number, {name}(x) as many as x has{more}; it takes nothing else: {cure}")
         module = next((each for each in ("numpy", "math", "numpy.linalg") if op_of(f"{each}.{name}") is not None), "")
         if not module:
-            raise UnsupportedOp(f"there is no function {name!r}{self._meant_by(name, tree.args)}")
+            raise UnsupportedOp(f"there is no function {name!r}{self._meant_by(name, [*tree.args, *tree.keywords])}")
         tree.func = _dotted(f"{module}.{name}", tree)
         return tree
 
-    def _meant_by(self, name: str, args: Sequence[ast.expr]) -> str:
+    def _meant_by(self, name: str, args: Sequence[ast.expr | ast.keyword]) -> str:
         """What to write in the place of a function that is none, or of a value that is called as one."""
         drawn = f"; {instead_of(name, args)}" if name in DRAWN and name not in OTHER_FUNCTIONS else ""
         value = f"{name}[...] is an element of it, and {name} * (...) a product"
@@ -231,7 +234,7 @@ def meant_by(name: str) -> list[str]:
     return [other for other, ours in OTHER_FUNCTIONS.items() if ours == name]
 
 
-def _close(name: str, args: Sequence[ast.expr]) -> str:
+def _close(name: str, args: Sequence[ast.expr | ast.keyword]) -> str:
     functions = [op.partition(".")[2] for domain, op in KERNELS if domain == DOMAIN and op.startswith(("numpy.", "math."))]
     return meant_by_function(name, args, [*functions, *DRAWS, *DISTRIBUTIONS, *FORMULAS, *BUILTINS])
 

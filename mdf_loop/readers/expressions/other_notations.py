@@ -14,6 +14,7 @@ import numpy as np
 
 from mdf_loop.errors import did_you_mean, shortened
 from mdf_loop.readers.expressions.function_calls import BUILTINS, DISTRIBUTIONS, DRAWS, op_of
+from mdf_loop.readers.expressions.python_parts import part_of_product
 
 _DERIVATIVE = re.compile(
     r"\s*(?:(?P<factor>[\w.]+)\s*[*\s]\s*)?(?:[d∂](?P<twice>2|²|\^2)?\(?(?P<name>[^\W\d]\w*?)\)?\s*/\s*[d∂]\(?(?:t(?:2|²|\^2)?|[^\W\d]\w*)\)?"
@@ -238,36 +239,42 @@ WRITTEN = {
 """What is written for functions of others that have no equal here, or take other arguments; of the arguments {0}, {1}, ..."""
 
 
-def meant_by_function(name: str, args: Sequence[ast.expr], known: Iterable[str]) -> str:
+def meant_by_function(name: str, args: Sequence[ast.expr | ast.keyword], known: Iterable[str]) -> str:
     """What was probably meant by the name of a function that is none; what numpy has and we have not is not misspelt.
 
-    >>> meant_by_function("sd", [ast.Name("x")], ["std"]), meant_by_function("quantile", [], ["tile"])
-    ('; write std(x, ddof=1)', '; write interp(0 * (size(x) - 1), arange(size(x)), sort(x))')
+    >>> meant_by_function("sd", [ast.Name("x")], ["std"]), meant_by_function("quantile", [ast.Name("x")], ["tile"])
+    ('; write std(x, ddof=1)', '')
     """
-    if (written := WRITTEN.get(name)) is not None:
-        if args and isinstance(given := args[0], ast.BinOp) and isinstance(given.op, ast.BitOr):  # Stan has | there
-            args = [given.left, given.right, *args[1:]]
-        parts = [part_of_product(each) for each in args]
-        filled = written.format(*parts, *["x", "0", "1"][len(parts) :], all=", ".join(map(ast.unparse, args)))
+    if filled := _filled(name, args):
         return f"; write {filled}"
     if name in OTHER_FUNCTIONS:
         return f"; did you mean {OTHER_FUNCTIONS[name]!r}?"
-    if hasattr(np, name):
+    if name in WRITTEN or hasattr(np, name):
         return ""
     small = name.lower()
     return did_you_mean(name, [each for each in known if _is_like(small, each)])
+
+
+_STANDARD = ("rnorm", "runif", "dnorm", "normpdf", "pnorm", "normcdf")
+"""Functions of R and MATLAB whose second and third argument are 0 and 1 where a call does not give them."""
+
+
+def _filled(name: str, args: Sequence[ast.expr | ast.keyword]) -> str:
+    """A formula with the arguments of a call in it; empty where the call has fewer, or others, which it would leave out."""
+    given = [each for each in args if isinstance(each, ast.expr)]
+    if name not in WRITTEN or len(given) < len(args):
+        return ""
+    if given and isinstance(first := given[0], ast.BinOp) and isinstance(first.op, ast.BitOr):  # Stan has | there
+        given = [first.left, first.right, *given[1:]]
+    parts, needed = [*map(part_of_product, given)], max((int(k) + 1 for k in re.findall(r"{(\d)}", WRITTEN[name])), default=0)
+    parts += ["0", "1"][len(parts) - 1 :] if parts and name in _STANDARD else []
+    return WRITTEN[name].format(*parts, all=", ".join(map(ast.unparse, given))) if needed in (0, len(parts)) else ""
 
 
 def _is_like(name: str, other: str) -> bool:
     """Whether a name is another one with a mistake, or the beginning of it."""
     is_near = difflib.SequenceMatcher(None, name, other).ratio() > 0.77
     return is_near or other.startswith(name) or sorted(name) == sorted(other)
-
-
-def part_of_product(tree: ast.expr) -> str:
-    """A part of an expression as text, in brackets where an operator next to it could take it apart."""
-    is_one = isinstance(tree, ast.Name | ast.Constant | ast.Call | ast.Subscript | ast.Attribute)
-    return ast.unparse(tree) if is_one else f"({ast.unparse(tree)})"
 
 
 _UNIT = re.compile(r"[numpkMG](?:V|S|A|F|Hz)|[num]s|[nmu]M|[cmu]m|volt|ohm|amp|siemens|second|meter")

@@ -35,6 +35,12 @@ def is_of_library(function: ast.Attribute) -> bool:
     return ast.unparse(function).partition(".")[0] in ("torch", "jax", "jnp", "tf", "tensorflow", "scipy", "special", "cupy")
 
 
+def part_of_product(tree: ast.expr) -> str:
+    """A part of an expression as text, in brackets where an operator next to it could take it apart."""
+    is_one = isinstance(tree, ast.Name | ast.Constant | ast.Call | ast.Subscript | ast.Attribute)
+    return ast.unparse(tree) if is_one else f"({ast.unparse(tree)})"
+
+
 def bare_function(node: ast.AST) -> str:
     """The function of numpy or math that a call has by its name alone; empty for any other."""
     name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""

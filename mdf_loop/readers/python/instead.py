@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from mdf_loop.readers.expressions.expression_text import is_truth, tree_of
-from mdf_loop.readers.expressions.formula_names import FormulaNames
+from mdf_loop.readers.expressions.formula_names import OF_ALL, FormulaNames
 from mdf_loop.readers.expressions.function_calls import DISTRIBUTIONS, DRAWN, DRAWS, op_of
-from mdf_loop.readers.expressions.other_notations import WRITTEN, meant_by_function, part_of_product
+from mdf_loop.readers.expressions.other_notations import WRITTEN, meant_by_function
+from mdf_loop.readers.expressions.python_parts import part_of_product
 
 _COLLECTED = "to see {0}, return it behind the carried values: it is collected, one of each iteration"
 _AS_ARRAY = "compute with whole arrays, such as np.sum({0}), or go through elements by mdf_loop.scan(start, {0}, body=...)"
@@ -266,9 +267,10 @@ def _of_call(tree: ast.Call, frame: FrameType) -> str:
     if known is not None and written:
         return known.format(*written, *written, all=", ".join(written[:2]))
     module, _, function = name.rpartition(".")
-    if module and function in WRITTEN and function not in DRAWN and not tree.keywords:
-        text = FormulaNames(set()).visit(tree_of(meant_by_function(function, tree.args, ()).partition("write ")[2]))
-        return f"write {ast.unparse(text).replace('numpy.', 'np.')}"
+    formula = meant_by_function(function, [*tree.args, *tree.keywords], ()).partition("; write ")[2] if module else ""
+    if formula and function in WRITTEN and function not in DRAWN:
+        text = FormulaNames(set()).visit(tree_of(formula))
+        return f"write {ast.unparse(text).replace('numpy.', 'np.')}{OF_ALL * (function == 'log_softmax')}"
     is_function = not module or isinstance(frame.f_globals.get(module.partition(".")[0]), ModuleType)
     is_numpys = is_function and op_of(f"numpy.{function}") is not None
     return f"write np.{function}({', '.join(written)})" if is_numpys and function != "abs" and module != "np" else ""

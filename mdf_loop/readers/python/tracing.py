@@ -21,7 +21,7 @@ from mdf_loop.errors import LoopError, MalformedBody, UnsupportedOp, did_you_mea
 from mdf_loop.ops.registry import KERNELS
 from mdf_loop.readers.expressions.expression import as_index
 from mdf_loop.readers.expressions.expression_text import ANY_FUNCTION
-from mdf_loop.readers.expressions.formula_names import FORMULAS
+from mdf_loop.readers.expressions.formula_names import FORMULAS, OF_ALL
 from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATORS, SEQUENCES, Omitted, bind, op_of
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Value, literal
 from mdf_loop.readers.python import surroundings
@@ -105,6 +105,7 @@ class Trace(Traceable):
     def unknown(self, name: str) -> str:
         """What to write for a function that is no operator here."""
         formula = FORMULAS.get(short := name.rpartition(".")[2], ({}, ""))[1].replace("numpy.", "np.")
+        formula += OF_ALL * (short == "softmax")
         written = f"write it out: {formula}" if formula else self.instead()
         return f"; {written}" if written else ATTRIBUTES.get(short, f"; {ANY_FUNCTION}")
 

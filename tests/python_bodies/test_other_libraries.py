@@ -1,0 +1,46 @@
+"""Functions of other libraries that need numbers, in bodies: each is refused by name, with the formula to write."""
+
+import pytest
+
+import mdf_loop
+from mdf_loop.errors import LoopError
+
+GIVES, ANY = (
+    "gives {} values that are known only when the loop runs, where it needs numbers; ",
+    "a plain Python function as a body",
+)
+SOFTMAX = "np.exp(x - np.max(x)) / np.sum(np.exp(x - np.max(x)))"
+OF_ALL = "which is that of all elements; along an axis, give axis=-1, keepdims=True to max and sum"
+
+
+@pytest.mark.parametrize(
+    ("line", "library", "cure"),
+    [
+        ("norm.pdf(x)", "scipy", "write np.exp(-(x) ** 2 / 2) / np.sqrt(2 * np.pi)"),
+        ("scipy.stats.norm.cdf(x)", "scipy", "write (1 + scipy.special.erf((x) / np.sqrt(2))) / 2"),
+        ("norm.pdf(x, 1.0)", "scipy", ANY),
+        ("scipy.special.softmax(x)", "scipy", "write it out: np.exp(x - np.max(x))"),
+        ("scipy.special.softmax(x, axis=0)", "scipy", f"write it out: {SOFTMAX}, {OF_ALL}"),
+        ("scipy.special.log_softmax(x)", "scipy", f"write x - np.max(x) - np.log(np.sum(np.exp(x - np.max(x)))), {OF_ALL}"),
+        ("scipy.special.logsumexp(x, axis=0)", "scipy", ANY),
+        ("scipy.special.logsumexp(x, 0)", "scipy", ANY),
+        ("scipy.special.logsumexp(x)", "scipy", "write np.max(x) + np.log(np.sum(np.exp(x - np.max(x))))"),
+        ("odeint(lambda x, t: -x, x, [0, 1])[-1]", "scipy", ANY),
+        ("pd.Series([1.0, 2.0]) * x", "pandas", ANY),
+        ("pd.Series(x).mean()", "pandas", ANY),
+        ("fractions.Fraction(1, 3) * x", "fractions", ANY),
+    ],
+)
+def test_libraries_that_need_numbers_are_named_with_what_to_write(tmp_path, line, library, cure):
+    pytest.importorskip("scipy")
+    pytest.importorskip("pandas")
+    libraries = "scipy.stats, scipy.special, fractions, mdf_loop, numpy as np, pandas as pd"
+    path = tmp_path / "model.py"
+    imports = f"import {libraries}\nfrom scipy.stats import norm\nfrom scipy.integrate import odeint\n"
+    path.write_text(f"{imports}@mdf_loop.body\ndef f(i, go, x):\n    return True, {line}\n")
+    known = {"__name__": "model"}
+    exec(compile(path.read_text(), str(path), "exec"), known)
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(2, True, [0.5, 1.0], body=known["f"])
+    assert f"{path}, line 6: " in str(caught.value)
+    assert GIVES.format(library) + cure in str(caught.value)
