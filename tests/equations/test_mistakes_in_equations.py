@@ -378,6 +378,21 @@ def test_what_is_written_in_the_place_of_a_choice_draws_with_these_probabilities
     assert np.abs(np.unique(drawn, return_counts=True)[1] / 4000 - [0.2, 0.3, 0.5]).max() < 0.03
 
 
+@pytest.mark.parametrize(("text", "mean"), [("binomial(5, 0.3)", 1.5), ("binomial(1, 0.3)", 0.3), ("bernoulli(0.3)", 0.3)])
+def test_what_is_written_in_the_place_of_a_binomial_draw_counts_all_trials(text, mean):
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(1, True, 0.0, body=f"x: {text}")
+    cure = re.search("; write (.*)$", str(caught.value))[1]
+    with mdf_loop.options(seed=1):
+        _, drawn = mdf_loop.loop(4000, True, 0.0, body=f"x: x\ncollect drawn: {cure}")
+    assert abs(np.mean(drawn) - mean) < 0.05
+
+
+def test_an_exponential_may_be_meant_as_a_function():
+    with pytest.raises(LoopError, match=r"; write -x \* log\(uniform\(\)\); e to a power is exp\(x\)$"):
+        mdf_loop.loop(1, True, 0.5, body="x: exponential(x)")
+
+
 def test_a_call_in_braces_says_how_it_is_written():
     with pytest.raises(LoopError, match=r"a text with commas is in quotes inside { }: 'max\(x, 3\)'"):
         mdf_loop.loop(1, True, 0.0, body={"carried": {"x": "max(x", "3)": None}})

@@ -44,3 +44,33 @@ def test_libraries_that_need_numbers_are_named_with_what_to_write(tmp_path, line
         mdf_loop.loop(2, True, [0.5, 1.0], body=known["f"])
     assert f"{path}, line 6: " in str(caught.value)
     assert GIVES.format(library) + cure in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "distribution"),
+    [
+        ("x + np.random.gamma(2.0)", "gamma, but equations have numpy.random.gamma"),
+        ("x + rng.laplace()", "laplace"),
+        ("x + np.random.uniform() * np.random.standard_t(3)", "standard_t"),
+        ("x + random.betavariate(1, 2)", "betavariate"),
+        ("np.random.beta(x, x)", "beta"),
+        ("rng.chisquare(x)", "chisquare"),
+    ],
+)
+def test_a_draw_that_no_body_has_is_not_called_another_one(tmp_path, line, distribution):
+    path = tmp_path / "model.py"
+    start = "import random, mdf_loop, numpy as np\nrng = np.random.default_rng(1)\n"
+    path.write_text(f"{start}@mdf_loop.body\ndef f(i, go, x):\n    return True, {line}\n")
+    known = {"__name__": "model"}
+    exec(compile(path.read_text(), str(path), "exec"), known)
+    with pytest.raises(LoopError) as caught:
+        mdf_loop.loop(2, True, 0.5, body=known["f"])
+    draws = "noise(), normal(mean, spread), uniform(low, high), poisson(rate)"
+    assert str(caught.value).endswith(f"; a body draws new ones in each by mdf_loop.body.{draws}; it has no {distribution}")
+
+
+def test_functions_with_the_name_of_a_distribution_are_no_draws():
+    special = pytest.importorskip("scipy.special")
+    body = mdf_loop.body(lambda i, go, x: (True, special.beta(x, 2.0)))
+    with pytest.raises(LoopError, match=r"; write np\.exp\(scipy\.special\.gammaln"):
+        mdf_loop.loop(2, True, 0.5, body=body)

@@ -317,8 +317,9 @@ def instead_of(name: str, args: Sequence[ast.expr | ast.keyword] = ()) -> str:
     """What to write in the place of a call of a function that no expression has, with its arguments, by name ones too."""
     last = name.rpartition(".")[2]
     names, text = DRAWN.get(last, ((), ""))
-    if args and len(args) == len(names) and all(isinstance(each, ast.expr) for each in args):
-        text = ast.unparse(filled(tree_of(text), dict(zip(names, args, strict=True))))
+    given = [each for each in args if isinstance(each, ast.expr)]
+    if args and len(given) == len(args) == len(names):
+        text = ast.unparse(filled(tree_of(text), dict(zip(names, given, strict=True))))
     known = [op.rpartition(".")[2] for domain, op in KERNELS if domain == DOMAIN and "." in op]
     return f"write {text}" if text else meant_by_function(last, args, known)[2:] or ANY_FUNCTION
 

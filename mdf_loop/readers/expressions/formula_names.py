@@ -138,6 +138,7 @@ class FormulaNames(ast.NodeTransformer):
     def _meant_by(self, name: str, args: Sequence[ast.expr | ast.keyword]) -> str:
         """What to write in the place of a function that is none, or of a value that is called as one."""
         drawn = f"; {instead_of(name, args)}" if name in DRAWN and name not in OTHER_FUNCTIONS else ""
+        drawn += f"; e to a power is exp({', '.join(map(ast.unparse, args))})" if name == "exponential" else ""
         value = f"{name}[...] is an element of it, and {name} * (...) a product"
         if name in self.known:
             return drawn or f"; {value}"

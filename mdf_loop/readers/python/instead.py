@@ -7,6 +7,7 @@ import dis
 import functools
 import itertools
 import linecache
+import random
 import re
 from collections.abc import Callable, Mapping
 from types import CodeType, FrameType, ModuleType
@@ -158,9 +159,31 @@ def asks_for_type(frame: FrameType) -> bool:
     return "isinstance" in frame.f_code.co_names and called_in(frame) in ("isinstance", "")
 
 
+_OF_GENERATOR = re.compile(r"\b(?:random\w*|\w*rng\w*|gen|generator)\.(\w+)", re.IGNORECASE)
+"""A function of what draws random numbers, by the names that modules and generators have."""
+
+_OURS = ", ".join(f"{name}({of})" for name, of in {"noise": "", **{name: of for name, (_, of) in DISTRIBUTIONS.items()}}.items())
+
+
+def others_drawn(text: str) -> list[str]:
+    """The functions in a text that draw random numbers of a distribution that no body has."""
+    names = [name for name in _OF_GENERATOR.findall(text) if name not in DRAWN]
+    return [name for name in names if hasattr(np.random.Generator, name) or hasattr(random.Random, name)]
+
+
 def in_python(text: str) -> str:
-    """What to write in a traced function in the place of a text that draws random numbers."""
-    drawn = next((DRAWN[name][1] for name in re.findall(r"\w+", text)[::-1] if name in DRAWN), "noise()")
+    """What to write in a traced function in the place of a text that draws random numbers.
+
+    >>> in_python("x + np.random.rand()")
+    'write mdf_loop.body.uniform(), which draws new ones in each'
+    """
+    others = others_drawn(text)
+    called = re.findall(r"(\w+)(?=\(|$)", text)
+    drawn = next((DRAWN[name][1] for name in called[::-1] if name in DRAWN), "" if called else "noise()")
+    if others or not drawn:
+        without = f"; it has no {others[-1]}" if others else ""
+        without += f", but equations have numpy.random.{others[-1]}" if others and op_of(f"numpy.random.{others[-1]}") else ""
+        return f"a body draws new ones in each by mdf_loop.body.{_OURS}{without}"
     ours = DRAWS.keys() | DISTRIBUTIONS
     meant = re.sub(r"\b(\w+)\(", lambda found: f"{'mdf_loop.body' if found[1] in ours else 'np'}.{found[0]}", drawn)
     return f"write {meant}, which draws new ones in each"
@@ -268,7 +291,7 @@ def _of_call(tree: ast.Call, frame: FrameType) -> str:
         return known.format(*written, *written, all=", ".join(written[:2]))
     module, _, function = name.rpartition(".")
     formula = meant_by_function(function, [*tree.args, *tree.keywords], ()).partition("; write ")[2] if module else ""
-    if formula and function in WRITTEN and function not in DRAWN:
+    if formula and function in WRITTEN and function not in DRAWN and not others_drawn(name):
         text = FormulaNames(set()).visit(tree_of(formula))
         return f"write {ast.unparse(text).replace('numpy.', 'np.')}{OF_ALL * (function == 'log_softmax')}"
     is_function = not module or isinstance(frame.f_globals.get(module.partition(".")[0]), ModuleType)

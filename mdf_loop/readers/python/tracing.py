@@ -26,7 +26,7 @@ from mdf_loop.readers.expressions.function_calls import DRAWN, NUMBERS, OPERATOR
 from mdf_loop.readers.expressions.values import DOMAIN, BodyBuilder, Number, Value, literal
 from mdf_loop.readers.python import surroundings
 from mdf_loop.readers.python.code_lines import Traceable
-from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, in_python
+from mdf_loop.readers.python.instead import ATTRIBUTES, LATER, NUMPYS, PYTHONS, WRITTEN_OUT, in_python, others_drawn
 from mdf_loop.readers.python.parts_of_arrays import Altered, PartOfArray
 from mdf_loop.types.fitting import as_array
 
@@ -194,7 +194,7 @@ class Traced(NDArrayOperatorsMixin):
 
     def _refused(self, what: str) -> TracedBranch:
         called = self.here.calling()
-        if called.rpartition(".")[2] in DRAWN:
+        if called.rpartition(".")[2] in DRAWN or others_drawn(called):
             return self.here.refused(f"draws random numbers by {called}, which cannot be traced; {in_python(called)}")
         return self.here.refused_by_python(what)
 
