@@ -1,5 +1,6 @@
 """Functions of other libraries that need numbers, in bodies: each is refused by name, with the formula to write."""
 
+import numpy as np
 import pytest
 
 import mdf_loop
@@ -44,6 +45,14 @@ def test_libraries_that_need_numbers_are_named_with_what_to_write(tmp_path, line
         mdf_loop.loop(2, True, [0.5, 1.0], body=known["f"])
     assert f"{path}, line 6: " in str(caught.value)
     assert GIVES.format(library) + cure in str(caught.value)
+
+
+def test_an_array_of_another_library_in_front_is_made_numpys():
+    rates = pytest.importorskip("pandas").Series([2.0, 3.0])
+    with pytest.raises(LoopError, match=r"; write np\.asarray\(rates\) for rates$"):
+        mdf_loop.loop(1, True, np.ones(2), body=mdf_loop.body(lambda i, go, x: (True, rates * x)))
+    found = mdf_loop.loop(1, True, np.ones(2), body=mdf_loop.body(lambda i, go, x: (True, np.asarray(rates) * x)))
+    assert np.array_equal(found, [2.0, 3.0])
 
 
 @pytest.mark.parametrize(

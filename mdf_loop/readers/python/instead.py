@@ -221,10 +221,17 @@ def _holds(tree: ast.AST, begin: tuple[int, int], end: tuple[int, int]) -> bool:
     return (tree.lineno, tree.col_offset) <= begin and end <= (tree.end_lineno or 0, tree.end_col_offset or 0)
 
 
+def _is_array_of_others(value: Any) -> bool:
+    """Whether something is an array of another library, such as JAX's, whose operators want numbers."""
+    return hasattr(type(value), "__array__") and not type(value).__module__.startswith(("numpy", "mdf_loop."))
+
+
 def _said(tree: ast.AST, frame: FrameType) -> str:
     match tree:
         case ast.Subscript():
             return _of_index(tree, frame)
+        case ast.BinOp(left=ast.Name(id=name)) if _is_array_of_others(frame.f_locals.get(name, frame.f_globals.get(name))):
+            return f"write np.asarray({name}) for {name}"
         case ast.BoolOp(values=values) if not any(map(is_truth, values)):
             return f"write {_chosen(tree)}"
         case ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.Compare(ops=[_, _, *_]) | ast.Compare(ops=[ast.In() | ast.NotIn()]):
