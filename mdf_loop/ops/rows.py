@@ -131,6 +131,8 @@ class Facts:
         It compares numbers, and is false for nan.
     orders : bool
         Its result depends on which operand, or element, is larger.
+    of_bits : bool
+        It computes with the digits of whole numbers, of which none is an amount.
     divides : bool
         Its second input is a divisor.
     is_open_ended : bool
@@ -157,6 +159,7 @@ class Facts:
     selects: bool = False
     compares: bool = False
     orders: bool = False
+    of_bits: bool = False
     divides: bool = False
     is_open_ended: bool = False
     draws: Callable[..., tuple[str, dict[str, Any]] | None] | None = None

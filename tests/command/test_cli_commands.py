@@ -201,7 +201,7 @@ def test_bench_takes_the_median_of_runs_with_noise_of_their_own(monkeypatch):
 
 
 def test_bench_on_a_device_has_noise_of_its_own_in_each_run():
-    pytest.importorskip("jax")
+    pytest.importorskip("jax").config.update("jax_enable_x64", True)
     from mdf_loop.models.verifying import on_device
 
     call = on_device(mdf_loop.load(EXAMPLES / "drift_diffusion.yaml"), {}, {})

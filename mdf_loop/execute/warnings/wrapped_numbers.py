@@ -13,6 +13,7 @@ import numpy as np
 from mdf_loop.errors import LoopInterrupted, let_through
 from mdf_loop.execute.collect import is_number
 from mdf_loop.execute.warnings.ended_loop import EndedLoop
+from mdf_loop.ops.registry import facts
 
 LOOKED_AT = 200
 """Iterations that run again: products leave 64 bits behind 63 of them, Fibonacci's sums behind 92."""
@@ -31,9 +32,6 @@ NARROW = frozenset(np.dtype(name) for name in ("i1", "i2", "i4", "u1", "u2", "u4
 
 _LIMITS = {kind: (float(np.iinfo(kind).min), float(np.iinfo(kind).max) + 1) for kind in (*NARROW, np.dtype("i8"))}
 """The smallest number of each, and the first one behind the largest."""
-
-_BITS = frozenset(("invert", "bitwise_not", "left_shift", "bitwise_left_shift", "bitwise_xor"))
-"""Operators of which numbers are bits, and no amounts."""
 
 
 class Beyond(NamedTuple):
@@ -54,7 +52,7 @@ def warn_of_wrapped_numbers(ended: EndedLoop) -> None:
     key, spent = (ended.lasted.bit_length(), *kinds), looks.get("seconds", 0.0)
     if ended.is_inner or spent > SECONDS or looks.get(key, 0) == LOOKS:
         return
-    is_of_bits = any(node.op.rpartition(".")[2] in _BITS for node in ended.loop.body.nodes)
+    is_of_bits = any(facts(node).of_bits for node in ended.loop.body.nodes)
     if is_of_bits or (found := _first_beyond(ended, begun + SECONDS - spent)) is None:
         looks |= {key: looks.get(key, 0) + 1, "seconds": spent + time.monotonic() - begun}
         return

@@ -152,6 +152,10 @@ def left_shift(a, b):
     return a << b
 
 
+for _op in ("invert", "left_shift", "bitwise_xor"):
+    say(_op, domain=DOMAIN, of_bits=True)
+
+
 @kernel("and", domain=DOMAIN, batch=by_step)
 def and_(a, b):
     """``a and b``, where computing b cannot fail."""
