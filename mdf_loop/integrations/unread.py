@@ -1,4 +1,4 @@
-"""What a graph says in vain: what nothing reads or takes, conditions that count to 0, loops that never begin."""
+"""What in a graph changes nothing: what is not read or taken, conditions that count to 0, loops that never begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph says in vain is warned of by runs as it is by ``check``: it changes no number, though its author means it to."""
+"""What in a graph changes nothing is warned of by runs as it is by ``check``: its author means it to change something."""
 
 import warnings
 
